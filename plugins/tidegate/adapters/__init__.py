@@ -1,0 +1,1 @@
+"""The outside world, one third-party library per file."""

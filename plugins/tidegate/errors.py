@@ -1,0 +1,59 @@
+"""What can go wrong on a record's way, arranged by what the caller does next.
+
+    TidegateError
+    ├── RetryLater              a passing fault: the same call may succeed unchanged
+    │   └── OutcomeUnknown      a commit was sent and no answer came: read the position back first
+    ├── GiveUp                  repeating changes nothing: a person must act
+    │   ├── ConfigurationError  the pipeline file, a catalog or a connection is wrong
+    │   ├── BadRecord           a record that cannot be decoded, under tolerance none
+    │   ├── PositionLost        the log, the topic or the table no longer fits the position
+    │   └── SomeTablesFailed    the others are published; the failed ones keep their staged batch
+    ├── NothingToDo             no work: the step is skipped
+    └── PublishedElsewhere      another run published first: nothing to repair
+
+Each message says what happened, names the values as ``name=value`` and ends with what to do next.
+"""
+
+
+class TidegateError(Exception):
+    """Root of every error that the product raises on purpose."""
+
+
+class RetryLater(TidegateError):
+    """A passing fault: the same call may succeed unchanged."""
+
+
+class OutcomeUnknown(RetryLater):
+    """A commit was sent and its answer was lost; the position tells whether it happened."""
+
+
+class GiveUp(TidegateError):
+    """Repeating changes nothing: a person must act."""
+
+
+class ConfigurationError(GiveUp):
+    """A pipeline file, a catalog or a connection is wrong; `problems` holds one line for each mistake."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class BadRecord(GiveUp):
+    """A record that cannot be decoded while `errors.tolerance` is none."""
+
+
+class PositionLost(GiveUp):
+    """The log, the topic, the cluster or the table no longer fits the recorded position."""
+
+
+class SomeTablesFailed(GiveUp):
+    """Some tables of a pipeline failed while the others were published."""
+
+
+class NothingToDo(TidegateError):
+    """There is no work: the step is skipped."""
+
+
+class PublishedElsewhere(TidegateError):
+    """Another run published first: this one changed nothing, and nothing needs repair."""

@@ -1,0 +1,175 @@
+"""What the user asked for: a pipeline, its source, its tables. Read once from the pipeline file, never changed.
+
+The pipeline file is validated elsewhere (`adapters/pipeline_file.py`); here every value is known to be good.
+Durations are whole seconds. `None` means "not given".
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as the user or a table declares it; `type` is Spark DDL, e.g. ``DECIMAL(12,2)``."""
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class KeyFormat:
+    """How a record's key is read. `fields` are key columns before the prefix; `columns` is None without a schema."""
+
+    format: str = "json"
+    fields: tuple[str, ...] = ()
+    prefix: str = ""
+    columns: tuple[Column, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ValueFormat:
+    """How a record's value is read. `timestamp_unit` reads integers as TIMESTAMP: millis, micros or None (refuse)."""
+
+    format: str = "json"
+    columns: tuple[Column, ...] | None = None
+    fields_include: str = "ALL"
+    timestamp_unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a table without a position begins: `kind` is earliest, latest, group, timestamp or offsets."""
+
+    kind: str = "earliest"
+    timestamp_ms: int | None = None
+    offsets: dict[str, dict[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """What a bad record does: `tolerance` none fails at the first one, all sends them to the dead-letter table."""
+
+    tolerance: str = "none"
+    max_per_batch: int = 1000
+
+
+@dataclass(frozen=True)
+class Source:
+    """The topics and how their records are read. `kafka` is a connection id or inline librdkafka settings."""
+
+    kafka: str | dict[str, str]
+    topics: tuple[str, ...]
+    topic_pattern: str | None
+    group: str
+    start: Start = Start()
+    isolation: str = "read_committed"
+    key: KeyFormat = KeyFormat()
+    value: ValueFormat = ValueFormat()
+    metadata: dict[str, str] = field(default_factory=dict)
+    errors: Errors = Errors()
+    verify_integrity: bool = False
+
+
+@dataclass(frozen=True)
+class Create:
+    """How a missing destination is created; `partition_by` holds transforms such as ``days(created_at)``."""
+
+    enabled: bool = True
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One destination. `topics` are those of the source's topics that feed it; `key` and `value` are resolved per table."""
+
+    name: str
+    topics: tuple[str, ...]
+    key: KeyFormat
+    value: ValueFormat
+    upsert: bool
+    delete: bool
+    when: str | None = None
+    delete_when: str | None = None
+    deletes: str = "hard"
+    create: Create = Create()
+    add_columns: bool = True
+    widen: bool = True
+    relax: bool = True
+
+    @property
+    def catalog(self) -> str:
+        """The part of `name` before the first dot: the key in ``catalogs.yaml``."""
+        return self.name.split(".", 1)[0]
+
+    @property
+    def identifier(self) -> str:
+        """`name` without its catalog: ``namespace.table``."""
+        return self.name.split(".", 1)[1]
+
+    @property
+    def mode(self) -> str:
+        """upsert_delete, upsert, delete or append: the name of the merge statement."""
+        names = {(True, True): "upsert_delete", (True, False): "upsert", (False, True): "delete"}
+        return names.get((self.upsert, self.delete), "append")
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The destination's key columns, prefix included; empty for tables without a key."""
+        return tuple(self.key.prefix + name for name in self.key.fields)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """When a flush runs and how large a batch may be. `interval_seconds` and `records_threshold`: -1 disables."""
+
+    interval_seconds: int = 60
+    records_threshold: int = -1
+    max_records: int = 1_000_000
+    intermediate_suffix: str = "_tmp"
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """How often a position moves without rows; `interval_seconds` 0 disables. Ignored topics only advance offsets."""
+
+    interval_seconds: int = 600
+    ignore_topics: tuple[str, ...] = (r"__debezium-heartbeat.*",)
+
+
+@dataclass(frozen=True)
+class SparkTarget:
+    """Where the jobs run: `mode` connect or submit; `remote` and `master` win over the connection."""
+
+    mode: str = "connect"
+    connection: str = "spark_default"
+    remote: str | None = None
+    master: str | None = None
+    conf: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """One entry of ``catalogs.yaml``. `properties` are PyIceberg's words for an Iceberg catalog."""
+
+    name: str
+    type: str
+    properties: dict[str, Any] = field(default_factory=dict)
+    connection: str | None = None
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One pipeline file."""
+
+    name: str
+    source: Source
+    tables: tuple[Table, ...]
+    description: str = ""
+    merge: Merge = Merge()
+    heartbeat: Heartbeat = Heartbeat()
+    on_rollback: str = "fail"
+    on_partition_growth: str = "fail"
+    spark: SparkTarget = SparkTarget()
