@@ -1,0 +1,76 @@
+"""Checks that the columns a record turns into fit together, those of partitions included."""
+
+import re
+
+from tidegate.adapters.findings import Findings, closest
+from tidegate.adapters.pipeline_model import KeyModel, PipelineModel, TableModel
+from tidegate.adapters.source_checks import check_key, check_value
+from tidegate.adapters.yaml_lines import KeyPath
+from tidegate.pipeline import Column
+
+COLUMN = r"\s*(`[^`]+`|[^\s`(),]+)\s*"
+TRANSFORM = re.compile(
+    rf"(?:(?:years?|months?|days?|hours?)\({COLUMN}\)|(?:bucket|truncate)\(\s*[1-9]\d*\s*,{COLUMN}\)|{COLUMN})",
+    re.IGNORECASE,
+)
+Named = dict[str, Column]
+EXAMPLE = "write a column, days(c), hours(c), bucket(16, c) or truncate(8, c)"
+
+
+def check_columns(model: PipelineModel, findings: Findings) -> None:
+    """Note every clash of columns, for each table with the key and value that feed it."""
+    check_key(model.source.key, ("source", "key"), findings)
+    check_value(model.source.value, ("source", "value"), findings)
+    for index, table in enumerate(model.tables):
+        _check_table(model, table, ("tables", index), findings)
+
+
+def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, findings: Findings) -> None:
+    key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
+    value, value_path = (table.value, (*path, "value")) if table.value else (model.source.value, ("source", "value"))
+    if value.fields_include == "EXCEPT_KEY" and not key.fields:
+        findings.add((*value_path, "fields_include"), "there is no key to leave out; give key.fields or use ALL")
+    key_columns = check_key(key, key_path, findings)
+    value_columns = check_value(value, value_path, findings)
+    in_value = {column.name.casefold(): column for column in value_columns or ()}
+    _check_key_columns(key, key_columns, in_value, key_path, findings)
+    taken = set(in_value) | {(key.prefix + name).casefold() for name in key.fields}
+    for column in model.source.metadata:
+        if column.casefold() in taken:
+            findings.add(
+                ("source", "metadata", column), f"{table.name} has a column of this name already; choose another"
+            )
+    if value_columns is not None:
+        _check_layout(table, taken | {name.casefold() for name in model.source.metadata}, path, findings)
+
+
+def _check_key_columns(
+    key: KeyModel, declared: tuple[Column, ...] | None, in_value: Named, path: KeyPath, findings: Findings
+) -> None:
+    """A value column of a key column's name is the same column: it needs the same type, and no prefix apart."""
+    types = {column.name: column.type for column in declared or ()}
+    for name in key.fields:
+        same = in_value.get((key.prefix + name).casefold())
+        if same and key.prefix:
+            findings.add((*path, "prefix"), f"{same.name} is a column of the value too; choose another prefix")
+        elif same and types.get(name, same.type) != same.type:
+            clash = f"{name} is {types[name]} here and {same.type} in value.schema, but one column"
+            findings.add((*path, "schema"), f"{clash}; use one type, or key.prefix")
+
+
+def _check_layout(table: TableModel, columns: set[str], path: KeyPath, findings: Findings) -> None:
+    for index, text in enumerate(table.create.partition_by):
+        match = TRANSFORM.fullmatch(text.strip())
+        where = (*path, "create", "partition_by", index)
+        if match is None:
+            findings.add(where, f"not a partition; {EXAMPLE}")
+        else:
+            _check_known(next(group for group in match.groups() if group), columns, where, findings)
+    for index, name in enumerate(table.create.cluster_by):
+        _check_known(name, columns, (*path, "create", "cluster_by", index), findings)
+
+
+def _check_known(name: str, columns: set[str], path: KeyPath, findings: Findings) -> None:
+    top = name.strip("`").casefold()
+    if top not in columns and top.split(".", 1)[0] not in columns:
+        findings.add(path, f"{name.strip('`')} is not a column of the table; {closest(top, columns)}")

@@ -1,0 +1,97 @@
+"""Reads a pipeline file into the nouns of a record's journey, or says all that is wrong with it."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tidegate.adapters.catalogs_file import read_catalogs
+from tidegate.adapters.column_checks import check_columns
+from tidegate.adapters.findings import Findings
+from tidegate.adapters.not_yet import refuse_not_yet
+from tidegate.adapters.pipeline_model import PipelineModel, json_schema
+from tidegate.adapters.pipeline_nouns import to_pipeline
+from tidegate.adapters.pipeline_refusals import read_model
+from tidegate.adapters.source_checks import check_source
+from tidegate.adapters.spark_checks import check_timing_and_spark
+from tidegate.adapters.table_checks import check_tables, made_beside
+from tidegate.adapters.yaml_lines import read_document
+from tidegate.errors import ConfigurationError
+from tidegate.pipeline import Catalog, Pipeline
+from tidegate.settings import shown_path
+
+__all__ = ["json_schema", "load_all", "load_pipeline"]
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
+
+
+def load_pipeline(path: Path, catalogs: Mapping[str, Catalog | str] | None = None) -> Pipeline:
+    """One pipeline file, checked against the catalogs beside its folder. ConfigurationError holds every problem."""
+    document = read_document(path)
+    findings = Findings(document)
+    if path.suffix != ".yaml" or not NAME.fullmatch(path.stem):
+        findings.add((), f"name={path.name}: a pipeline's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters; rename it")
+    if not isinstance(document.data, dict):
+        findings.add((), "no pipeline in it; start with source: and tables:, see docs/pipeline-file.md")
+        findings.raise_if_any()
+    model = read_model(PipelineModel, document.data, findings)
+    _check_whole(path, model, _catalogs_beside(path, findings) if catalogs is None else catalogs, findings)
+    findings.raise_if_any()
+    return to_pipeline(path.stem, model)
+
+
+def _catalogs_beside(path: Path, findings: Findings) -> Mapping[str, Catalog | str]:
+    try:
+        return read_catalogs(path.resolve().parents[1])
+    except ConfigurationError as fault:
+        findings.found += [(0, problem) for problem in fault.problems]
+        return {}
+
+
+def _check_whole(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+    refuse_not_yet(model.model_dump(by_alias=True), findings)
+    check_source(model, findings)
+    check_columns(model, findings)
+    check_tables(path.stem, model, catalogs, findings)
+    check_timing_and_spark(model, findings)
+
+
+def load_all(include: Path) -> list[tuple[str, Pipeline | ConfigurationError]]:
+    """Every file under ``pipelines/`` by name, each read on its own: a broken one takes no other down."""
+    try:
+        catalogs: Mapping[str, Catalog | str] | ConfigurationError = read_catalogs(include)
+    except ConfigurationError as fault:
+        catalogs = fault
+    files = sorted(f for f in (include / "pipelines").glob("*.y*ml") if not f.name.startswith("."))
+    return _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, catalogs)) for file in files])
+
+
+def _load_or_problem(path: Path, catalogs: Any) -> Pipeline | ConfigurationError:
+    if isinstance(catalogs, ConfigurationError):
+        return catalogs
+    try:
+        return load_pipeline(path, catalogs)
+    except ConfigurationError as fault:
+        return fault
+
+
+def _refuse_shared_tables(
+    include: Path, loaded: list[tuple[str, Pipeline | ConfigurationError]]
+) -> list[tuple[str, Pipeline | ConfigurationError]]:
+    """No two writers with different purposes share a table: of two pipelines that would, the later name is refused."""
+    owner: dict[str, str] = {}
+    answer: list[tuple[str, Pipeline | ConfigurationError]] = []
+    for name, pipeline in loaded:
+        if isinstance(pipeline, Pipeline):
+            tables = made_beside(name, [table.name for table in pipeline.tables], pipeline.merge.intermediate_suffix)
+            tables = [table for table in tables if not table.endswith("_deletes")]
+            taken = [table for table in tables if owner.setdefault(table.casefold(), name) != name]
+            if taken:
+                shown = shown_path(include / "pipelines" / f"{name}.yaml")
+                problem = (
+                    f"{shown}: pipeline {owner[taken[0].casefold()]} needs {taken[0]} too; rename one of the two files"
+                )
+                answer.append((name, ConfigurationError(problem)))
+                continue
+        answer.append((name, pipeline))
+    return answer

@@ -1,0 +1,272 @@
+"""The words of a pipeline file with their defaults: all that a user may say about a record's journey."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+
+from tidegate.durations import parse_duration
+
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    WithJsonSchema({"type": ["integer", "string"], "pattern": r"^(-1|\d+|(\d+[smhd])+)$", "examples": ["60s", "10m"]}),
+]
+KeyWord = Literal["json", "avro", "protobuf", "csv", "string", "raw"]
+ValueWord = Literal[
+    "json", "avro", "protobuf", "csv", "string", "raw", "debezium-json", "debezium-avro", "canal-json", "maxwell-json"
+]
+FormatOptions = dict[str, Any] | None
+
+
+def _property_text(value: object) -> object:
+    """Properties are text for everyone downstream; YAML's true and 5 mean the words, not Python's True."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _moment(value: object) -> datetime:
+    remedy = "write it with its zone, e.g. 2026-01-01T00:00:00Z"
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError(f"not a time; {remedy}") from None
+    if not isinstance(moment, datetime):
+        raise ValueError(f"not a time; {remedy}")
+    if moment.tzinfo is None:
+        raise ValueError(f"a time without a zone means another moment on every machine; {remedy}")
+    return moment
+
+
+def _partition(value: object) -> object:
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+PropertyText = Annotated[str, BeforeValidator(_property_text)]
+Moment = Annotated[datetime, BeforeValidator(_moment)]
+Partition = Annotated[int, BeforeValidator(_partition), Field(ge=0)]
+
+
+def _kafka_tag(value: object) -> str | None:
+    return "<inline>" if isinstance(value, dict) else "<connection>" if isinstance(value, str) else None
+
+
+def _start_tag(value: object) -> str | None:
+    if isinstance(value, dict):
+        return "<timestamp>" if "timestamp" in value else "<offsets>"
+    return "<word>" if isinstance(value, str) else None
+
+
+class Words(BaseModel):
+    """One mapping of the file: unknown keys and silent conversions are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class KeyModel(Words):
+    """How a record key is read."""
+
+    format: KeyWord = Field(default="json", description="How the record key is encoded.")
+    fields: list[str] = Field(
+        default=[], description="Key columns; from the record key, or from the value for keyless topics."
+    )
+    prefix: str = Field(default="", description="Put before key columns that would collide with value columns.")
+    into: str | None = Field(
+        default=None, description="One struct column that holds the whole key instead of flat columns."
+    )
+    schema_: str | None = Field(default=None, alias="schema", description="Spark DDL of the key, e.g. id BIGINT.")
+    avro: FormatOptions = Field(default=None, description="Options of the avro format.")
+    protobuf: FormatOptions = Field(default=None, description="Options of the protobuf format.")
+    csv: FormatOptions = Field(default=None, description="Options of the csv format.")
+
+
+class ValueModel(Words):
+    """How a record value is read."""
+
+    format: ValueWord = Field(default="json", description="How the record value is encoded.")
+    schema_: str | None = Field(
+        default=None, alias="schema", description="Spark DDL of the row; without it the destination's columns are used."
+    )
+    fields_include: Literal["ALL", "EXCEPT_KEY"] = Field(
+        default="ALL", description="Whether the value repeats the key columns."
+    )
+    timestamp_unit: Literal["millis", "micros"] | None = Field(
+        default=None,
+        description="Unit of integers read as TIMESTAMP; default micros for debezium-json, refused for json.",
+    )
+    avro: FormatOptions = Field(default=None, description="Options of the avro format.")
+    protobuf: FormatOptions = Field(default=None, description="Options of the protobuf format.")
+    csv: FormatOptions = Field(default=None, description="Options of the csv format.")
+
+
+class StartTimestamp(Words):
+    """Begin at a time."""
+
+    timestamp: Moment = Field(description="The first record at or after this time, per partition.")
+
+
+class StartOffsets(Words):
+    """Begin at given offsets."""
+
+    offsets: dict[str, dict[Partition, Annotated[int, Field(ge=0)]]] = Field(description="topic: {partition: offset}.")
+
+
+class ErrorsModel(Words):
+    """What a bad record does."""
+
+    tolerance: Literal["none", "all"] = Field(
+        default="none", description="none fails on the first bad record; all sets it aside."
+    )
+    max_per_batch: int = Field(default=1000, ge=0, description="More bad records than this fail the batch even so.")
+
+
+class SourceModel(Words):
+    """The topics and how their records are read."""
+
+    kafka: Annotated[
+        Annotated[str, Tag("<connection>")] | Annotated[dict[str, PropertyText], Tag("<inline>")],
+        Discriminator(
+            _kafka_tag,
+            custom_error_type="kafka",
+            custom_error_message="write a connection id or a mapping of librdkafka settings",
+        ),
+    ] = Field(
+        default="kafka_default", description="Airflow connection id, or inline librdkafka settings without secrets."
+    )
+    topics: list[str] = Field(default=[], description="Topics to read; this or topic_pattern.")
+    topic_pattern: str | None = Field(default=None, description="Regular expression that a topic's whole name matches.")
+    start: Annotated[
+        Annotated[Literal["earliest", "latest", "group"], Tag("<word>")]
+        | Annotated[StartTimestamp, Tag("<timestamp>")]
+        | Annotated[StartOffsets, Tag("<offsets>")],
+        Discriminator(
+            _start_tag,
+            custom_error_type="start",
+            custom_error_message="write earliest, latest, group, {timestamp: ...} or {offsets: ...}",
+        ),
+    ] = Field(default="earliest", description="Where to begin while the table has no position.")
+    isolation: Literal["read_committed", "read_uncommitted"] = Field(
+        default="read_committed", description="As Kafka's isolation.level."
+    )
+    group: str | None = Field(
+        default=None, min_length=1, description="Consumer group that reports progress; default tidegate-<pipeline>."
+    )
+    key: KeyModel = KeyModel()
+    value: ValueModel = ValueModel()
+    verify_integrity: bool = Field(default=False, description="A field present in key and value must be equal.")
+    metadata: dict[str, str] = Field(default={}, description="Column name: Kafka metadata key.")
+    errors: ErrorsModel = ErrorsModel()
+
+
+class RouteModel(Words):
+    """Routing by the value of a field."""
+
+    field: str
+    pattern: str | None = None
+
+
+class CreateModel(Words):
+    """How a missing destination is made."""
+
+    enabled: bool = Field(default=True, description="Create namespace and table when they are missing.")
+    partition_by: list[str] = Field(
+        default=[], description="Columns or transforms, e.g. days(created_at), bucket(4, id)."
+    )
+    cluster_by: list[str] = Field(default=[], description="Columns to sort or cluster by.")
+    properties: dict[str, PropertyText] = Field(default={}, description="Table properties.")
+
+
+class EvolveModel(Words):
+    """Which changes of a table's schema are made on the way."""
+
+    add_columns: bool = Field(default=True, description="Add columns that the schema has and the table lacks.")
+    widen: bool = Field(default=True, description="INT to BIGINT, FLOAT to DOUBLE, a wider DECIMAL.")
+    relax: bool = Field(default=True, description="NOT NULL to nullable.")
+
+
+class TableModel(Words):
+    """One destination."""
+
+    name: str = Field(description="<catalog>.<namespace>.<table>; the catalog is a key of catalogs.yaml.")
+    topics: list[str] | None = Field(default=None, description="Which of source.topics feed this table; default all.")
+    key: KeyModel | None = Field(default=None, description="Instead of source.key for this table.")
+    value: ValueModel | None = Field(default=None, description="Instead of source.value for this table.")
+    disjoint_keys: bool = Field(default=False, description="States that the topics of this table never share a key.")
+    when: str | None = Field(default=None, description="SQL condition on the decoded record; others are not written.")
+    route: RouteModel | None = Field(default=None, description="Routing by a field's value.")
+    upsert: bool | None = Field(default=None, description="Default true when key.fields is given, else false.")
+    delete: bool | None = Field(default=None, description="Default true when key.fields is given, else false.")
+    delete_when: str | None = Field(
+        default=None, description="SQL condition that deletes, beside tombstones and delete events."
+    )
+    deletes: Literal["hard", "soft"] = "hard"
+    history: Literal["none", "scd2"] = "none"
+    partial_updates: bool = False
+    sequence_by: list[str] = Field(
+        default=[], description="Columns that order records of one key before the offset does."
+    )
+    tombstone_retention: Duration = Field(default=7 * 86400, gt=0, description="How long deletes are remembered.")
+    max_pending: int = Field(
+        default=10, ge=1, description="Staged batches that may wait for this table while others go on."
+    )
+    select: str | None = Field(default=None, description="SQL projection.")
+    create: CreateModel = CreateModel()
+    evolve: EvolveModel = EvolveModel()
+    audits: list[str] = Field(default=[], description="SQL conditions that must hold before a batch is published.")
+
+
+class MergeModel(Words):
+    """When a flush runs and how large a batch may be."""
+
+    interval: Duration = Field(default=60, description="Pause between flushes; -1 disables.")
+    records_threshold: int = Field(default=-1, ge=-1, description="Flush when this many records wait; -1 disables.")
+    max_records: int = Field(default=1_000_000, ge=1, description="Most records of one batch.")
+    intermediate_suffix: str = Field(
+        default="_tmp", pattern=r"^[A-Za-z0-9_]+$", description="End of the intermediate table's name."
+    )
+
+
+class HeartbeatModel(Words):
+    """How a position moves without rows."""
+
+    interval: Duration = Field(default=600, ge=0, description="How often a position moves without rows; 0 disables.")
+    produce: bool = False
+    topic: str = "connect-heartbeats"
+    ignore_topics: list[str] = Field(
+        default=["__debezium-heartbeat.*"], description="Topics that only advance offsets (patterns)."
+    )
+
+
+class SparkModel(Words):
+    """Where the jobs run."""
+
+    mode: Literal["connect", "submit"] = Field(default="connect", description="Spark Connect, or spark-submit.")
+    connection: str = Field(default="spark_default", min_length=1, description="Airflow connection id.")
+    conf: dict[str, PropertyText] = Field(default={}, description="Spark settings of the session.")
+    remote: str | None = Field(default=None, description="sc://host:port; wins over the connection.")
+    master: str | None = Field(default=None, description="Spark master such as local[2]; means mode submit.")
+
+
+class PipelineModel(Words):
+    """The whole file."""
+
+    description: str = Field(default="", description="For people; shown in Airflow.")
+    source: SourceModel
+    tables: list[TableModel]
+    merge: MergeModel = MergeModel()
+    heartbeat: HeartbeatModel = HeartbeatModel()
+    on_rollback: Literal["fail", "rewind", "keep"] = Field(
+        default="fail", description="What to do when the table was rolled back."
+    )
+    on_partition_growth: Literal["fail", "accept"] = Field(
+        default="fail", description="What to do when a topic gains partitions."
+    )
+    spark: SparkModel = SparkModel()
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of a pipeline file, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Tidegate pipeline"} | (
+        PipelineModel.model_json_schema(by_alias=True)
+    )

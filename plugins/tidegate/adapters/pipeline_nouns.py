@@ -1,0 +1,124 @@
+"""Turns a checked pipeline file into the nouns of a record's journey; owns defaults that depend on other keys."""
+
+from tidegate.adapters.ddl import parse_columns
+from tidegate.adapters.pipeline_model import (
+    KeyModel,
+    PipelineModel,
+    SourceModel,
+    SparkModel,
+    StartOffsets,
+    StartTimestamp,
+    TableModel,
+    ValueModel,
+)
+from tidegate.pipeline import (
+    Column,
+    Create,
+    Errors,
+    Heartbeat,
+    KeyFormat,
+    Merge,
+    Pipeline,
+    Source,
+    SparkTarget,
+    Start,
+    Table,
+    ValueFormat,
+)
+
+
+def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
+    """The pipeline `name` as the steps see it. `model` has passed every check."""
+    return Pipeline(
+        name=name,
+        description=model.description,
+        source=_source(name, model.source),
+        tables=tuple(_table(model.source, table) for table in model.tables),
+        merge=Merge(
+            model.merge.interval,
+            model.merge.records_threshold,
+            model.merge.max_records,
+            model.merge.intermediate_suffix,
+        ),
+        heartbeat=Heartbeat(model.heartbeat.interval, tuple(model.heartbeat.ignore_topics)),
+        on_rollback=model.on_rollback,
+        on_partition_growth=model.on_partition_growth,
+        spark=_spark(model.spark),
+    )
+
+
+def _source(pipeline: str, source: SourceModel) -> Source:
+    return Source(
+        kafka=source.kafka,
+        topics=tuple(source.topics),
+        topic_pattern=source.topic_pattern,
+        group=source.group or f"tidegate-{pipeline}",
+        start=_start(source),
+        isolation=source.isolation,
+        key=_key(source.key, source.value),
+        value=_value(source.value),
+        metadata=dict(source.metadata),
+        errors=Errors(source.errors.tolerance, source.errors.max_per_batch),
+        verify_integrity=source.verify_integrity,
+    )
+
+
+def _start(source: SourceModel) -> Start:
+    if isinstance(source.start, StartTimestamp):
+        return Start("timestamp", timestamp_ms=round(source.start.timestamp.timestamp() * 1000))
+    if isinstance(source.start, StartOffsets):
+        return Start("offsets", offsets={topic: dict(at) for topic, at in source.start.offsets.items()})
+    return Start(source.start)
+
+
+def _key(key: KeyModel, value: ValueModel) -> KeyFormat:
+    return KeyFormat(key.format, tuple(key.fields), key.prefix, _key_columns(key, value))
+
+
+def _key_columns(key: KeyModel, value: ValueModel) -> tuple[Column, ...] | None:
+    """The key's own schema, else the value's columns of the same names, else the destination's at run time."""
+    if key.schema_ is not None:
+        return parse_columns(key.schema_)
+    if value.schema_ is None or not key.fields:
+        return None
+    in_value = {column.name.casefold(): column for column in parse_columns(value.schema_)}
+    if not key.prefix and all(name.casefold() in in_value for name in key.fields):
+        return tuple(Column(n, in_value[n.casefold()].type, in_value[n.casefold()].nullable) for n in key.fields)
+    return (Column(key.fields[0], "STRING"),) if key.format == "string" else None
+
+
+def _value(value: ValueModel) -> ValueFormat:
+    columns = None if value.schema_ is None else parse_columns(value.schema_)
+    # Debezium's MicroTimestamp is what PostgreSQL's connector sends; plain JSON has no such habit, so it must be said.
+    unit = value.timestamp_unit or ("micros" if value.format == "debezium-json" else None)
+    return ValueFormat(value.format, columns, value.fields_include, unit)
+
+
+def _table(source: SourceModel, table: TableModel) -> Table:
+    key, value = table.key or source.key, table.value or source.value
+    keyed = bool(key.fields)
+    return Table(
+        name=table.name,
+        topics=tuple(source.topics if table.topics is None else table.topics),
+        key=_key(key, value),
+        value=_value(value),
+        upsert=keyed if table.upsert is None else table.upsert,
+        delete=keyed if table.delete is None else table.delete,
+        when=table.when,
+        delete_when=table.delete_when,
+        deletes=table.deletes,
+        create=Create(
+            table.create.enabled,
+            tuple(table.create.partition_by),
+            tuple(table.create.cluster_by),
+            dict(table.create.properties),
+        ),
+        add_columns=table.evolve.add_columns,
+        widen=table.evolve.widen,
+        relax=table.evolve.relax,
+    )
+
+
+def _spark(spark: SparkModel) -> SparkTarget:
+    mode = "submit" if spark.master is not None else spark.mode
+    return SparkTarget(mode, spark.connection, spark.remote, spark.master, dict(spark.conf))

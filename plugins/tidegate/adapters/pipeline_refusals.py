@@ -1,0 +1,98 @@
+"""Turns what Pydantic says about a pipeline file into messages with a remedy, and cuts the broken parts out.
+
+What is left can still be checked as a whole, so that one wrong word does not hide the other mistakes.
+"""
+
+from copy import deepcopy
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from tidegate.adapters.findings import Findings, closest, value_at
+from tidegate.adapters.yaml_lines import KeyPath
+
+REMEDIES = {
+    "missing": "missing, and it has no default; add it",
+    "string_type": "must be text; put it in quotes",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list, e.g. [a, b]",
+    "dict_type": "must be a mapping of key: value",
+    "model_type": "must be a mapping of key: value",
+    "model_attributes_type": "must be a mapping of key: value",
+    "invalid_key": "a key must be text; put it in quotes",
+    "string_too_short": "must not be empty",
+}
+# What stands in for a required value that is broken; every check of it is silent, since its path is.
+STAND_INS: dict[Any, Any] = {
+    "source": {},
+    "tables": [],
+    "name": "",
+    "field": "",
+    "timestamp": "1970-01-01T00:00:00Z",
+    "offsets": {},
+}
+MOST_ROUNDS = 5
+M = TypeVar("M", bound=BaseModel)
+
+
+def read_model(model: type[M], data: dict[Any, Any], findings: Findings, root: KeyPath = ()) -> M:
+    """`data` as `model`; what does not fit is noted in `findings` under `root` and left at its default."""
+    left = deepcopy(data)
+    for _ in range(MOST_ROUNDS):
+        try:
+            return model.model_validate(left)
+        except ValidationError as fault:
+            for error in fault.errors(include_url=False, include_input=False):
+                path = tuple(part for part in error["loc"] if not str(part).startswith(("<", "[key]")))
+                findings.add_broken((*root, *path), _message(error, model, path))
+                _cut(left, path, missing=error["type"] == "missing")
+    raise AssertionError(f"model={model.__name__}: its defaults do not fit it; fix the model")
+
+
+def _message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f"unknown key; {closest(path[-1], _allowed(model, path[:-1]))}"
+    if kind == "literal_error":
+        words = [word.strip(" '") for word in context["expected"].replace(" or ", ",").split(",")]
+        return f"not a known word; {closest('', words)}"
+    if kind in {"greater_than_equal", "greater_than"}:
+        bound = context.get("ge", context.get("gt"))
+        return f"out of range; must be {'at least' if 'ge' in context else 'more than'} {bound}"
+    if kind == "string_pattern_mismatch":
+        return f"must match {context['pattern']}"
+    if kind == "value_error":
+        return str(context["error"])
+    return REMEDIES.get(kind, str(error["msg"]))
+
+
+def _allowed(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """The keys that the mapping at `path` may have."""
+    models = [model]
+    for part in path:
+        if isinstance(part, str):
+            fields = [(n, f) for m in models for n, f in m.model_fields.items()]
+            models = [m for n, f in fields if part in (n, f.alias) for m in _models(f.annotation)]
+    return [field.alias or name for m in models for name, field in m.model_fields.items()]
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models(argument)]
+
+
+def _cut(data: Any, path: KeyPath, *, missing: bool) -> None:
+    """Drop the value at `path`, or the list around it; a required one gets its stand-in."""
+    while path and isinstance(path[-1], int) and path[-2:-1] != ("tables",):
+        path = path[:-1]
+    for part in path[:-1]:
+        if value_at(data, (part,)) is ...:
+            return  # an earlier mistake of the same round took it away
+        data = data[part]
+    last = path[-1]
+    if missing or isinstance(last, int):
+        data[last] = {} if isinstance(last, int) else deepcopy(STAND_INS.get(last))
+    else:
+        data.pop(last, None)

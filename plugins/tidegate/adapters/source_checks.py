@@ -1,0 +1,136 @@
+"""Checks the source side of a pipeline file as a whole: topics, Kafka settings, key, value and metadata columns."""
+
+import re
+
+from tidegate.adapters.ddl import parse_columns
+from tidegate.adapters.findings import Findings
+from tidegate.adapters.not_yet import METADATA_LATER, not_available
+from tidegate.adapters.pipeline_model import KeyModel, PipelineModel, StartOffsets, ValueModel
+from tidegate.adapters.secret_names import is_secret_name
+from tidegate.adapters.yaml_lines import KeyPath
+from tidegate.pipeline import Column
+
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+OURS = ("group.id", "enable.auto.commit", "enable.auto.offset.store", "isolation.level", "auto.offset.reset")
+JAVA_NAMES = {
+    "sasl.jaas.config": "sasl.username, and the password in a connection",
+    "ssl.truststore.location": "ssl.ca.location",
+    "key.deserializer": "source.key.format",
+    "value.deserializer": "source.value.format",
+}
+METADATA = ("topic", "partition", "offset", "timestamp", "timestamp-type", "headers")
+
+
+def check_source(model: PipelineModel, findings: Findings) -> None:
+    """Note everything that is wrong with the source."""
+    _check_topics(model, findings)
+    _check_start(model, findings)
+    if isinstance(model.source.kafka, dict):
+        _check_inline_kafka(model.source.kafka, findings)
+    elif not model.source.kafka.strip():
+        findings.add(("source", "kafka"), "empty; name an Airflow connection such as kafka_default")
+    _check_metadata(model.source.metadata, findings)
+    for index, pattern in enumerate(model.heartbeat.ignore_topics):
+        check_pattern(("heartbeat", "ignore_topics", index), pattern, findings)
+
+
+def _check_topics(model: PipelineModel, findings: Findings) -> None:
+    source = model.source
+    if source.topic_pattern is not None:
+        check_pattern(("source", "topic_pattern"), source.topic_pattern, findings)
+        if source.topics:
+            findings.add(("source", "topic_pattern"), "topics are given too; keep one of topics and topic_pattern")
+    elif not source.topics:
+        findings.add(("source", "topics"), "no topic to read; list topics or give topic_pattern")
+    for index, topic in enumerate(source.topics):
+        if not TOPIC.fullmatch(topic):
+            findings.add(
+                ("source", "topics", index), "not a topic name; letters, digits, dot, dash and underscore, at most 249"
+            )
+        if topic in source.topics[:index]:
+            findings.add(("source", "topics", index), "listed twice; keep one")
+
+
+def check_pattern(path: KeyPath, pattern: str, findings: Findings) -> None:
+    """Note a regular expression that does not compile."""
+    try:
+        re.compile(pattern)
+    except re.error as fault:
+        findings.add(path, f"not a regular expression ({fault}); write e.g. 'shop\\.public\\..*'")
+
+
+def _check_start(model: PipelineModel, findings: Findings) -> None:
+    start = model.source.start
+    if isinstance(start, StartOffsets) and model.source.topics:
+        for topic in start.offsets:
+            if topic not in model.source.topics:
+                findings.add(("source", "start", "offsets", topic), "not one of source.topics; correct it or drop it")
+
+
+def _check_inline_kafka(kafka: dict[str, str], findings: Findings) -> None:
+    path = ("source", "kafka")
+    if "bootstrap.servers" not in kafka and "metadata.broker.list" not in kafka:
+        findings.add(path, "bootstrap.servers is missing; write e.g. {bootstrap.servers: 'localhost:9092'}")
+    for name in kafka:
+        if is_secret_name(name) and name not in JAVA_NAMES:
+            findings.add(
+                (*path, name), "a secret in a file; put it into an Airflow connection and name that in source.kafka"
+            )
+        elif name in OURS:
+            ours = (
+                "source.group" if name == "group.id" else "source.isolation" if name == "isolation.level" else "nothing"
+            )
+            findings.add(
+                (*path, name),
+                f"set by the product; use {ours} instead" if ours != "nothing" else "set by the product; leave it out",
+            )
+        elif name in JAVA_NAMES:
+            findings.add(
+                (*path, name), f"a name of the Java client; librdkafka's words are used here: {JAVA_NAMES[name]}"
+            )
+
+
+def _check_metadata(metadata: dict[str, str], findings: Findings) -> None:
+    for column, word in metadata.items():
+        path = ("source", "metadata", column)
+        if word in METADATA_LATER or word.startswith("value."):
+            findings.add(path, not_available(*METADATA))
+        elif word not in METADATA:
+            findings.add(path, f"not a metadata key; use one of {', '.join(METADATA)}")
+
+
+def check_key(key: KeyModel, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:
+    """The key's columns as its schema declares them, None without a usable one; notes what is wrong with the key."""
+    columns = read_schema(key.schema_, (*path, "schema"), findings)
+    folded = [name.casefold() for name in key.fields]
+    for index, name in enumerate(folded):
+        if name in folded[:index]:
+            findings.add((*path, "fields", index), "listed twice; keep one")
+    if columns is not None:
+        names = {column.name for column in columns}
+        for index, name in enumerate(key.fields):
+            if name not in names:
+                findings.add(
+                    (*path, "fields", index), f"not a column of key.schema ({', '.join(sorted(names))}); add it there"
+                )
+    if key.format == "string" and len(key.fields) > 1:
+        findings.add((*path, "fields"), "a key of format string is one value; give one field or use format json")
+    if key.format == "string" and columns is not None and len(columns) > 1:
+        findings.add((*path, "schema"), "a key of format string is one value; declare one column")
+    return columns
+
+
+def check_value(value: ValueModel, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:
+    """The value's columns, None without a usable schema."""
+    return read_schema(value.schema_, (*path, "schema"), findings)
+
+
+def read_schema(ddl: str | None, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:
+    """Columns of a DDL text; a mistake in it is noted and None returned."""
+    if ddl is None:
+        return None
+    try:
+        return parse_columns(ddl)
+    except ValueError as fault:
+        findings.add(path, str(fault))
+        return None

@@ -1,0 +1,37 @@
+"""Checks when a record's flush runs and where its Spark jobs go."""
+
+from tidegate.adapters.findings import Findings
+from tidegate.adapters.pipeline_model import PipelineModel
+from tidegate.adapters.secret_names import holds_secret, is_secret_name
+
+IN_A_FILE = "a secret in a file; put it into the Spark connection"
+
+
+def check_timing_and_spark(model: PipelineModel, findings: Findings) -> None:
+    """Note impossible intervals and contradicting places for Spark."""
+    if model.merge.interval == 0:
+        findings.add(("merge", "interval"), "out of range; must be at least 1s, or -1 to disable")
+    if model.merge.interval == -1 and model.merge.records_threshold == -1:
+        findings.add(("merge", "interval"), "nothing would ever flush: records_threshold is -1 too; set one of them")
+    _check_place(model, findings)
+    for name, value in model.spark.conf.items():
+        if is_secret_name(name) or holds_secret(value):
+            findings.add(("spark", "conf", name), IN_A_FILE)
+        elif not name.startswith("spark."):
+            findings.add(
+                ("spark", "conf", name), f"not a Spark setting; their names start with spark., e.g. spark.{name}"
+            )
+
+
+def _check_place(model: PipelineModel, findings: Findings) -> None:
+    spark, given = model.spark, model.spark.model_fields_set
+    if spark.remote is not None and spark.master is not None:
+        findings.add(("spark", "master"), "remote is given too; keep remote for Connect or master for spark-submit")
+    if spark.remote is not None and holds_secret(spark.remote):
+        findings.add(("spark", "remote"), IN_A_FILE)
+    elif spark.remote is not None and not spark.remote.startswith("sc://"):
+        findings.add(("spark", "remote"), "not a Spark Connect address; write sc://host:port")
+    if spark.remote is not None and spark.mode == "submit":
+        findings.add(("spark", "remote"), "spark-submit has no remote; use master, or mode: connect")
+    if spark.master is not None and "mode" in given and spark.mode == "connect":
+        findings.add(("spark", "master"), "Spark Connect has no master; use remote, or mode: submit")

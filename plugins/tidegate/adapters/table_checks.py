@@ -1,0 +1,129 @@
+"""Checks the destination side of a pipeline file as a whole: names, topics, keys and conditions of its tables."""
+
+import re
+from collections.abc import Mapping
+
+from tidegate.adapters.ddl import check_condition
+from tidegate.adapters.findings import Findings, closest
+from tidegate.adapters.not_yet import DESTINATIONS, DYNAMIC_NAMES, not_available
+from tidegate.adapters.pipeline_model import PipelineModel, TableModel
+from tidegate.adapters.yaml_lines import KeyPath
+from tidegate.pipeline import Catalog
+
+NAME_PART = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")
+
+
+def check_tables(
+    pipeline: str, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Findings
+) -> None:
+    """Note everything that is wrong with the tables. A catalog given as text is one whose declaration is broken."""
+    if not model.tables:
+        findings.add(("tables",), "no table to write; add e.g. - name: lake.shop.orders")
+    for index, table in enumerate(model.tables):
+        path: KeyPath = ("tables", index)
+        _check_name(table.name, (*path, "name"), catalogs, findings)
+        _check_modes(table, model, path, findings)
+        _check_feeding_topics(table, model, path, findings)
+        for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
+            _check_condition(condition, (*path, word), findings)
+    _check_collisions(pipeline, model, findings)
+    _check_every_topic_is_used(model, findings)
+
+
+def _check_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+    if "{" in name and not DYNAMIC_NAMES:
+        findings.add(path, not_available("a fixed name"))
+        return
+    parts = name.split(".")
+    if len(parts) < 3 or not all(NAME_PART.fullmatch(part) for part in parts):
+        findings.add(path, "not a table's full name; write <catalog>.<namespace>.<table>, e.g. lake.shop.orders")
+        return
+    catalog = catalogs.get(parts[0])
+    if catalog is None:
+        known = closest(parts[0], catalogs) if catalogs else "it declares none"
+        findings.add(path, f"catalog={parts[0]} is not in catalogs.yaml; {known}")
+    elif isinstance(catalog, str):
+        findings.add(path, f"catalog={parts[0]} is declared wrongly: {catalog}")
+    elif catalog.type not in DESTINATIONS:
+        findings.add(path, f"catalog={parts[0]} type={catalog.type}: {not_available(*DESTINATIONS)}")
+
+
+def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
+    if (table.key or model.source.key).fields:
+        return
+    for word, wanted in (("upsert", table.upsert), ("delete", table.delete)):
+        if wanted:
+            findings.add((*path, word), "needs a key to find the row by; give source.key.fields, or set it to false")
+    if table.delete_when is not None:
+        findings.add((*path, "delete_when"), "needs a key to find the row by; give source.key.fields, or leave it out")
+
+
+def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
+    source = model.source
+    for index, topic in enumerate(table.topics or []):
+        if source.topic_pattern is None and topic not in source.topics:
+            findings.add((*path, "topics", index), f"not one of source.topics; {closest(topic, source.topics)}")
+    if table.topics == []:
+        findings.add((*path, "topics"), "no topic feeds this table; leave the key out for all of source.topics")
+    keyed = bool((table.key or source.key).fields)
+    changes = any(keyed if word is None else word for word in (table.upsert, table.delete))
+    feeding = source.topics if table.topics is None else table.topics
+    several = len(feeding) > 1 or (source.topic_pattern is not None and table.topics is None)
+    if changes and several and not table.sequence_by and not table.disjoint_keys:
+        findings.add(
+            (*path, "topics") if table.topics else (*path, "name"),
+            "several topics feed it, and records of one key in two topics have no order; "
+            "give each topic its own table, or state disjoint_keys: true if they never share a key",
+        )
+
+
+def _check_every_topic_is_used(model: PipelineModel, findings: Findings) -> None:
+    if not model.tables or any(table.topics is None for table in model.tables):
+        return
+    used = {topic for table in model.tables for topic in table.topics or []}
+    for index, topic in enumerate(model.source.topics):
+        if topic not in used and not _ignored(topic, model.heartbeat.ignore_topics):
+            findings.add(("source", "topics", index), "feeds no table; name it in tables[].topics or drop it")
+
+
+def _ignored(topic: str, patterns: list[str]) -> bool:
+    try:
+        return any(re.fullmatch(pattern, topic) for pattern in patterns)
+    except re.error:
+        return True
+
+
+def _check_condition(condition: str | None, path: KeyPath, findings: Findings) -> None:
+    if condition is None:
+        return
+    try:
+        check_condition(condition)
+    except ValueError as fault:
+        findings.add(path, str(fault))
+
+
+def _check_collisions(pipeline: str, model: PipelineModel, findings: Findings) -> None:
+    """One name, one purpose: no destination may be another one's, nor a table that the product makes beside it."""
+    names = [table.name.casefold() for table in model.tables]
+    made = {
+        name.casefold()
+        for name in made_beside(pipeline, [t.name for t in model.tables], model.merge.intermediate_suffix)
+    }
+    for index, name in enumerate(names):
+        if name and name in names[:index]:
+            findings.add(
+                ("tables", index, "name"), f"the same destination as tables[{names.index(name)}]; keep one of them"
+            )
+        if name in made:
+            findings.add(
+                ("tables", index, "name"), "the product makes a table of this name for itself; rename the destination"
+            )
+
+
+def made_beside(pipeline: str, destinations: list[str], suffix: str) -> list[str]:
+    """Full names of the tables that the product keeps beside `destinations`."""
+    names = [f"{name}_{pipeline}{suffix}" for name in destinations] + [f"{name}_deletes" for name in destinations]
+    if destinations and "." in destinations[0]:
+        namespace = destinations[0].rsplit(".", 1)[0]
+        names += [f"{namespace}.tidegate_{pipeline}_{kind}" for kind in ("batches", "dead_letters")]
+    return names

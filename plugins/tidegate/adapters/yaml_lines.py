@@ -1,0 +1,119 @@
+"""Reads the YAML that describes a record's journey and remembers on which line every key stands."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tidegate.errors import ConfigurationError
+from tidegate.settings import shown_path
+
+KeyPath = tuple[str | int, ...]
+# Aliases can blow a few lines up to millions of values; no honest file comes near this.
+MOST_VALUES = 100_000
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A YAML file's data, the line of each key path, and what is wrong with it as YAML (one message per line)."""
+
+    shown: str
+    data: Any
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    problems: tuple[tuple[int, str], ...] = ()
+
+    def line(self, path: KeyPath) -> int:
+        """The line of `path`, or of the nearest key around it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def read_document(path: Path) -> Document:
+    """Read one YAML file with safe tags only. ConfigurationError when it is unreadable or not YAML at all."""
+    shown = shown_path(path)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as fault:
+        raise ConfigurationError(f"{shown}: cannot be read: {fault.strerror}; check the path and its rights") from fault
+    except UnicodeDecodeError as fault:
+        raise ConfigurationError(f"{shown}: not UTF-8 at byte {fault.start}; save it as UTF-8") from fault
+    try:
+        return _Walk(shown).document(text)
+    except yaml.YAMLError as fault:
+        raise ConfigurationError(_syntax_problem(shown, text, fault)) from fault
+
+
+def _syntax_problem(shown: str, text: str, fault: yaml.YAMLError) -> str:
+    mark = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
+    position = getattr(fault, "position", None)
+    line = mark.line + 1 if mark else text[: position or 0].count("\n") + 1
+    what = getattr(fault, "problem", None) or getattr(fault, "reason", None) or "cannot be read"
+    return f"{shown}:{line}: not YAML: {what}; check indentation, quotes and colons on this line and the one before"
+
+
+class _Walk:
+    """One pass over the composed nodes: lines, duplicate keys, and scalars that YAML itself cannot read."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self.lines: dict[KeyPath, int] = {}
+        self.problems: list[tuple[int, str]] = []
+        self.open: set[int] = set()
+
+    def document(self, text: str) -> Document:
+        self.loader = _Loader(text)
+        try:
+            node = self.loader.get_single_node()
+            if node is None:
+                return Document(self.shown, None)
+            self.visit(node, ())
+            return Document(self.shown, self.loader.construct_document(node), self.lines, tuple(self.problems))
+        finally:
+            self.loader.dispose()
+
+    def visit(self, node: yaml.Node, path: KeyPath) -> None:
+        """Walk below `node`; a structure inside itself or grown by aliases without end is refused."""
+        self.lines.setdefault(path, node.start_mark.line + 1)
+        if id(node) in self.open or len(self.lines) > MOST_VALUES:
+            raise yaml.MarkedYAMLError(problem="aliases nest without end", problem_mark=node.start_mark)
+        self.open.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            self.mapping(node, path)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.visit(item, (*path, index))
+        else:
+            self.scalar(node)
+        self.open.discard(id(node))
+
+    def mapping(self, node: yaml.MappingNode, path: KeyPath) -> None:
+        seen: dict[Any, int] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                self.visit(value_node, (*path, "<<"))
+                continue
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problems.append((line, "a key must be a plain word; put it in quotes"))
+                continue
+            key = self.scalar(key_node)
+            if key in seen:
+                dotted = ".".join(str(part) for part in (*path, key))
+                self.problems.append((line, f"{dotted}: given twice, first on line {seen[key]}; keep one of them"))
+            seen.setdefault(key, line)
+            self.lines[*path, key] = line
+            self.visit(value_node, (*path, key))
+
+    def scalar(self, node: yaml.Node) -> Any:
+        try:
+            return self.loader.construct_object(node, deep=True)
+        except (ValueError, yaml.constructor.ConstructorError):
+            line = node.start_mark.line + 1
+            self.problems.append(
+                (line, f"not a value that YAML knows ({node.tag.rsplit(':', 1)[-1]}); put it in quotes")
+            )
+            node.tag = "tag:yaml.org,2002:str"  # so that the rest of the file can still be checked
+            return node.value

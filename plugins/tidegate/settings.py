@@ -1,0 +1,24 @@
+"""Where the product looks before the first record is read: the one place that reads its own settings."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def repository_root() -> Path:
+    """The folder that holds ``plugins/``: `TIDEGATE_HOME`, or computed from this file."""
+    home = os.environ.get("TIDEGATE_HOME")
+    return Path(home).resolve() if home else Path(__file__).resolve().parents[2]
+
+
+def include_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """The folder with ``pipelines/`` and ``catalogs.yaml``: `TIDEGATE_INCLUDE`, else the repository's ``include/``."""
+    chosen = (os.environ if environ is None else environ).get("TIDEGATE_INCLUDE")
+    return Path(chosen).expanduser().resolve() if chosen else repository_root() / "include"
+
+
+def shown_path(path: Path) -> str:
+    """`path` as messages name it: relative to the repository where it lies inside, else as it is."""
+    resolved = path.resolve()
+    root = repository_root()
+    return str(resolved.relative_to(root)) if resolved.is_relative_to(root) else str(path)
