@@ -14,7 +14,7 @@ TRANSFORM = re.compile(
     re.IGNORECASE,
 )
 Named = dict[str, Column]
-EXAMPLE = "write a column, days(c), hours(c), bucket(16, c) or truncate(8, c)"
+EXAMPLE = "write a column, days(c), hours(c), bucket(16, c) or truncate(8, c), in quotes"
 
 
 def check_columns(model: PipelineModel, findings: Findings) -> None:

@@ -110,10 +110,11 @@ def _from_uri(conn_id: str, text: str) -> Connection:
 
 
 def _host(netloc: str) -> str | None:
-    """The host with its case kept; ``urlsplit`` would lower it."""
+    """The host in lower case, as Airflow reads it; a path in its place keeps its case."""
     place = netloc.rpartition("@")[2]
     host = place[: place.index("]") + 1].strip("[]") if place.startswith("[") else place.partition(":")[0]
-    return unquote(host) or None
+    name = unquote(host)
+    return (name if "/" in name else name.lower()) or None
 
 
 def _query_extra(query: str) -> dict[str, Any]:

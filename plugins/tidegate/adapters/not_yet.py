@@ -33,10 +33,11 @@ DYNAMIC_NAMES = False
 def refuse_not_yet(data: Any, findings: Findings, path: KeyPath = ()) -> None:
     """Walk a pipeline model's plain data and note every value that only a later version can honour."""
     words = [part for part in path if isinstance(part, str)]
-    for length in (1, 2):
+    for length in (1, 2, 3):
         allowed = AVAILABLE.get(".".join(words[-length:]))
         if allowed is not None and len(words) > 1 and data not in allowed:
             findings.add(path, not_available(*allowed))
+            return
     for step, value in _below(data, dotted(path)):
         refuse_not_yet(value, findings, (*path, step))
 

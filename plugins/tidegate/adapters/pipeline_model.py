@@ -43,7 +43,9 @@ def _partition(value: object) -> object:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
-PropertyText = Annotated[str, BeforeValidator(_property_text)]
+PropertyText = Annotated[
+    str, BeforeValidator(_property_text), WithJsonSchema({"type": ["string", "integer", "number", "boolean"]})
+]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Partition = Annotated[int, BeforeValidator(_partition), Field(ge=0)]
 
@@ -267,6 +269,5 @@ class PipelineModel(Words):
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema of a pipeline file, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Tidegate pipeline"} | (
-        PipelineModel.model_json_schema(by_alias=True)
-    )
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return dialect | PipelineModel.model_json_schema(by_alias=True) | {"title": "Tidegate pipeline"}

@@ -24,14 +24,7 @@ REMEDIES = {
     "string_too_short": "must not be empty",
 }
 # What stands in for a required value that is broken; every check of it is silent, since its path is.
-STAND_INS: dict[Any, Any] = {
-    "source": {},
-    "tables": [],
-    "name": "",
-    "field": "",
-    "timestamp": "1970-01-01T00:00:00Z",
-    "offsets": {},
-}
+STAND_INS: dict[Any, Any] = {"source": {}, "tables": []}  # any other: empty text
 MOST_ROUNDS = 5
 M = TypeVar("M", bound=BaseModel)
 
@@ -43,10 +36,11 @@ def read_model(model: type[M], data: dict[Any, Any], findings: Findings, root: K
         try:
             return model.model_validate(left)
         except ValidationError as fault:
-            for error in fault.errors(include_url=False, include_input=False):
+            for error in fault.errors(include_url=False):
                 path = tuple(part for part in error["loc"] if not str(part).startswith(("<", "[key]")))
                 findings.add_broken((*root, *path), _message(error, model, path))
                 _cut(left, path, missing=error["type"] == "missing")
+    findings.raise_if_any()
     raise AssertionError(f"model={model.__name__}: its defaults do not fit it; fix the model")
 
 
@@ -56,7 +50,7 @@ def _message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
         return f"unknown key; {closest(path[-1], _allowed(model, path[:-1]))}"
     if kind == "literal_error":
         words = [word.strip(" '") for word in context["expected"].replace(" or ", ",").split(",")]
-        return f"not a known word; {closest('', words)}"
+        return f"not a known word; {closest(error['input'], words)}"
     if kind in {"greater_than_equal", "greater_than"}:
         bound = context.get("ge", context.get("gt"))
         return f"out of range; must be {'at least' if 'ge' in context else 'more than'} {bound}"
@@ -85,14 +79,16 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 def _cut(data: Any, path: KeyPath, *, missing: bool) -> None:
     """Drop the value at `path`, or the list around it; a required one gets its stand-in."""
-    while path and isinstance(path[-1], int) and path[-2:-1] != ("tables",):
+    if path[:2] == ("source", "start") and len(path) == 3:
+        path = path[:2]  # half a start means nothing
+    while path:
+        around = value_at(data, path[:-1])
+        if isinstance(around, dict):
+            around.pop(path[-1], None)
+            if missing:
+                around[path[-1]] = deepcopy(STAND_INS.get(path[-1], ""))
+            return
+        if isinstance(around, list) and path[-2:-1] == ("tables",):
+            around[int(path[-1])] = {}  # not removed: the others keep their numbers
+            return
         path = path[:-1]
-    for part in path[:-1]:
-        if value_at(data, (part,)) is ...:
-            return  # an earlier mistake of the same round took it away
-        data = data[part]
-    last = path[-1]
-    if missing or isinstance(last, int):
-        data[last] = {} if isinstance(last, int) else deepcopy(STAND_INS.get(last))
-    else:
-        data.pop(last, None)

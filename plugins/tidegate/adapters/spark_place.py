@@ -10,7 +10,7 @@ from tidegate.pipeline import SparkTarget
 
 
 def spark_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[str, str] | None = None) -> str:
-    """``sc://host:port``: the pipeline's own, its connection's, or `SPARK_REMOTE`. It may hold a token: never log it."""
+    """``sc://host:port``: the pipeline's own, its connection's, or `SPARK_REMOTE`. May hold a token: never log it."""
     if spark.remote:
         return spark.remote
     connection = resolve(spark.connection)
@@ -38,6 +38,10 @@ def _of_connection(connection: Connection) -> str:
     address = f"{host}:{connection.port}" if connection.port else host
     given = {"user_id": connection.login, "token": connection.password, "use_ssl": connection.extra.get("use_ssl")}
     options = "".join(
-        f";{name}={quote(str(value))}" for name, value in given.items() if value is not None and value != ""
+        f";{name}={quote(_text(value), safe='')}" for name, value in given.items() if value is not None and value != ""
     )
     return f"{address}/{options}" if options else address
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -86,7 +86,7 @@ class _Walk:
             for index, item in enumerate(node.value):
                 self.visit(item, (*path, index))
         else:
-            self.scalar(node)
+            self.scalar(node, path)
         self.open.discard(id(node))
 
     def mapping(self, node: yaml.MappingNode, path: KeyPath) -> None:
@@ -99,7 +99,7 @@ class _Walk:
             if not isinstance(key_node, yaml.ScalarNode):
                 self.problems.append((line, "a key must be a plain word; put it in quotes"))
                 continue
-            key = self.scalar(key_node)
+            key = self.scalar(key_node, path)
             if key in seen:
                 dotted = ".".join(str(part) for part in (*path, key))
                 self.problems.append((line, f"{dotted}: given twice, first on line {seen[key]}; keep one of them"))
@@ -107,13 +107,15 @@ class _Walk:
             self.lines[*path, key] = line
             self.visit(value_node, (*path, key))
 
-    def scalar(self, node: yaml.Node) -> Any:
+    def scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         try:
             return self.loader.construct_object(node, deep=True)
         except (ValueError, yaml.constructor.ConstructorError):
+            self.loader.recursive_objects.pop(node, None)
             line = node.start_mark.line + 1
+            where = ".".join(str(part) for part in path)
             self.problems.append(
-                (line, f"not a value that YAML knows ({node.tag.rsplit(':', 1)[-1]}); put it in quotes")
+                (line, f"{where}: not a value that YAML knows ({node.tag.rsplit(':', 1)[-1]}); put it in quotes")
             )
             node.tag = "tag:yaml.org,2002:str"  # so that the rest of the file can still be checked
             return node.value
