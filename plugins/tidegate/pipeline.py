@@ -98,6 +98,7 @@ class Table:
     add_columns: bool = True
     widen: bool = True
     relax: bool = True
+    max_pending: int = 10
 
     @property
     def catalog(self) -> str:

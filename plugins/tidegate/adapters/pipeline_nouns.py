@@ -116,6 +116,7 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         add_columns=table.evolve.add_columns,
         widen=table.evolve.widen,
         relax=table.evolve.relax,
+        max_pending=table.max_pending,
     )
 
 

@@ -1,0 +1,233 @@
+"""Whatever is wrong in a pipeline file is refused with its line, its value and the way out, and never with a secret."""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tidegate.adapters.pipeline_file import load_pipeline
+from tidegate.errors import ConfigurationError
+from tidegate.pipeline import Pipeline
+
+CATALOGS = """
+lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////x/c.db', warehouse: 'file:///x'}}
+dwh: {type: bigquery, project: p}
+secretive: {type: iceberg, properties: {type: sql, uri: 'postgresql://u:geheim@h/db', warehouse: 'file:///x'}}
+"""
+MINIMAL = "source: {topics: [t]}\ntables: [{name: lake.shop.orders}]\n"
+
+
+@pytest.fixture
+def include(tmp_path: Path) -> Path:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "catalogs.yaml").write_text(CATALOGS)
+    return tmp_path
+
+
+def load(include: Path, text: str, name: str = "orders.yaml") -> Pipeline:
+    path = include / "pipelines" / name
+    path.write_text(text)
+    return load_pipeline(path)
+
+
+def problems(include: Path, text: str, name: str = "orders.yaml") -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        load(include, text, name)
+    return [line.replace(f"{include}/", "") for line in caught.value.problems]
+
+
+def source(more: str = "", tables: str = "[{name: lake.shop.orders}]") -> str:
+    return f"source: {{topics: [t]{', ' + more if more else ''}}}\ntables: {tables}\n"
+
+
+def table(more: str) -> str:
+    return source(tables=f"[{{name: lake.shop.orders, {more}}}]")
+
+
+def test_five_different_mistakes_are_all_named_with_their_lines(include: Path) -> None:
+    text = """\
+source:
+  topics: [shop.orders]
+  key: {fields: [id], schema: id BIGINT}
+  value: {schema: id BIGINT amount INT}
+tables:
+  - name: lak.shop.orders
+    upsrt: true
+    history: scd2
+merge:
+  interval: abc
+"""
+    assert problems(include, text) == [
+        "pipelines/orders.yaml:4: source.value.schema=id BIGINT amount INT: not SQL that Spark reads near 'amount'; "
+        "write e.g. id BIGINT NOT NULL, name STRING",
+        "pipelines/orders.yaml:6: tables[0].name=lak.shop.orders: catalog=lak is not in catalogs.yaml; "
+        "did you mean lake?",
+        "pipelines/orders.yaml:7: tables[0].upsrt=true: unknown key; did you mean upsert?",
+        "pipelines/orders.yaml:8: tables[0].history=scd2: not available in this version; use none",
+        "pipelines/orders.yaml:10: merge.interval=abc: not a duration; write e.g. 60s, 10m or -1 to disable",
+    ]
+
+
+REFUSED = {
+    "a word where a number belongs": (
+        source() + "merge: {max_records: many}",
+        "merge.max_records=many: must be a whole",
+    ),
+    "quoted yes is not a bool": (table("upsert: 'yes'"), "tables[0].upsert=yes: must be true or false"),
+    "a number is not text": (source("group: 5"), "source.group=5: must be text"),
+    "true is not a number": (source() + "merge: {max_records: true}", "merge.max_records=true: must be a whole number"),
+    "an empty section": (source() + "merge:", "merge=null: must be a mapping"),
+    "no interval and no threshold": (source() + "merge: {interval: -1}", "merge.interval=-1: nothing would ever flush"),
+    "interval zero": (source() + "merge: {interval: 0}", "merge.interval=0: out of range"),
+    "topics and pattern": (source("topic_pattern: 'x.*'"), "source.topic_pattern=x.*: topics are given too"),
+    "neither topics nor pattern": ("source: {}\ntables: [{name: lake.a.b}]", "source.topics: no topic to read"),
+    "pattern that does not compile": (source("topic_pattern: '('"), "source.topic_pattern=(: not a regular expression"),
+    "upsert without a key": (table("upsert: true"), "tables[0].upsert=true: needs a key"),
+    "delete without a key": (table("delete: true"), "tables[0].delete=true: needs a key"),
+    "table name without namespace": (source(tables="[{name: lake.orders}]"), "write <catalog>.<namespace>.<table>"),
+    "unknown catalog": (source(tables="[{name: lke.a.b}]"), "catalog=lke is not in catalogs.yaml; did you mean lake?"),
+    "bigquery destination": (source(tables="[{name: dwh.a.b}]"), "type=bigquery: not available in this version"),
+    "two tables of one name": (
+        source(tables="[{name: lake.a.b}, {name: lake.a.B}]"),
+        "tables[1].name=lake.a.B: the same",
+    ),
+    "destination is the intermediate table": (
+        source(tables="[{name: lake.a.b}, {name: lake.a.b_orders_tmp}]"),
+        "tables[1].name=lake.a.b_orders_tmp: the product makes a table of this name",
+    ),
+    "key field outside the key schema": (
+        source("key: {fields: [idd], schema: id BIGINT}"),
+        "source.key.fields[0]=idd: not a column of key.schema (id)",
+    ),
+    "string key with two fields": (
+        source("key: {format: string, fields: [a, b]}"),
+        "source.key.fields=[a, b]: a key of",
+    ),
+    "nothing to except": (source("value: {fields_include: EXCEPT_KEY}"), "there is no key to leave out"),
+    "one column with two types": (
+        source("key: {fields: [id], schema: id INT}, value: {schema: id BIGINT}"),
+        "source.key.schema=id INT: id is INT here and BIGINT in value.schema",
+    ),
+    "prefixed key collides": (
+        source("key: {fields: [id], prefix: k_}, value: {schema: k_id BIGINT}"),
+        "source.key.prefix=k_: k_id is a column of the value too",
+    ),
+    "metadata column collides": (
+        source("value: {schema: a INT}, metadata: {A: topic}"),
+        "source.metadata.A=topic: lake.shop.orders has a column of this name",
+    ),
+    "metadata of a later version": (source("metadata: {a: leader-epoch}"), "not available in this version; use topic"),
+    "unknown metadata": (source("metadata: {a: ofset}"), "source.metadata.a=ofset: not a metadata key"),
+    "unknown partition column": (
+        source("value: {schema: a INT}", tables="[{name: lake.a.b, create: {partition_by: [days(b)]}}]"),
+        "partition_by[0]=days(b): b is not a column",
+    ),
+    "condition that is no SQL": (table("when: 'a ='"), "tables[0].when=a =: not SQL"),
+    "condition that is a statement": (table("when: a = 1; drop table x"), "2 statements found"),
+    "condition over many records": (table("when: count(*) > 1"), "aggregates and windows have no meaning"),
+    "time without a zone": (source("start: {timestamp: 2026-01-01T00:00:00}"), "means another moment on every machine"),
+    "time that is none": (
+        source("start: {timestamp: 2026-13-01T00:00:00Z}"),
+        "not a value that YAML knows (timestamp)",
+    ),
+    "offset of an unread topic": (source("start: {offsets: {u: {0: 1}}}"), "source.start.offsets.u: not one of"),
+    "negative offset": (source("start: {offsets: {t: {0: -1}}}"), "must be at least 0"),
+    "inline group.id": (
+        source("kafka: {bootstrap.servers: b, group.id: g}"),
+        "source.kafka.group.id=g: set by the product",
+    ),
+    "inline without brokers": (source("kafka: {client.id: b}"), "bootstrap.servers is missing"),
+    "remote and master": (source() + "spark: {remote: 'sc://h:1', master: local}", "remote is given too"),
+    "remote of another protocol": (source() + "spark: {remote: 'spark://h:1'}", "write sc://host:port"),
+    "unknown word": (
+        source() + "on_rollback: explode",
+        "on_rollback=explode: not a known word; allowed: fail, keep, rewind",
+    ),
+    "misspelt word": (source() + "on_rollback: rewnd", "on_rollback=rewnd: not a known word; did you mean rewind?"),
+    "a topic that feeds nothing": (
+        "source: {topics: [t, u]}\ntables: [{name: lake.a.b, topics: [t]}]",
+        "source.topics[1]=u: feeds no table",
+    ),
+    "old name of another tool": (table("upsertEnabled: true"), "unknown key; did you mean upsert?"),
+    "the same key twice": (source() + "tables: []", "3: tables: given twice, first on line 2"),
+    "aliases without end": ("a: &a [*a]", ":1: not YAML: aliases nest without end"),
+    "an object of Python": ("source: !!python/object:os.system {}", ":1: not YAML: could not determine a constructor"),
+    "a tab": (source() + "\tx: 1", ":3: not YAML: found character that cannot start any token"),
+    "an empty file": ("", ":1: no pipeline in it"),
+}
+
+
+@pytest.mark.parametrize("hazard", REFUSED)
+def test_refused_with_value_and_way_out(include: Path, hazard: str) -> None:
+    text, expected = REFUSED[hazard]
+    found = problems(include, text)
+    assert any(expected in line for line in found), found
+    assert all(re.match(r"pipelines/orders\.yaml:\d+: ", line) for line in found), found
+
+
+LATER = {
+    "source.key.format": source("key: {format: avro}"),
+    "source.key.into": source("key: {into: k}"),
+    "source.value.format": source("value: {format: canal-json}"),
+    "source.value.avro": source("value: {avro: {registry: r}}"),
+    "source.verify_integrity": source("verify_integrity: true"),
+    "source.errors.tolerance": source("errors: {tolerance: all}"),
+    "tables[0].key.format": table("key: {format: raw}"),
+    "tables[0].value.format": table("value: {format: raw}"),
+    "tables[0].route": table("route: {field: type, pattern: x}"),
+    "tables[0].sequence_by": table("sequence_by: [lsn]"),
+    "tables[0].history": table("history: scd2"),
+    "tables[0].partial_updates": table("partial_updates: true"),
+    "tables[0].deletes": table("deletes: soft"),
+    "tables[0].select": table("select: a"),
+    "tables[0].audits": table("audits: [a > 0]"),
+    "tables[0].name": source(tables="[{name: 'lake.shop.{type}'}]"),
+    "heartbeat.produce": source() + "heartbeat: {produce: true}",
+    "merge.records_threshold": source() + "merge: {records_threshold: 5}",
+}
+
+
+@pytest.mark.parametrize("key", LATER)
+def test_what_this_version_cannot_do_is_one_clear_line_and_nothing_else(include: Path, key: str) -> None:
+    (line,) = problems(include, LATER[key])
+    assert f": {key}" in line
+    assert "not available in this version" in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        source("kafka: {bootstrap.servers: b, sasl.password: geheim}"),
+        source("kafka: {bootstrap.servers: b, sasl.oauthbearer.client.secret: geheim, ssl.key.password: geheim}"),
+        source() + "spark: {remote: 'sc://h:1/;token=geheim'}",
+        source() + "spark: {conf: {spark.hadoop.fs.s3a.secret.key: geheim}}",
+        source("kafka: {sasl.password: [geheim]}"),
+        source("kafka_password: geheim"),
+        source(tables="[{name: secretive.a.b}]"),
+    ],
+)
+def test_a_secret_in_a_file_is_refused_and_never_repeated(include: Path, text: str) -> None:
+    found = problems(include, text)
+    assert "geheim" not in "".join(found)
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = st.sampled_from(["source", "tables", "merge", "spark", "heartbeat"])
+INNER = st.sampled_from(
+    ["name", "topics", "kafka", "start", "key", "value", "create", "interval", "conf", "when", "metadata"]
+)
+ALMOST = st.dictionaries(KEYS, JUNK | st.dictionaries(INNER, JUNK, max_size=4) | st.lists(st.dictionaries(INNER, JUNK)))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=ALMOST)
+def test_no_file_however_broken_ends_in_another_error(include: Path, data: object) -> None:
+    with suppress(ConfigurationError):
+        load(include, yaml.safe_dump(data, allow_unicode=True))
