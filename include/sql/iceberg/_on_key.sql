@@ -1,0 +1,1 @@
+{% for column, _ in keys %}t.{{ column | quoted }} <=> s.{{ column | quoted }}{{ " AND " if not loop.last }}{% endfor %}

@@ -1,0 +1,10 @@
+    SELECT
+      {%- for column, field in keys %}
+      key.{{ field | quoted }} AS {{ column | quoted }},
+      {%- endfor %}
+      {%- for column in values %}
+      value.{{ column | quoted }} AS {{ column | quoted }},
+      {%- endfor %}
+      op AS {{ "op" | ours }}, topic AS {{ "topic" | ours }}, offset AS {{ "offset" | ours }}, i AS {{ "i" | ours }}
+    FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}
+    WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }}

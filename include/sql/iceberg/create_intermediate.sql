@@ -1,0 +1,23 @@
+CREATE TABLE IF NOT EXISTS {{ table | name }} (
+  key STRUCT<{% for column in keys %}{{ column.name | quoted }}: {{ column.type }}{{ ", " if not loop.last }}{% endfor %}>,
+  value STRUCT<{% for column in values %}{{ column.name | quoted }}: {{ column.type }}{{ ", " if not loop.last }}{% endfor %}>,
+  op STRING,
+  topic STRING,
+  partition INT,
+  offset BIGINT,
+  timestamp TIMESTAMP,
+  partition_time TIMESTAMP,
+  i BIGINT,
+  batch_number BIGINT,
+  attempt STRING
+)
+USING iceberg
+PARTITIONED BY (batch_number)
+TBLPROPERTIES (
+  'format-version' = '2',
+  'write.distribution-mode' = 'none',
+  'write.spark.accept-any-schema' = 'true',
+  'write.metadata.delete-after-commit.enabled' = 'true',
+  'write.metadata.previous-versions-max' = '3',
+  'commit.retry.num-retries' = '10'
+)

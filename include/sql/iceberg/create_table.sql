@@ -1,0 +1,19 @@
+CREATE TABLE IF NOT EXISTS {{ table | name }} (
+{%- for column in columns %}
+  {{ column.name | quoted }} {{ column.type }}{{ "" if column.nullable else " NOT NULL" }}{{ "," if not loop.last }}
+{%- endfor %}
+)
+USING iceberg
+{%- if partition_by %}
+PARTITIONED BY ({{ partition_by | join(", ") }})
+{%- endif %}
+TBLPROPERTIES (
+  'format-version' = '2',
+  'write.merge.mode' = 'merge-on-read',
+  'write.update.mode' = 'merge-on-read',
+  'write.delete.mode' = 'merge-on-read',
+  'write.metadata.delete-after-commit.enabled' = 'true'
+{%- for key, value in properties.items() %},
+  {{ key | text }} = {{ value | text }}
+{%- endfor %}
+)

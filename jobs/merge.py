@@ -1,0 +1,11 @@
+"""Spark entry point: ``spark-submit merge.py '<MergeJob as JSON>'``."""
+
+import sys
+
+from tidegate.jobs import MergeJob
+from tidegate_spark import merge
+from tidegate_spark.sessions import submitted
+
+if __name__ == "__main__":
+    job = MergeJob.from_json(sys.argv[1])
+    merge.run(submitted(f"tidegate merge {job.pipeline} {job.batch}"), job)

@@ -1,0 +1,41 @@
+"""The Spark session of one job: its configuration, and where it comes from."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+# What the product's statements rely on, whatever the server's defaults are.
+RELIED_ON = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.caseSensitive": "false",
+}
+
+
+def configure(spark: SparkSession, conf: Mapping[str, str]) -> None:
+    """Set session configuration."""
+    for key, value in conf.items():
+        spark.conf.set(key, value)
+
+
+def submitted(name: str) -> SparkSession:
+    """The session of a job that runs under spark-submit; its catalogs come with the submit's properties file."""
+    spark = SparkSession.builder.appName(name).getOrCreate()
+    configure(spark, RELIED_ON)
+    return spark
+
+
+def connected(remote: str, conf: Mapping[str, str]) -> SparkSession:
+    """A new session of a Spark Connect server; nothing of other sessions is seen in it."""
+    spark = SparkSession.builder.remote(remote).create()
+    configure(spark, {**RELIED_ON, **conf})
+    return spark
+
+
+def close(spark: SparkSession) -> None:
+    """End a session on its server; one that is already gone is closed too."""
+    from contextlib import suppress
+
+    with suppress(Exception):  # the server may have died: what the job did is found by attempt, not by this answer
+        spark.stop()

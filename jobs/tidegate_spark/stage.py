@@ -1,0 +1,110 @@
+"""The stage job: one read of Kafka, one atomic overwrite of batch N in each intermediate table, and its counts."""
+
+import json
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.jobs import StageJob, StageTable
+from tidegate.offsets import Ranges
+
+from tidegate_spark.key import with_key
+from tidegate_spark.read import read
+from tidegate_spark.sessions import configure
+from tidegate_spark.strict import literal, quoted
+from tidegate_spark.value import with_value
+
+# Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
+OBSERVED_PARTITIONS = 512
+SUMMARY = "spark.sql.iceberg.snapshot-property."
+
+
+def run(spark: SparkSession, job: StageJob) -> None:
+    """Stage the job's ranges.
+
+    1. Create the intermediate tables that are missing.
+    2. Read the records once; several tables share the read.
+    3. Decode, count in the same pass, and overwrite batch N of each table.
+    4. Leave the counts, or the first bad record, in a table property named by the attempt.
+
+    A repeat call overwrites batch N under another attempt. Records are decoded before anything is written; a batch
+    with a bad record is written without it and recorded as bad, so that it is never merged.
+    """
+    configure(spark, job.conf)
+    for table in job.tables:
+        for statement in table.create:
+            spark.sql(statement)
+    records = read(spark, job)
+    shared = records.persist() if len(job.tables) > 1 else records
+    try:
+        for table in job.tables:
+            _stage(spark, job, table, shared)
+    finally:
+        if len(job.tables) > 1:
+            shared.unpersist()
+
+
+def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataFrame) -> None:
+    observation = Observation()
+    decoded = decode(records, table).observe(observation, *_counts(job.ranges))
+    rows = decoded.where("fate = 'staged'").selectExpr(*_columns(job, table))
+    configure(spark, {SUMMARY + key: value for key, value in table.summary.items()})
+    writer = rows.writeTo(_name(table.intermediate)).option("mergeSchema", "true")
+    writer.overwrite(F.expr(f"batch_number = {job.batch}"))
+    outcome = _outcome(observation.get, job.ranges)
+    spark.sql(
+        f"ALTER TABLE {_name(table.intermediate)} "
+        f"SET TBLPROPERTIES ({literal(table.property)} = {literal(json.dumps(outcome))})"
+    )
+
+
+def decode(records: DataFrame, table: StageTable) -> DataFrame:
+    """Add key, value, op and `fate`: bad, ignored (a delete that the table does not take), filtered or staged."""
+    decoded = with_value(with_key(records, table), table)
+    ignored = "op = 'd'" if table.ignore_deletes else "false"
+    return decoded.selectExpr("*", "coalesce(key_reason, value_reason) AS reason").selectExpr(
+        "*",
+        "CASE WHEN reason IS NOT NULL THEN 'bad' WHEN NOT is_wanted THEN 'filtered' "
+        f"WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
+    )
+
+
+def _columns(job: StageJob, table: StageTable) -> list[str]:
+    """The intermediate row, in the order of its columns; `i` numbers the rows of one record."""
+    return [
+        "key_struct AS key", "value_struct AS value", "op", "topic", "partition", "offset", "timestamp",
+        "timestamp AS partition_time", "0L AS i", f"{job.batch}L AS batch_number",
+        f"{literal(table.attempt)} AS attempt",
+    ]  # fmt: skip
+
+
+def _counts(ranges: Ranges) -> list[Column]:
+    """Aggregates of the one pass: records by fate, the first bad one, the latest timestamp of each partition."""
+    where = "CASE WHEN reason IS NOT NULL THEN struct(topic, partition, offset) END"
+    fates = {fate: f"count_if(fate = '{fate}')" for fate in ("staged", "ignored", "filtered", "bad")}
+    first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {where})"
+    wanted = {"read": "count(1)", **fates, "first_bad": first_bad}
+    for index, (topic, partition) in enumerate(_observed(ranges)):
+        here = f"topic = {literal(topic)} AND partition = {partition}"
+        wanted[f"timestamp_{index}"] = f"max(CASE WHEN {here} THEN unix_millis(timestamp) END)"
+    return [F.expr(expression).alias(name) for name, expression in wanted.items()]
+
+
+def _observed(ranges: Ranges) -> list[tuple[str, int]]:
+    busy = [(topic, partition) for topic, partition, start, end in ranges if end > start]
+    return busy if len(busy) <= OBSERVED_PARTITIONS else []
+
+
+def _outcome(observed: dict[str, Any], ranges: Ranges) -> dict[str, Any]:
+    timestamps: dict[str, dict[int, int]] = {}
+    for index, (topic, partition) in enumerate(_observed(ranges)):
+        latest = observed[f"timestamp_{index}"]
+        if latest is not None:
+            timestamps.setdefault(topic, {})[partition] = latest
+    counts = {name: observed[name] for name in ("read", "staged", "ignored", "filtered", "bad")}
+    first = observed["first_bad"]
+    return {**counts, "timestamps": timestamps, "first_bad": json.loads(first) if first else None}
+
+
+def _name(table: str) -> str:
+    return ".".join(quoted(part) for part in table.split("."))

@@ -1,0 +1,8 @@
+"""``python -m tidegate``: the same operations without the scheduler."""
+
+import sys
+
+from tidegate.cli.commands import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Puts the ports of one pipeline together: files and connections in, ready-to-use adapters out."""
+
+import time
+import uuid
+from pathlib import Path
+
+from tidegate.adapters.catalogs_file import read_catalogs
+from tidegate.adapters.connections import Resolve, required
+from tidegate.adapters.iceberg import IcebergDestination
+from tidegate.adapters.iceberg_catalogs import Catalogs
+from tidegate.adapters.kafka import KafkaBroker
+from tidegate.adapters.kafka_settings import java_settings, kafka_settings
+from tidegate.adapters.pipeline_file import load_pipeline
+from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_conf
+from tidegate.adapters.spark_connect import ConnectEngine
+from tidegate.adapters.spark_jobs import private_conf
+from tidegate.adapters.spark_place import spark_remote
+from tidegate.adapters.spark_submit import SubmitEngine
+from tidegate.adapters.templates import SqlFiles
+from tidegate.errors import ConfigurationError
+from tidegate.pipeline import Catalog, Pipeline
+from tidegate.ports import Engine, Ports
+from tidegate.settings import repository_root
+
+
+def pipeline_path(include: Path, name: str) -> Path:
+    """The file of the pipeline of that name; ConfigurationError names those there are."""
+    path = include / "pipelines" / f"{name}.yaml"
+    if not path.exists():
+        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
+        raise ConfigurationError(f"pipeline={name}: no such pipeline; there are: {known}")
+    return path
+
+
+def assemble(include: Path, name: str, resolve: Resolve, engine: Engine | None = None) -> Ports:
+    """The ports of a pipeline. Nothing is connected to before it is used. `engine` replaces the pipeline's own."""
+    pipeline = load_pipeline(pipeline_path(include, name))
+    catalogs = _catalogs(include, pipeline)
+    properties = {c.name: catalog_properties(c, resolve) for c in catalogs}
+    librdkafka = kafka_settings(pipeline.source.kafka, resolve)
+    return Ports(
+        pipeline=pipeline,
+        broker=KafkaBroker(librdkafka),
+        destination=IcebergDestination(Catalogs(properties)),
+        engine=engine or _engine(pipeline, resolve, spark_conf(include, pipeline, resolve)),
+        sql=SqlFiles("iceberg"),
+        now_ms=lambda: int(time.time() * 1000),
+        new_attempt=lambda: uuid.uuid4().hex,
+    )
+
+
+def spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str, str]:
+    """What a job's session needs to know of catalogs and brokers. May hold secrets: never log it."""
+    conf: dict[str, str] = {}
+    for catalog in _catalogs(include, pipeline):
+        conf |= spark_catalog_conf(catalog, catalog_properties(catalog, resolve))
+    return private_conf(conf, java_settings(kafka_settings(pipeline.source.kafka, resolve)))
+
+
+def _catalogs(include: Path, pipeline: Pipeline) -> list[Catalog]:
+    found = read_catalogs(include)
+    chosen = []
+    for name in sorted({table.catalog for table in pipeline.tables}):
+        catalog = found.get(name)
+        if not isinstance(catalog, Catalog):
+            raise ConfigurationError(f"catalog={name}: {catalog or 'not declared in catalogs.yaml'}")
+        chosen.append(catalog)
+    return chosen
+
+
+def _engine(pipeline: Pipeline, resolve: Resolve, conf: dict[str, str]) -> Engine:
+    if pipeline.spark.mode == "connect":
+        return ConnectEngine(spark_remote(pipeline.spark, resolve), conf)
+    master = pipeline.spark.master or _master(pipeline.spark.connection, resolve)
+    return SubmitEngine(master, local_jars(), {**conf, **pipeline.spark.conf})
+
+
+def _master(connection_id: str, resolve: Resolve) -> str:
+    """A Spark connection's master, as Airflow's spark-submit hook reads it."""
+    connection = required(connection_id, resolve)
+    host = connection.host or ""
+    return f"{host}:{connection.port}" if connection.port else host
+
+
+def local_jars() -> str:
+    """The jars that ``make setup`` brought, for --jars; empty where Spark has its own."""
+    folder = repository_root() / ".cache" / "jars" / "spark"
+    return ",".join(str(jar) for jar in sorted(folder.glob("*.jar")))

@@ -1,0 +1,110 @@
+"""Apache Iceberg as a destination, through PyIceberg: the port's verbs, each a thin call into the files beside this."""
+
+from typing import Any
+
+from pyiceberg.table import Table
+
+from tidegate.adapters import (
+    iceberg_commit,
+    iceberg_evolution,
+    iceberg_history,
+    iceberg_staging,
+    iceberg_state,
+)
+from tidegate.adapters.iceberg_catalogs import Catalogs
+from tidegate.batch import StagedBatch
+from tidegate.errors import GiveUp
+from tidegate.pipeline import Column
+from tidegate.ports import CommitRefused, Head, Publication, TableState
+from tidegate.position import Position
+
+
+class IcebergDestination:
+    """Implements `tidegate.ports.Destination` over every Iceberg catalog of ``catalogs.yaml``."""
+
+    def __init__(self, catalogs: Catalogs) -> None:
+        self._catalogs = catalogs
+
+    def state(self, table: str, pipeline: str) -> TableState | None:
+        """See the port."""
+        found = self._catalogs.table(table)
+        return None if found is None else iceberg_state.state_of(found, pipeline)
+
+    def seed(self, table: str, pipeline: str, position: Position) -> None:
+        """See the port."""
+        iceberg_commit.seed(self._table(table), pipeline, position.to_properties(pipeline))
+
+    def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
+        """See the port."""
+        return iceberg_evolution.evolve(self._table(table), columns, add=add, widen=widen, relax=relax)
+
+    def cut(self, table: str, state: TableState, branch: str) -> None:
+        """See the port."""
+        if state.snapshot_id is None:
+            raise CommitRefused(f"table={table} has no snapshot to cut from")
+        iceberg_commit.cut(self._table(table), state.uuid, state.snapshot_id, branch)
+
+    def head(self, table: str, branch: str) -> Head | None:
+        """See the port."""
+        return iceberg_state.head_of(self._table(table), branch)
+
+    def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
+        """See the port."""
+        iceberg_commit.append_empty(self._table(table), branch, summary)
+
+    def publish(self, publication: Publication) -> None:
+        """See the port."""
+        iceberg_commit.publish(self._table(publication.table), publication)
+
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
+        """See the port."""
+        found = self._table(table)
+        stale = iceberg_state.branches_of(found, pipeline, up_to_batch)
+        if stale:
+            iceberg_commit.drop_references(found, stale)
+        return len(stale)
+
+    def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+        """See the port."""
+        found = self._catalogs.table(intermediate)
+        return [] if found is None else iceberg_staging.staged_in(found, table)
+
+    def staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        """See the port."""
+        found = self._catalogs.table(intermediate)
+        return None if found is None else iceberg_staging.outcome_of(found, attempt)
+
+    def highest_staged(self, intermediate: str) -> int:
+        """See the port."""
+        found = self._catalogs.table(intermediate)
+        return 0 if found is None else iceberg_staging.highest_batch(found)
+
+    def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
+        """See the port."""
+        found = self._catalogs.table(intermediate)
+        return {} if found is None else iceberg_staging.clean(found, up_to_batch)
+
+    def record(self, control: str, row: dict[str, Any]) -> None:
+        """See the port."""
+        catalog, identifier = control.split(".", 1)
+        iceberg_history.append(self._catalogs.catalog(catalog), identifier, row)
+
+    def history(self, control: str, limit: int) -> list[dict[str, Any]]:
+        """See the port."""
+        found = self._catalogs.table(control)
+        return [] if found is None else iceberg_history.newest(found, limit)
+
+    def count_rows(self, table: str) -> int | None:
+        """See the port."""
+        found = self._catalogs.table(table)
+        return None if found is None else _rows(found)
+
+    def _table(self, name: str) -> Table:
+        found = self._catalogs.table(name)
+        if found is None:
+            raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
+        return found
+
+
+def _rows(table: Table) -> int:
+    return int(table.scan().count())

@@ -1,0 +1,54 @@
+"""PyIceberg's catalogs and tables, opened once per process by the names of ``catalogs.yaml``."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.catalog import Catalog as IcebergCatalog
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+
+from tidegate.adapters.sqlite_catalog import prepare
+from tidegate.errors import ConfigurationError
+
+SQLITE = "sqlite:///"
+LOCK_SECONDS = 60  # how long a writer waits for another one's commit in a SQLite catalog
+
+
+class Catalogs:
+    """Catalogs by name; `properties` are PyIceberg's, secrets included, and never leave this object."""
+
+    def __init__(self, properties: Mapping[str, Mapping[str, Any]]) -> None:
+        self._properties = properties
+        self._open: dict[str, IcebergCatalog] = {}
+
+    def catalog(self, name: str) -> IcebergCatalog:
+        """The open catalog of that name."""
+        if name not in self._properties:
+            raise ConfigurationError(f"catalog={name} is not an Iceberg catalog of catalogs.yaml; declare it there")
+        if name not in self._open:
+            self._open[name] = _opened(name, dict(self._properties[name]))
+        return self._open[name]
+
+    def table(self, name: str) -> Table | None:
+        """A fresh load of ``catalog.namespace.table``; None where there is none."""
+        catalog, identifier = name.split(".", 1)
+        try:
+            return self.catalog(catalog).load_table(identifier)
+        except NoSuchTableError:
+            return None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The catalogs that can be opened."""
+        return tuple(self._properties)
+
+
+def _opened(name: str, properties: dict[str, Any]) -> IcebergCatalog:
+    uri = str(properties.get("uri", ""))
+    if properties.get("type") == "sql" and uri.startswith(SQLITE):
+        prepare(Path(uri.removeprefix(SQLITE).partition("?")[0]))
+        properties["uri"] = uri + ("&" if "?" in uri else "?") + f"timeout={LOCK_SECONDS}"
+    return load_catalog(name, **{key: str(value) for key, value in properties.items()})

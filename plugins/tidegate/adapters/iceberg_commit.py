@@ -1,0 +1,128 @@
+"""Commits to Iceberg tables, each a set of requirements and the updates that hold only if all of them do."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+from sqlalchemy.exc import OperationalError
+
+from tidegate import names
+from tidegate.errors import OutcomeUnknown, RetryLater
+from tidegate.ports import CommitRefused, Publication
+
+MAIN = "main"
+
+
+def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iterable[TableUpdate]) -> None:
+    """One commit, tried once. `CommitRefused` if a requirement failed, `OutcomeUnknown` if no answer came.
+
+    PyIceberg's own transactions repeat a refused commit on the moved main: right for data, wrong for a
+    compare-and-swap.
+    """
+    try:
+        response = table.catalog.commit_table(table, tuple(requirements), tuple(updates))
+    except CommitFailedException as error:
+        raise CommitRefused(str(error)) from error
+    except CommitStateUnknownException as error:
+        raise OutcomeUnknown(f"table={table.name()}: the catalog gave no answer; read the position: {error}") from error
+    except OperationalError as error:
+        raise OutcomeUnknown(f"table={table.name()}: the catalog's database failed: {error.orig}") from error
+    kept = {entry.metadata_file for entry in response.metadata.metadata_log}
+    if table.metadata.properties.get("write.metadata.delete-after-commit.enabled") == "true":
+        for entry in table.metadata.metadata_log:
+            if entry.metadata_file not in kept:
+                remove_file(table, entry.metadata_file)
+
+
+def remove_file(table: Table, location: str) -> None:
+    """Delete one file if it is there."""
+    try:
+        table.io.delete(location)
+    except FileNotFoundError:
+        return
+
+
+def cut(table: Table, uuid: str, snapshot_id: int, branch: str) -> None:
+    """Start `branch` at `snapshot_id`, if main is there."""
+    requirements = (
+        AssertTableUUID(uuid=UUID(uuid)),
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id),
+        AssertRefSnapshotId(ref=branch, snapshot_id=None),
+    )
+    commit(table, requirements, (_reference(branch, SnapshotRefType.BRANCH, snapshot_id),))
+
+
+def publish(table: Table, publication: Publication) -> None:
+    """The law: main, tag and position move together, if main, branch, schema and table are still what was merged."""
+    requirements = (
+        AssertTableUUID(uuid=UUID(publication.uuid)),
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=publication.cut),
+        AssertRefSnapshotId(ref=publication.branch, snapshot_id=publication.head),
+        AssertCurrentSchemaId(current_schema_id=publication.schema_id),
+    )
+    updates = (
+        _reference(MAIN, SnapshotRefType.BRANCH, publication.head),
+        _reference(names.tag(publication.pipeline), SnapshotRefType.TAG, publication.head),
+        SetPropertiesUpdate(updates=publication.position.to_properties(publication.pipeline)),
+        RemoveSnapshotRefUpdate(ref_name=publication.branch),
+    )
+    commit(table, requirements, updates)
+
+
+def append_empty(table: Table, branch: str, summary: dict[str, str]) -> None:
+    """One snapshot without rows on `branch`."""
+    transaction = table.transaction()
+    transaction.append(table.schema().as_arrow().empty_table(), snapshot_properties=summary, branch=branch)
+    commit(table, transaction._requirements, transaction._updates)
+
+
+def seed(table: Table, pipeline: str, properties: dict[str, str]) -> None:
+    """The first snapshot of a table, empty, with the starting position and the tag; refused if there is one already."""
+    transaction = table.transaction()
+    transaction.append(table.schema().as_arrow().empty_table(), snapshot_properties=properties)
+    first = transaction.table_metadata.current_snapshot_id
+    if first is None:
+        raise RetryLater(f"table={table.name()}: no first snapshot could be made; it will be tried again")
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId(ref=MAIN, snapshot_id=None))
+    tag = _reference(names.tag(pipeline), SnapshotRefType.TAG, first)
+    commit(table, requirements, (*transaction._updates, tag, SetPropertiesUpdate(updates=properties)))
+
+
+def drop_references(table: Table, references: list[str]) -> None:
+    """Remove branches."""
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
+    commit(table, requirements, [RemoveSnapshotRefUpdate(ref_name=name) for name in references])
+
+
+def drop_staged(table: Table, up_to_batch: int, snapshot_ids: list[int], properties: list[str]) -> None:
+    """Remove batches, their snapshots and their counts from an intermediate table, in one commit."""
+    transaction = table.transaction()
+    transaction.delete(f"batch_number <= {up_to_batch}", snapshot_properties={"tidegate.clean-up": str(up_to_batch)})
+    updates: list[TableUpdate] = list(transaction._updates)
+    expired = [i for i in snapshot_ids if i != transaction.table_metadata.current_snapshot_id]
+    if expired:
+        updates.append(RemoveSnapshotsUpdate(snapshot_ids=expired))
+    if properties:
+        updates.append(RemovePropertiesUpdate(removals=properties))
+    current = table.current_snapshot()
+    main = AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id if current else None)
+    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), main), updates)
+
+
+def _reference(name: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
+    forever = {"max_ref_age_ms": None, "max_snapshot_age_ms": None, "min_snapshots_to_keep": None}
+    return SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **forever)

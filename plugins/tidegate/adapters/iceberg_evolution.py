@@ -1,0 +1,80 @@
+"""Making an Iceberg table able to hold a pipeline's columns: additive, idempotent, before anything is merged."""
+
+from pyiceberg.exceptions import ResolveError
+from pyiceberg.schema import promote
+from pyiceberg.table import Table
+from pyiceberg.table.update.schema import UpdateSchema
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+
+from tidegate.adapters.iceberg_types import iceberg_type, spark_type
+from tidegate.errors import GiveUp
+from tidegate.pipeline import Column
+
+
+def evolve(table: Table, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
+    """Add missing columns, widen types, relax required ones; returns a sentence for each change.
+
+    `GiveUp` names the column, both types and the way out where the table cannot hold what is asked.
+    """
+    existing = {field.name.lower(): field for field in table.schema().fields}
+    changes: list[str] = []
+    with table.update_schema(case_sensitive=False) as update:
+        for column in columns:
+            field = existing.pop(column.name.lower(), None)
+            changes += (
+                _added(table, update, column, add) if field is None else _changed(table, update, field, column, widen)
+            )
+            if field is not None and field.required and column.nullable and relax:
+                update.make_column_optional(field.name)
+                changes.append(f"relaxed {field.name}")
+        for field in existing.values():
+            if field.required:
+                raise GiveUp(
+                    f"table={table.name()} column={field.name} is required and the pipeline does not fill it; "
+                    "make it optional, or add it to value.schema"
+                )
+    return changes
+
+
+def _added(table: Table, update: UpdateSchema, column: Column, allowed: bool) -> list[str]:
+    if not allowed:
+        raise GiveUp(
+            f"table={table.name()} has no column={column.name} and evolve.add_columns=false; "
+            "add the column by hand, or allow it"
+        )
+    update.add_column((column.name,), iceberg_type(column.type))
+    return [f"added {column.name} {column.type}"]
+
+
+def _changed(table: Table, update: UpdateSchema, field: NestedField, column: Column, widen: bool) -> list[str]:
+    wanted, held = iceberg_type(column.type), field.field_type
+    if _shape(wanted) == _shape(held) or _promotes(wanted, held):
+        return []
+    if widen and _promotes(held, wanted):
+        update.update_column((field.name,), wanted)
+        return [f"widened {field.name} from {spark_type(held)} to {column.type}"]
+    raise GiveUp(
+        f"table={table.name()} column={field.name}: incompatible change from type={spark_type(held)} to "
+        f"type={column.type}; nothing was merged; correct value.schema, or change the column by hand"
+    )
+
+
+def _promotes(narrow: IcebergType, wide: IcebergType) -> bool:
+    if not (narrow.is_primitive and wide.is_primitive):
+        return False
+    try:
+        return bool(promote(narrow, wide) == wide)
+    except ResolveError:
+        return False
+
+
+def _shape(iceberg: IcebergType) -> str:
+    """A type without field ids, so that two tables' types can be compared."""
+    match iceberg:
+        case StructType():
+            return f"struct<{','.join(f'{f.name.lower()}:{_shape(f.field_type)}' for f in iceberg.fields)}>"
+        case ListType():
+            return f"list<{_shape(iceberg.element_type)}>"
+        case MapType():
+            return f"map<{_shape(iceberg.key_type)},{_shape(iceberg.value_type)}>"
+    return str(iceberg)

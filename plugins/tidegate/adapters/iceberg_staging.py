@@ -1,0 +1,133 @@
+"""The intermediate table: which batches wait in it, and how those that are published leave it, bytes included."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pyarrow.fs import FileSelector
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from tidegate import names
+from tidegate.adapters import iceberg_commit
+from tidegate.adapters.iceberg_state import batch_of, summary_of
+from tidegate.batch import StagedBatch
+
+
+def outcome_of(table: Table, attempt: str) -> dict[str, Any] | None:
+    """What the stage job of this attempt left behind, None if it did not finish."""
+    text = table.metadata.properties.get(names.staged_property(attempt))
+    found: dict[str, Any] | None = None if text is None else json.loads(text)
+    return found
+
+
+def staged_in(table: Table, destination: str) -> list[StagedBatch]:
+    """Complete batches in order; of several attempts at one batch the newest counts."""
+    newest: dict[int, StagedBatch] = {}
+    for snapshot in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
+        staged = _staged(table, snapshot, destination)
+        if staged is not None:
+            newest[staged.batch] = staged
+    return [newest[batch] for batch in sorted(newest)]
+
+
+def _staged(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:
+    summary = summary_of(snapshot)
+    found = outcome_of(table, summary.get("tidegate.attempt", ""))
+    if found is None or found["bad"]:
+        return None
+    asked = json.loads(summary["tidegate.staged"])
+    span = sum(end - start for parts in asked["ranges"].values() for start, end in parts.values())
+    counts = {"span": span, **{name: found[name] for name in ("read", "staged", "ignored", "filtered")}}
+    return StagedBatch.from_dict(
+        {
+            "table": destination,
+            "batch": int(summary["tidegate.batch"]),
+            "attempt": summary["tidegate.attempt"],
+            "snapshot_id": snapshot.snapshot_id,
+            "counts": counts,
+            "timestamps": found["timestamps"],
+            **asked,
+        }
+    )
+
+
+def highest_batch(table: Table) -> int:
+    """The highest batch number that any attempt wrote, or that was ever cleaned up; 0 for none."""
+    cleaned = [int(summary_of(s).get("tidegate.clean-up", "0")) for s in table.metadata.snapshots]
+    return max([0, *cleaned, *(batch_of(s) or 0 for s in table.metadata.snapshots)])
+
+
+def clean(table: Table, up_to_batch: int) -> dict[str, int]:
+    """Remove batches up to that one: rows, snapshots, counts, then every file that nothing refers to any more.
+
+    Attempts that were killed leave files that no snapshot knows; those of batches that are published may go as well:
+    no merge of such a batch can be published, so a late commit that names them is never read.
+    """
+    old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch)]
+    current = table.metadata.current_snapshot_id
+    nothing_new = [s.snapshot_id for s in old] == [current] and "tidegate.clean-up" in summary_of(old[0])
+    if old and not nothing_new:
+        attempts = [summary_of(s).get("tidegate.attempt") for s in old]
+        properties = [names.staged_property(a) for a in attempts if a]
+        known = [p for p in properties if p in table.metadata.properties]
+        iceberg_commit.drop_staged(table, up_to_batch, [s.snapshot_id for s in old], known)
+    before = _files(table, old)
+    fresh = table.catalog.load_table(table.name())
+    kept = _files(fresh, fresh.metadata.snapshots, live_only=True)
+    doomed = (before - kept) | _strays(fresh, up_to_batch, kept)
+    for location in doomed:
+        _remove(fresh, location)
+    return {"snapshots": len(old), "files": len(doomed)}
+
+
+def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:
+    batch = batch_of(snapshot)
+    return "tidegate.clean-up" in summary_of(snapshot) or (batch is not None and batch <= up_to_batch)
+
+
+def _files(table: Table, snapshots: Iterable[Snapshot], live_only: bool = False) -> set[str]:
+    """Data files, manifests and manifest lists of some snapshots."""
+    found: set[str] = set()
+    seen: set[str] = set()
+    for snapshot in snapshots:
+        found.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            found.add(manifest.manifest_path)
+            if manifest.manifest_path in seen:
+                continue
+            seen.add(manifest.manifest_path)
+            entries = manifest.fetch_manifest_entry(table.io, discard_deleted=live_only)
+            found |= {
+                e.data_file.file_path for e in entries if not live_only or e.status != ManifestEntryStatus.DELETED
+            }
+    return found
+
+
+def _strays(table: Table, up_to_batch: int, kept: set[str]) -> set[str]:
+    """Files in the folders of published batches that no snapshot refers to."""
+    if not isinstance(table.io, PyArrowFileIO):
+        return set()
+    location = f"{table.location()}/data"
+    scheme, netloc, path = PyArrowFileIO.parse_location(location)
+    listing = table.io.fs_by_scheme(scheme, netloc).get_file_info(
+        FileSelector(path, recursive=True, allow_not_found=True)
+    )
+    prefix = location.removesuffix(path)
+    strays = {prefix + info.path for info in listing if info.is_file and _batch_folder(info.path) <= up_to_batch}
+    return strays - kept
+
+
+def _batch_folder(path: str) -> float:
+    found = re.search(r"/batch_number=(\d+)/", path)
+    return int(found.group(1)) if found else float("inf")
+
+
+def _remove(table: Table, location: str) -> None:
+    iceberg_commit.remove_file(table, location)
+    folder, _, name = location.rpartition("/")
+    if location.startswith("file:") and not name.endswith(".crc"):  # Hadoop keeps a checksum beside each local file
+        iceberg_commit.remove_file(table, f"{folder}/.{name}.crc")

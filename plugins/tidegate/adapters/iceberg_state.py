@@ -1,0 +1,78 @@
+"""What an Iceberg table says about a pipeline: its position, and whether somebody rolled it back."""
+
+import re
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
+
+from tidegate import names
+from tidegate.adapters.iceberg_types import columns_of
+from tidegate.ports import Head, TableState
+from tidegate.position import Position
+
+
+def state_of(table: Table, pipeline: str) -> TableState:
+    """One pipeline's view of one load of the table.
+
+    The table property is the position, as snapshots that carried it may have expired. The tag on the last published
+    snapshot decides whether it still holds: not an ancestor of main means that the table was rolled back, and then
+    the newest ancestor that carries a position tells where it stands.
+    """
+    metadata = table.metadata
+    recorded = Position.from_properties(pipeline, metadata.properties)
+    current = table.current_snapshot()
+    ancestors = list(ancestors_of(current, metadata))
+    rolled_back = recorded is not None and not _is_published_ancestor(table, pipeline, ancestors)
+    return TableState(
+        uuid=str(metadata.table_uuid),
+        snapshot_id=current.snapshot_id if current else None,
+        schema_id=metadata.current_schema_id,
+        position=_carried(ancestors, pipeline) if rolled_back else recorded,
+        highest_batch=recorded.batch if recorded else 0,
+        columns=columns_of(table.schema()),
+        rolled_back=rolled_back,
+        recorded=recorded,
+        snapshot_ms=_position_moved_ms(table, pipeline),
+    )
+
+
+def head_of(table: Table, ref: str) -> Head | None:
+    """The snapshot that a branch or tag names."""
+    found = table.metadata.refs.get(ref)
+    snapshot = table.metadata.snapshot_by_id(found.snapshot_id) if found else None
+    if snapshot is None:
+        return None
+    return Head(snapshot.snapshot_id, snapshot.parent_snapshot_id, summary_of(snapshot))
+
+
+def summary_of(snapshot: Snapshot) -> dict[str, str]:
+    """A snapshot's summary as plain text."""
+    return dict(snapshot.summary.additional_properties) if snapshot.summary else {}
+
+
+def branches_of(table: Table, pipeline: str, up_to_batch: int) -> list[str]:
+    """This pipeline's branches of batches up to that one."""
+    numbered = {name: names.branch_batch(pipeline, name) for name in table.metadata.refs}
+    return [name for name, batch in numbered.items() if batch is not None and batch <= up_to_batch]
+
+
+def _is_published_ancestor(table: Table, pipeline: str, ancestors: list[Snapshot]) -> bool:
+    tagged = table.metadata.refs.get(names.tag(pipeline))
+    return tagged is not None and tagged.snapshot_id in {snapshot.snapshot_id for snapshot in ancestors}
+
+
+def _carried(ancestors: list[Snapshot], pipeline: str) -> Position | None:
+    positions = (Position.from_properties(pipeline, summary_of(snapshot)) for snapshot in ancestors)
+    return next((position for position in positions if position is not None), None)
+
+
+def _position_moved_ms(table: Table, pipeline: str) -> int:
+    tagged = table.metadata.refs.get(names.tag(pipeline))
+    snapshot = table.metadata.snapshot_by_id(tagged.snapshot_id) if tagged else None
+    return snapshot.timestamp_ms if snapshot else 0
+
+
+def batch_of(snapshot: Snapshot) -> int | None:
+    """The batch number in a staged snapshot's summary."""
+    number = summary_of(snapshot).get("tidegate.batch", "")
+    return int(number) if re.fullmatch(r"\d+", number) else None

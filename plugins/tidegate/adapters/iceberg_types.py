@@ -1,0 +1,86 @@
+"""Spark's type texts and Iceberg's types, each from the other."""
+
+from itertools import count
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from tidegate.datatypes import Array, DataType, Map, Primitive, Struct, parse
+from tidegate.errors import ConfigurationError
+from tidegate.pipeline import Column
+
+_SIMPLE: dict[str, IcebergType] = {
+    "BOOLEAN": BooleanType(),
+    "TINYINT": IntegerType(),
+    "SMALLINT": IntegerType(),
+    "INT": IntegerType(),
+    "BIGINT": LongType(),
+    "FLOAT": FloatType(),
+    "DOUBLE": DoubleType(),
+    "STRING": StringType(),
+    "BINARY": BinaryType(),
+    "DATE": DateType(),
+    "TIMESTAMP": TimestamptzType(),
+    "TIMESTAMP_NTZ": TimestampType(),
+}
+_SPARK = {str(iceberg): spark for spark, iceberg in _SIMPLE.items() if spark not in ("TINYINT", "SMALLINT")}
+
+
+def iceberg_type(text: str) -> IcebergType:
+    """The Iceberg type that Spark makes of a type text; field ids are placeholders."""
+    return _iceberg(parse(text), count(1000))
+
+
+def _iceberg(data_type: DataType, ids: "count[int]") -> IcebergType:
+    match data_type:
+        case Array(element):
+            return ListType(next(ids), _iceberg(element, ids), element_required=False)
+        case Map(key, value):
+            return MapType(next(ids), _iceberg(key, ids), next(ids), _iceberg(value, ids), value_required=False)
+        case Struct(fields):
+            return StructType(*(NestedField(next(ids), name, _iceberg(t, ids), required=False) for name, t in fields))
+        case Primitive() if data_type.decimal:
+            return DecimalType(*data_type.decimal)
+        case Primitive(name) if name in _SIMPLE:
+            return _SIMPLE[name]
+    raise ConfigurationError(f"type={data_type} has no counterpart in Iceberg; choose another in the schema")
+
+
+def spark_type(iceberg: IcebergType) -> str:
+    """The Spark text of an Iceberg type."""
+    match iceberg:
+        case ListType():
+            return f"ARRAY<{spark_type(iceberg.element_type)}>"
+        case MapType():
+            return f"MAP<{spark_type(iceberg.key_type)}, {spark_type(iceberg.value_type)}>"
+        case StructType():
+            return f"STRUCT<{', '.join(f'{_quoted(f.name)}: {spark_type(f.field_type)}' for f in iceberg.fields)}>"
+        case DecimalType():
+            return f"DECIMAL({iceberg.precision},{iceberg.scale})"
+    return _SPARK.get(str(iceberg), "STRING" if str(iceberg) == "uuid" else "BINARY")
+
+
+def columns_of(schema: Schema) -> tuple[Column, ...]:
+    """A table's columns in Spark's words."""
+    return tuple(Column(f.name, spark_type(f.field_type), not f.required) for f in schema.fields)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

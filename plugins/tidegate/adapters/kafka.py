@@ -1,0 +1,141 @@
+"""Kafka's brokers, through confluent-kafka: where the log starts and ends, and a group's committed offsets."""
+
+import re
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.offsets import Offsets, pairs
+from tidegate.ports import Log
+
+PEEK = 5.0  # seconds that a look at one record may take
+TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
+UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+ISOLATION = {
+    "read_committed": IsolationLevel.READ_COMMITTED,
+    "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
+}
+
+
+class KafkaBroker:
+    """Implements `tidegate.ports.Broker`. `settings` are librdkafka's, secrets included."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        if not settings.get("bootstrap.servers"):
+            raise GiveUp("bootstrap.servers is missing from the Kafka connection; add it to the connection's extra")
+        self._servers = settings["bootstrap.servers"]
+        self._settings = {"socket.timeout.ms": "20000", **settings}
+        self._client: AdminClient | None = None
+
+    @property
+    def _admin(self) -> AdminClient:
+        if self._client is None:
+            self._client = AdminClient({**self._settings, "log_level": "3"})
+        return self._client
+
+    def topics(self, pattern: str) -> tuple[str, ...]:
+        """See the port."""
+        try:
+            names = self._admin.list_topics(timeout=TIMEOUT).topics
+        except KafkaException as error:
+            raise self._failure("topics", error) from error
+        return tuple(sorted(name for name in names if re.fullmatch(pattern, name)))
+
+    def log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        """See the port."""
+        cluster_id, topic_ids, partitions = self._describe(topics)
+        begin = self._offsets(partitions, OffsetSpec.earliest(), isolation)
+        end = self._offsets(partitions, OffsetSpec.latest(), isolation)
+        return Log(cluster_id, topic_ids, begin, end)
+
+    def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
+        """See the port."""
+        _, _, partitions = self._describe(topics)
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_uncommitted")
+        end = self._offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
+        return {t: {p: o if o >= 0 else end[t][p] for p, o in parts.items()} for t, parts in found.items()}
+
+    def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
+        """See the port."""
+        own = {"group.id": "tidegate-status", "enable.auto.commit": "false", "log_level": "3"}
+        consumer = Consumer({**self._settings, **own})
+        try:
+            consumer.assign([TopicPartition(topic, partition, offset)])
+            message = consumer.poll(PEEK)
+            return None if message is None or message.error() else message.timestamp()[1]
+        finally:
+            consumer.close()
+
+    def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
+        """See the port."""
+        request = ConsumerGroupTopicPartitions(group)
+        answer = self._result("committed", self._admin.list_consumer_group_offsets([request])[group])
+        known = [tp for tp in answer.topic_partitions if tp.topic in topics and tp.offset >= 0]
+        return _by_topic({(tp.topic, tp.partition): tp.offset for tp in known})
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        """See the port."""
+        wanted = [TopicPartition(t, p, o) for t, p, o in pairs(offsets)]
+        request = ConsumerGroupTopicPartitions(group, wanted)
+        self._result("commit", self._admin.alter_consumer_group_offsets([request])[group])
+        found = self.committed(group, tuple(offsets))
+        missed = [(t, p, o) for t, p, o in pairs(offsets) if found.get(t, {}).get(p) != o]
+        if missed:
+            topic, partition, offset = missed[0]
+            raise RetryLater(
+                f"group={group}: committed offset={offset} of topic={topic} partition={partition} and read back "
+                f"offset={found.get(topic, {}).get(partition)}; another client commits to this group, or it has members"
+            )
+
+    def _describe(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], list[tuple[str, int]]]:
+        if not topics:
+            return "", {}, []
+        cluster = self._result("cluster", self._admin.describe_cluster(request_timeout=TIMEOUT))
+        futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT)
+        described = [self._result(f"topic={topic}", future) for topic, future in futures.items()]
+        ids = {topic.name: str(topic.topic_id) for topic in described}
+        return cluster.cluster_id, ids, [(t.name, p.id) for t in described for p in t.partitions]
+
+    def _offsets(self, partitions: list[tuple[str, int]], spec: OffsetSpec, isolation: str) -> Offsets:
+        if not partitions:
+            return {}
+        asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+        futures = self._admin.list_offsets(asked, isolation_level=ISOLATION[isolation], request_timeout=TIMEOUT)
+        return _by_topic({(tp.topic, tp.partition): self._result("offsets", f).offset for tp, f in futures.items()})
+
+    def _result(self, what: str, future: "Future[Any]") -> Any:
+        try:
+            return future.result(timeout=TIMEOUT + 5)
+        except KafkaException as error:
+            raise self._failure(what, error) from error
+        except TimeoutError as error:
+            raise RetryLater(f"brokers={self._servers} gave no answer within {TIMEOUT:.0f} s: {what}") from error
+
+    def _failure(self, what: str, failure: KafkaException) -> Exception:
+        error: KafkaError = failure.args[0]
+        if error.code() in UNKNOWN_TOPIC:
+            return PositionLost(
+                f"{what} does not exist on brokers={self._servers}: create it, or correct source.topics"
+            )
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+            return GiveUp(f"brokers={self._servers} refuse {what}: {error.name()}; check the connection's rights")
+        return RetryLater(f"brokers={self._servers} cannot be asked for {what}: {error.name()}: {error.str()}")
+
+
+def _by_topic(flat: dict[tuple[str, int], int]) -> Offsets:
+    result: Offsets = {}
+    for (topic, partition), offset in sorted(flat.items()):
+        result.setdefault(topic, {})[partition] = offset
+    return result

@@ -1,0 +1,20 @@
+"""How a worker meets the job code: a job by its verb, and the configuration that may hold secrets beside it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidegate.jobs import KAFKA_CONF, Job, StageJob
+
+JOBS_FOLDER = Path(__file__).parents[3] / "jobs"
+
+
+def verb(job: Job) -> str:
+    """``stage`` or ``merge``: the module of `tidegate_spark` and the file in ``jobs/``."""
+    return "stage" if isinstance(job, StageJob) else "merge"
+
+
+def private_conf(catalogs: Mapping[str, str], kafka: Mapping[str, str]) -> dict[str, str]:
+    """Session configuration that the job needs and nobody may see; Spark redacts names with ``secret`` in them."""
+    consumer = {f"kafka.{name}": value for name, value in kafka.items()}
+    return {**catalogs, KAFKA_CONF: json.dumps(consumer)}

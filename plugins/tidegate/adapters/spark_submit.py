@@ -1,0 +1,92 @@
+"""Spark through spark-submit: each job an application of its own, for clusters without a Connect server."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from tidegate.adapters.spark_jobs import JOBS_FOLDER, verb
+from tidegate.errors import RetryLater
+from tidegate.jobs import Job
+
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+LIBRARIES = {"plugins": "tidegate", "jobs": "tidegate_spark"}
+
+
+class SubmitEngine:
+    """Implements `tidegate.ports.Engine` with a spark-submit process; `jars` and `conf` go with every job."""
+
+    def __init__(self, master: str, jars: str, conf: Mapping[str, str]) -> None:
+        self._master = master
+        self._jars = jars
+        self._conf = conf
+
+    def run(self, job: Job) -> None:
+        """Submit the job and wait for it; `RetryLater` with the last error line when it fails."""
+        with packed(self._conf) as (properties, libraries):
+            command = [str(_spark_submit()), "--master", self._master, "--properties-file", properties]
+            command += ["--py-files", libraries]
+            command += ["--jars", self._jars] if self._jars else []
+            command += [application(job), job.to_json()]
+            done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RetryLater(
+                f"pipeline={job.pipeline} batch={job.batch}: {verb(job)} failed: {_last_error(done.stderr)}"
+            )
+
+
+def application(job: Job) -> str:
+    """The job's entry point."""
+    return str(JOBS_FOLDER / f"{verb(job)}.py")
+
+
+@contextmanager
+def packed(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """A properties file with `conf`, readable by this user only, and the libraries as one zip; both removed after."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        properties = Path(folder) / "spark.properties"
+        properties.touch(mode=0o600)
+        lines = [f"{key} {_escaped(value)}" for key, value in {"spark.sql.extensions": EXTENSIONS, **conf}.items()]
+        properties.write_text("\n".join(lines) + "\n")
+        libraries = Path(folder) / "tidegate.zip"
+        with zipfile.ZipFile(libraries, "w") as archive:
+            for root, package in LIBRARIES.items():
+                for source in sorted((JOBS_FOLDER.parent / root / package).glob("*.py")):
+                    archive.write(source, f"{package}/{source.name}")
+        yield str(properties), str(libraries)
+
+
+def _escaped(value: str) -> str:
+    """As java.util.Properties reads a value."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _spark_submit() -> Path:
+    return spark_home() / "bin" / "spark-submit"
+
+
+def spark_home() -> Path:
+    """`SPARK_HOME`, else the Spark that came with the pyspark package."""
+    home = os.environ.get("SPARK_HOME")
+    spec = find_spec("pyspark")
+    if home:
+        return Path(home)
+    if spec is None or spec.origin is None:
+        raise RetryLater("pyspark is not installed and SPARK_HOME is not set; run: make setup")
+    return Path(spec.origin).parent
+
+
+def _environment() -> dict[str, str]:
+    # the executors' Python must be the driver's; a Connect address would turn the driver into a Connect client
+    kept = {key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"}
+    return {"PYSPARK_PYTHON": sys.executable, **kept, "SPARK_HOME": str(spark_home())}
+
+
+def _last_error(stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if "Error" in line or "Exception" in line]
+    return (lines or stderr.splitlines() or ["no output"])[-1][:500]

@@ -1,0 +1,48 @@
+"""The statements of ``include/sql``, filled in: identifiers quoted by one function, text by another, nothing undefined."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+SQL_FOLDER = Path(__file__).parents[3] / "include" / "sql"
+
+
+def quoted(name: str) -> str:
+    """One identifier in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_name(table: str) -> str:
+    """A dotted table name, each part in backquotes."""
+    return ".".join(quoted(part) for part in table.split("."))
+
+
+def text(value: str) -> str:
+    """A string literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def ours(name: str) -> str:
+    """A column of our own beside the user's, which cannot be called the same."""
+    return quoted(f"_tidegate_{name}")
+
+
+@cache
+def _environment(dialect: str) -> jinja2.Environment:
+    loader = jinja2.FileSystemLoader(SQL_FOLDER / dialect)
+    environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False)
+    environment.filters |= {"quoted": quoted, "name": quoted_name, "text": text, "ours": ours}
+    return environment
+
+
+class SqlFiles:
+    """The statements of one dialect, `iceberg` or `bigquery`."""
+
+    def __init__(self, dialect: str) -> None:
+        self._environment = _environment(dialect)
+
+    def render(self, statement: str, **values: Any) -> str:
+        """Fill in ``<statement>.sql``; `jinja2.UndefinedError` names a value that is missing."""
+        return self._environment.get_template(f"{statement}.sql").render(**values).strip()

@@ -1,0 +1,149 @@
+"""One batch on its way: planned as ranges, staged as rows of the intermediate table, published as a snapshot."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from tidegate.offsets import Offsets, Ranges, offsets_from
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Where a batch's records went; `span` counts offsets, all others records."""
+
+    span: int = 0
+    read: int = 0
+    staged: int = 0
+    ignored: int = 0
+    filtered: int = 0
+
+    @property
+    def gaps(self) -> int:
+        """Offsets without a record for the reader: transaction markers, aborted records, compaction."""
+        return self.span - self.read
+
+    def unexplained(self) -> str | None:
+        """A sentence when the records do not add up, None when they do."""
+        if self.read == self.staged + self.ignored + self.filtered and self.gaps >= 0:
+            return None
+        return (
+            f"the records do not add up: span={self.span} read={self.read} staged={self.staged} "
+            f"ignored={self.ignored} filtered={self.filtered}; nothing was merged"
+        )
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """What `plan` decided for one table. `attempt` is set when a batch that is already staged is resumed."""
+
+    table: str
+    batch: int
+    ranges: Ranges
+    attempt: str | None = None
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the batch is staged already and only waits to be published."""
+        return self.attempt is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, small enough to read in the Airflow UI."""
+        return {
+            "table": self.table,
+            "batch": self.batch,
+            "offsets": self.ranges.span,
+            "resumed_attempt": self.attempt,
+            "ranges": self.ranges.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "PlannedBatch":
+        """Inverse of `to_dict`."""
+        return cls(data["table"], data["batch"], Ranges.from_dict(data["ranges"]), data["resumed_attempt"])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The batches of one run, one for each table that has work, and the log they were cut from."""
+
+    tables: tuple[PlannedBatch, ...]
+    cluster_id: str
+    topic_ids: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        tables = [table.to_dict() for table in self.tables]
+        return {"tables": tables, "cluster_id": self.cluster_id, "topic_ids": self.topic_ids}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Plan":
+        """Inverse of `to_dict`."""
+        tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
+        return cls(tables, data["cluster_id"], dict(data["topic_ids"]))
+
+
+@dataclass(frozen=True)
+class StagedBatch:
+    """A batch whose rows stand in the intermediate table, pinned by `snapshot_id` and known by `attempt`.
+
+    `table_uuid` is the destination's when the batch was staged, None when there was no destination yet.
+    """
+
+    table: str
+    batch: int
+    attempt: str
+    snapshot_id: int
+    ranges: Ranges
+    counts: Counts
+    timestamps: Offsets = field(default_factory=dict)
+    cluster_id: str = ""
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    table_uuid: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, small enough to read in the Airflow UI."""
+        # JSON numbers lose precision above 2^53 in a browser, and snapshot ids are 63 bits long
+        return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": str(self.snapshot_id)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "StagedBatch":
+        """Inverse of `to_dict`."""
+        ready = dict(data)
+        ready["snapshot_id"] = int(data["snapshot_id"])
+        ready["ranges"] = Ranges.from_dict(data["ranges"])
+        ready["counts"] = Counts(**data["counts"])
+        ready["timestamps"] = offsets_from(data["timestamps"])
+        return cls(**ready)
+
+    def for_table(self, uuid: str | None) -> "StagedBatch":
+        """The same batch, bound to the destination with this UUID."""
+        return replace(self, table_uuid=uuid)
+
+
+@dataclass(frozen=True)
+class PublishedBatch:
+    """What a merge did. `snapshot_id` is None when the batch had no rows and no snapshot was due."""
+
+    table: str
+    batch: int
+    ranges: Ranges
+    staged: int
+    inserted: int
+    updated: int
+    deleted: int
+    seconds: float
+    snapshot_id: int | None
+    valid_through_ms: int | None
+    outcome: str = "published"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, small enough to read in the Airflow UI."""
+        snapshot = None if self.snapshot_id is None else str(self.snapshot_id)
+        return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": snapshot}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "PublishedBatch":
+        """Inverse of `to_dict`."""
+        ready = {**data, "ranges": Ranges.from_dict(data["ranges"])}
+        ready["snapshot_id"] = None if data["snapshot_id"] is None else int(data["snapshot_id"])
+        return cls(**ready)

@@ -1,0 +1,114 @@
+"""``tidegate <command>``: words in, exit code out. 0 done, 1 refused or failed, 2 wrong usage, 3 published elsewhere."""
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidegate.adapters.assembly import assemble, pipeline_path
+from tidegate.adapters.connections import connection_from_env
+from tidegate.adapters.pipeline_file import json_schema, load_all, load_pipeline
+from tidegate.cli import shown
+from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, TidegateError
+from tidegate.flush import flush
+from tidegate.ports import Ports
+from tidegate.settings import include_folder
+from tidegate.status import status
+from tidegate.steps.plan import plan
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    words = _parser().parse_args(arguments)
+    level = logging.INFO if words.verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    commands = {"validate": _validate, "flush": _flush, "plan": _plan, "status": _status, "schema": _schema}
+    try:
+        return commands[words.command](words)
+    except NothingToDo as reason:
+        shown.say(words, str(reason), {"nothing_to_do": str(reason)})
+        return 0
+    except PublishedElsewhere as reason:
+        print(reason, file=sys.stderr)
+        return 3
+    except TidegateError as problem:
+        print(problem, file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tidegate", description="Kafka into Iceberg, exactly once.")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say each step on standard error")
+    commands = parser.add_subparsers(dest="command", required=True)
+    validate = commands.add_parser("validate", help="check every pipeline file; print all problems")
+    validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
+    for name, text in (
+        ("flush", "one whole cycle: plan, stage, merge, commit, clean up, heartbeat"),
+        ("plan", "what the next batch would be; changes nothing"),
+        ("status", "position, lag and last batches"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("pipeline", nargs="?" if name == "status" else None)
+        command.add_argument("--json", action="store_true", help="stable output for programs")
+        if name == "flush":
+            command.add_argument("--until-current", action="store_true", help="flush until nothing is left")
+    commands.add_parser("schema", help="JSON Schema of the pipeline file, for editors")
+    return parser
+
+
+def _ports(name: str) -> Ports:
+    return assemble(include_folder(), name, connection_from_env)
+
+
+def _validate(words: argparse.Namespace) -> int:
+    if words.file is not None:
+        load_pipeline(words.file)
+        print(f"{words.file}: ok")
+        return 0
+    results = list(load_all(include_folder()))
+    for name, result in results:
+        print(result if isinstance(result, ConfigurationError) else f"{name}: ok")
+    return 1 if any(isinstance(result, ConfigurationError) for _, result in results) else 0
+
+
+def _flush(words: argparse.Namespace) -> int:
+    ports = _ports(words.pipeline)
+    while True:
+        try:
+            flushed = flush(ports)
+        except NothingToDo:
+            if not words.until_current:
+                raise
+            return 0
+        for batch in flushed.published:
+            shown.say(words, shown.published(batch), batch.to_dict())
+        if not words.until_current or all(batch.snapshot_id is None for batch in flushed.published):
+            return 0
+
+
+def _plan(words: argparse.Namespace) -> int:
+    planned = plan(_ports(words.pipeline))
+    shown.say(words, shown.planned(planned), planned.to_dict())
+    return 0
+
+
+def _status(words: argparse.Namespace) -> int:
+    names = [words.pipeline] if words.pipeline else [name for name, _ in load_all(include_folder())]
+    found = []
+    for name in names:
+        pipeline_path(include_folder(), name)
+        try:
+            found.append(status(_ports(name)))
+        except TidegateError as problem:
+            if words.pipeline:
+                raise
+            found.append({"pipeline": name, "error": str(problem)})
+    print(json.dumps({"pipelines": found}) if words.json else "\n\n".join(shown.status(one) for one in found))
+    return 1 if any("error" in one for one in found) else 0
+
+
+def _schema(_: argparse.Namespace) -> int:
+    print(json.dumps(json_schema(), indent=2))
+    return 0

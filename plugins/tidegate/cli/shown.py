@@ -1,0 +1,44 @@
+"""What the command line prints for people."""
+
+import argparse
+import json
+from typing import Any
+
+from tidegate.batch import Plan, PublishedBatch
+
+
+def say(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
+    """One result: a line for people, or a line of JSON."""
+    print(json.dumps(data) if getattr(words, "json", False) else text, flush=True)
+
+
+def published(batch: PublishedBatch) -> str:
+    """One published batch."""
+    rows = f"staged={batch.staged} inserted={batch.inserted} updated={batch.updated} deleted={batch.deleted}"
+    return f"{batch.table}: batch={batch.batch} {batch.outcome}: {rows} seconds={batch.seconds}"
+
+
+def planned(plan: Plan) -> str:
+    """The next batch of each table."""
+    lines = []
+    for table in plan.tables:
+        what = "resumes" if table.resumed else "reads"
+        lines.append(f"{table.table}: batch={table.batch} {what} {table.ranges.span} offsets")
+        lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
+    return "\n".join(lines)
+
+
+def status(found: dict[str, Any]) -> str:
+    """One pipeline."""
+    if "error" in found:
+        return f"{found['pipeline']}: {found['error']}"
+    lines = [f"{found['pipeline']}: lag={found['lag']} freshness={found['freshness'] or 'unknown'}"]
+    for table in found["tables"]:
+        lines.append(f"  {table['table']}: batch={table['batch']} rows={table['rows']} lag={table['lag']}")
+    lines.append("  topic                            partition      begin  published  committed        end    lag")
+    for row in found["partitions"]:
+        numbers = "".join(
+            f"{'-' if row[k] is None else row[k]:>11}" for k in ("begin", "published", "committed", "end")
+        )
+        lines.append(f"  {row['topic']:<32} {row['partition']:>9}{numbers}{row['lag']:>7}")
+    return "\n".join(lines)

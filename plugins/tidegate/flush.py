@@ -1,0 +1,67 @@
+"""One whole flush without a scheduler: the steps in order, as the DAG runs them."""
+
+import logging
+from dataclasses import dataclass
+
+from tidegate.batch import Plan, PublishedBatch, StagedBatch
+from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
+from tidegate.history import record
+from tidegate.ports import Ports
+from tidegate.steps.clean_up import clean_up
+from tidegate.steps.commit_offsets import commit_offsets
+from tidegate.steps.heartbeat import heartbeat
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Flushed:
+    """What one flush did; `failures` are the tables that stay behind, with the reason."""
+
+    published: tuple[PublishedBatch, ...]
+    failures: tuple[tuple[str, TidegateError], ...] = ()
+
+
+def flush(ports: Ports) -> Flushed:
+    """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
+
+    `NothingToDo` when there was no work (the heartbeat has run). Tables are merged one after the other; one that
+    fails keeps its staged batch while the others go on, and `SomeTablesFailed` is raised at the end.
+    """
+    try:
+        planned: Plan = plan(ports)
+    except NothingToDo:
+        heartbeat(ports)
+        raise
+    flushed = _merge_all(ports, stage(ports, planned))
+    if flushed.published:
+        commit_offsets(ports, flushed.published)
+        clean_up(ports)
+    heartbeat(ports, flushed.published)
+    _raise_failures(ports, flushed)
+    return flushed
+
+
+def _merge_all(ports: Ports, batches: list[StagedBatch]) -> Flushed:
+    published: list[PublishedBatch] = []
+    failures: list[tuple[str, TidegateError]] = []
+    for staged in batches:
+        try:
+            published.append(merge(ports, staged))
+            record(ports, staged, published[-1])
+        except TidegateError as error:
+            log.error("merge failed: pipeline=%s table=%s batch=%s", ports.pipeline.name, staged.table, staged.batch)
+            failures.append((staged.table, error))
+    return Flushed(tuple(published), tuple(failures))
+
+
+def _raise_failures(ports: Ports, flushed: Flushed) -> None:
+    if not flushed.failures:
+        return
+    if len(ports.pipeline.tables) == 1 or all(isinstance(e, PublishedElsewhere) for _, e in flushed.failures):
+        raise flushed.failures[0][1]
+    reasons = "\n".join(str(error) for _, error in flushed.failures)
+    raise SomeTablesFailed(f"pipeline={ports.pipeline.name}: {len(flushed.failures)} tables failed:\n{reasons}")

@@ -1,0 +1,95 @@
+"""What a worker asks of Spark: one frozen argument per job, as JSON, without a secret in it.
+
+Brokers' settings and catalogs' properties may hold secrets; they travel as Spark configuration instead.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tidegate.offsets import Ranges
+from tidegate.pipeline import Column, KeyFormat, ValueFormat
+
+KAFKA_CONF = "spark.tidegate.secret.kafka"
+
+
+@dataclass(frozen=True)
+class StageTable:
+    """One intermediate table to fill, created by the statements of `create` if it is missing.
+
+    `attempt` and `summary` go into the snapshot; `property` takes the counts.
+    """
+
+    intermediate: str
+    attempt: str
+    key: KeyFormat
+    key_columns: tuple[Column, ...]
+    value: ValueFormat
+    value_columns: tuple[Column, ...]
+    metadata: dict[str, str]
+    ignore_deletes: bool
+    when: str | None
+    delete_when: str | None
+    summary: dict[str, str]
+    property: str
+    create: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StageJob:
+    """Read `ranges` once and stage them as batch `batch` for each of `tables`."""
+
+    pipeline: str
+    batch: int
+    ranges: Ranges
+    isolation: str
+    tables: tuple[StageTable, ...]
+    conf: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps({**asdict(self), "ranges": self.ranges.to_dict()})
+
+    @classmethod
+    def from_json(cls, text: str) -> "StageJob":
+        """Inverse of `to_json`."""
+        data = json.loads(text)
+        tables = tuple(_stage_table(table) for table in data["tables"])
+        return cls(**{**data, "ranges": Ranges.from_dict(data["ranges"]), "tables": tables})
+
+
+@dataclass(frozen=True)
+class MergeJob:
+    """Run `statements` in order, in one session of their own; `conf` is set before the first."""
+
+    pipeline: str
+    batch: int
+    statements: tuple[str, ...]
+    conf: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "MergeJob":
+        """Inverse of `to_json`."""
+        data = json.loads(text)
+        return cls(**{**data, "statements": tuple(data["statements"])})
+
+
+Job = StageJob | MergeJob
+
+
+def _columns(data: list[dict[str, Any]] | None) -> tuple[Column, ...] | None:
+    return None if data is None else tuple(Column(**column) for column in data)
+
+
+def _stage_table(data: dict[str, Any]) -> StageTable:
+    ready = dict(data)
+    for name in ("key_columns", "value_columns"):
+        ready[name] = _columns(data[name])
+    ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
+    ready["value"] = ValueFormat(**{**data["value"], "columns": None})
+    ready["create"] = tuple(data["create"])
+    return StageTable(**ready)

@@ -1,0 +1,36 @@
+"""The names that a pipeline gives to what it owns: intermediate table, control table, branches, tag."""
+
+from tidegate.pipeline import Pipeline, Table
+
+
+def intermediate_table(pipeline: Pipeline, table: Table) -> str:
+    """The table that holds a destination's staged batches, beside the destination itself."""
+    return f"{table.name}_{pipeline.name}{pipeline.merge.intermediate_suffix}"
+
+
+def control_table(pipeline: Pipeline) -> str:
+    """The pipeline's history for people, in the first table's catalog and namespace."""
+    return f"{pipeline.tables[0].name.rsplit('.', 1)[0]}.tidegate_{pipeline.name}_batches"
+
+
+def branch(pipeline: str, batch: int, attempt: str) -> str:
+    """The branch of one merge attempt; never reused."""
+    return f"tidegate_{pipeline}_{batch}_{attempt}"
+
+
+def branch_batch(pipeline: str, name: str) -> int | None:
+    """The batch number in a branch name of this pipeline, None for any other branch."""
+    prefix = f"tidegate_{pipeline}_"
+    number, _, attempt = name.removeprefix(prefix).partition("_")
+    is_ours = name.startswith(prefix) and number.isdigit() and attempt.isalnum()
+    return int(number) if is_ours else None
+
+
+def tag(pipeline: str) -> str:
+    """The tag on the last published snapshot."""
+    return f"tidegate_{pipeline}"
+
+
+def staged_property(attempt: str) -> str:
+    """The intermediate table's property in which a stage job leaves its counts."""
+    return f"tidegate.staged.{attempt}"

@@ -1,0 +1,106 @@
+"""Where in the log a record lies: offsets by topic and partition, and half-open ranges of them.
+
+`end` is the first offset that is not read; it becomes the position and is what is committed to Kafka.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Offsets = dict[str, dict[int, int]]
+
+
+def offsets_from(data: Mapping[str, Mapping[Any, Any]]) -> Offsets:
+    """Read offsets out of JSON, whose partition numbers are text."""
+    return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in sorted(data.items())}
+
+
+def pairs(offsets: Offsets) -> Iterator[tuple[str, int, int]]:
+    """Yield (topic, partition, offset) in order."""
+    for topic in sorted(offsets):
+        for partition in sorted(offsets[topic]):
+            yield topic, partition, offsets[topic][partition]
+
+
+def offset_of(offsets: Offsets, topic: str, partition: int) -> int | None:
+    """Return the offset of one partition, None where there is none."""
+    return offsets.get(topic, {}).get(partition)
+
+
+def merged(*parts: Offsets) -> Offsets:
+    """Union of several maps; a later one wins."""
+    result: Offsets = {}
+    for part in parts:
+        for topic, partition, offset in pairs(part):
+            result.setdefault(topic, {})[partition] = offset
+    return result
+
+
+def lowest(*parts: Offsets) -> Offsets:
+    """Per partition the smallest offset of those maps that know it: the low watermark."""
+    result: Offsets = {}
+    for part in parts:
+        for topic, partition, offset in pairs(part):
+            known = result.setdefault(topic, {})
+            known[partition] = min(offset, known.get(partition, offset))
+    return result
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Half-open offset ranges, `{topic: {partition: (start, end)}}`; quiet partitions are there with start = end."""
+
+    by_topic: dict[str, dict[int, tuple[int, int]]]
+
+    def __post_init__(self) -> None:
+        for topic, partition, start, end in self:
+            if not 0 <= start <= end:
+                raise ValueError(
+                    f"a range must run forward from zero: topic={topic} partition={partition} start={start} end={end}"
+                )
+
+    def __iter__(self) -> Iterator[tuple[str, int, int, int]]:
+        """Yield (topic, partition, start, end) in order."""
+        for topic in sorted(self.by_topic):
+            for partition in sorted(self.by_topic[topic]):
+                yield topic, partition, *self.by_topic[topic][partition]
+
+    @classmethod
+    def between(cls, start: Offsets, end: Offsets) -> "Ranges":
+        """Ranges from `start` to `end`, which must name the same partitions."""
+        if {(t, p) for t, p, _ in pairs(start)} != {(t, p) for t, p, _ in pairs(end)}:
+            raise ValueError(f"start and end name different partitions: start={start} end={end}")
+        return cls({t: {p: (o, end[t][p]) for p, o in parts.items()} for t, parts in start.items()})
+
+    @property
+    def start(self) -> Offsets:
+        """The first offset of each partition."""
+        return {t: {p: se[0] for p, se in parts.items()} for t, parts in self.by_topic.items()}
+
+    @property
+    def end(self) -> Offsets:
+        """The first offset after each partition's range."""
+        return {t: {p: se[1] for p, se in parts.items()} for t, parts in self.by_topic.items()}
+
+    @property
+    def span(self) -> int:
+        """The number of offsets covered, control records and compaction gaps included."""
+        return sum(end - start for _, _, start, end in self)
+
+    def only(self, topics: tuple[str, ...]) -> "Ranges":
+        """The ranges of these topics alone."""
+        return Ranges({t: parts for t, parts in self.by_topic.items() if t in topics})
+
+    def continues(self, position: Offsets) -> bool:
+        """Whether the ranges start exactly at `position`; partitions that the position does not know yet may join."""
+        starts = self.start
+        return all(offset_of(starts, t, p) == offset for t, p, offset in pairs(position))
+
+    def to_dict(self) -> dict[str, dict[str, list[int]]]:
+        """As people write them: ``{"topic": {"0": [100, 900]}}``."""
+        return {t: {str(p): list(se) for p, se in sorted(parts.items())} for t, parts in sorted(self.by_topic.items())}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Mapping[Any, Any]]) -> "Ranges":
+        """Inverse of `to_dict`."""
+        return cls({t: {int(p): (int(s), int(e)) for p, (s, e) in parts.items()} for t, parts in data.items()})

@@ -1,0 +1,188 @@
+"""What the steps need from the outside world: the log, the destination, Spark, SQL text and a clock."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tidegate.batch import StagedBatch
+from tidegate.jobs import Job
+from tidegate.offsets import Offsets
+from tidegate.pipeline import Column, Pipeline
+from tidegate.position import Position
+
+
+@dataclass(frozen=True)
+class Log:
+    """What the brokers hold of some topics: per partition the first offset kept, and the end for this isolation."""
+
+    cluster_id: str
+    topic_ids: dict[str, str]
+    begin: Offsets
+    end: Offsets
+
+
+class Broker(Protocol):
+    """Kafka, as far as the steps need it."""
+
+    def topics(self, pattern: str) -> tuple[str, ...]:
+        """Names of the existing topics that match the whole pattern."""
+        ...
+
+    def log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        """Begin and end offsets; `PositionLost` names a topic that does not exist."""
+        ...
+
+    def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
+        """First offset at or after a time, the end where there is none."""
+        ...
+
+    def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
+        """Milliseconds of the first record at or after `offset`; None where none comes in time."""
+        ...
+
+    def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
+        """The group's committed offsets; partitions without one are absent."""
+        ...
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        """Commit and read back; `RetryLater` when what is read is not what was committed."""
+        ...
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A destination table as one load of its metadata shows it.
+
+    `rolled_back` says that the last published snapshot is not an ancestor of main; `position` is then that of the
+    newest ancestor that carries one. `highest_batch` is never lowered.
+    """
+
+    uuid: str
+    snapshot_id: int | None
+    schema_id: int
+    position: Position | None
+    highest_batch: int
+    columns: tuple[Column, ...]
+    rolled_back: bool = False
+    recorded: Position | None = None
+    snapshot_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Head:
+    """The newest snapshot of a branch."""
+
+    snapshot_id: int
+    parent_id: int | None
+    summary: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One compare-and-swap: main moves from `cut` to `head` if table, schema and main are still those named here."""
+
+    table: str
+    pipeline: str
+    uuid: str
+    schema_id: int
+    cut: int
+    branch: str
+    head: int
+    position: Position
+
+
+class CommitRefused(Exception):
+    """A requirement of the commit did not hold: load the table again and decide."""
+
+
+class Destination(Protocol):
+    """The tables of one or more catalogs. Tables are named ``catalog.namespace.table``."""
+
+    def state(self, table: str, pipeline: str) -> TableState | None:
+        """What stands there now; None where there is no table."""
+        ...
+
+    def seed(self, table: str, pipeline: str, position: Position) -> None:
+        """Give a table without snapshots its first one, empty, with the starting position; refused if it has one."""
+        ...
+
+    def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
+        """Make the table able to hold `columns`; additive only, idempotent; says what it changed."""
+        ...
+
+    def cut(self, table: str, state: TableState, branch: str) -> None:
+        """Start `branch` at the snapshot that `state` was read from; `CommitRefused` if main has moved."""
+        ...
+
+    def head(self, table: str, branch: str) -> Head | None:
+        """The branch's newest snapshot; None where the branch is gone."""
+        ...
+
+    def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
+        """Put a snapshot without rows on `branch`."""
+        ...
+
+    def publish(self, publication: Publication) -> None:
+        """The law. `CommitRefused` when a requirement failed, `OutcomeUnknown` when no answer came."""
+        ...
+
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
+        """Remove this pipeline's branches of batches up to that one; returns how many."""
+        ...
+
+    def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+        """Complete batches that stand in the intermediate table, oldest first; highest attempt of each batch only."""
+        ...
+
+    def staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        """What the stage job of this attempt left behind (with its snapshot id), None if it did not finish."""
+        ...
+
+    def highest_staged(self, intermediate: str) -> int:
+        """The highest batch number that any attempt ever wrote there, 0 for none."""
+        ...
+
+    def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
+        """Remove batches up to that one with their snapshots and files; returns counts for people."""
+        ...
+
+    def record(self, control: str, row: dict[str, Any]) -> None:
+        """Append one row of history; created if missing."""
+        ...
+
+    def history(self, control: str, limit: int) -> list[dict[str, Any]]:
+        """The newest rows of history, newest first."""
+        ...
+
+    def count_rows(self, table: str) -> int | None:
+        """Rows by the table's own statistics; None where they are not exact."""
+        ...
+
+
+class Engine(Protocol):
+    """Spark."""
+
+    def run(self, job: Job) -> None:
+        """Run one job to its end. What it produced is found in the destination, by attempt."""
+        ...
+
+
+class Sql(Protocol):
+    """The statements of ``include/sql``."""
+
+    def render(self, statement: str, **values: Any) -> str:
+        """Fill in one statement; a value that is missing is an error."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Everything that a step may touch, for one pipeline."""
+
+    pipeline: Pipeline
+    broker: Broker
+    destination: Destination
+    engine: Engine
+    sql: Sql
+    now_ms: Callable[[], int]
+    new_attempt: Callable[[], str]

@@ -1,0 +1,75 @@
+"""Where a table stands against the log: its effective position, and every reason not to read on from it."""
+
+from tidegate.errors import PositionLost
+from tidegate.offsets import Offsets, merged, offset_of, pairs
+from tidegate.pipeline import Pipeline, Table
+from tidegate.ports import Log, TableState
+from tidegate.position import Position
+
+
+def effective_position(pipeline: Pipeline, table: Table, state: TableState | None) -> Position | None:
+    """The position to go on from, None for a table that has none; a rolled back table answers by `on_rollback`."""
+    if state is None:
+        return None
+    if not state.rolled_back:
+        return state.position
+    if pipeline.on_rollback == "keep":
+        return state.recorded
+    if pipeline.on_rollback == "rewind" and state.position is not None:
+        return state.position
+    raise PositionLost(
+        f"table={table.name} was rolled back: the last published snapshot of pipeline={pipeline.name} is no longer "
+        "part of main; set on_rollback: rewind to read its records again, or on_rollback: keep to go on after them"
+    )
+
+
+def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) -> None:
+    """Raise `PositionLost` when the log is not the one that was read, or no longer holds what comes next."""
+    where = f"pipeline={pipeline.name} table={table.name}"
+    if position.cluster_id and log.cluster_id and position.cluster_id != log.cluster_id:
+        raise PositionLost(
+            f"{where}: the brokers are another cluster: cluster_id={log.cluster_id} recorded={position.cluster_id}; "
+            "connect to the recorded one, or move the position by hand with: tidegate rebase"
+        )
+    for topic, recorded in position.topic_ids.items():
+        if topic in log.topic_ids and log.topic_ids[topic] != recorded:
+            raise PositionLost(
+                f"{where}: topic={topic} was deleted and created again: topic_id={log.topic_ids[topic]} "
+                f"recorded={recorded}; its offsets mean other records now; move the position with: tidegate rebase"
+            )
+    for topic, partition, offset in pairs(position.offsets):
+        _check_offset(where, topic, partition, offset, log)
+
+
+def _check_offset(where: str, topic: str, partition: int, offset: int, log: Log) -> None:
+    begin, end = offset_of(log.begin, topic, partition), offset_of(log.end, topic, partition)
+    at = f"{where}: topic={topic} partition={partition} position={offset}"
+    if begin is None or end is None:
+        raise PositionLost(f"{at}: the log has no such partition; move the position with: tidegate rebase")
+    if begin > offset:
+        raise PositionLost(
+            f"{at}: the log starts at offset={begin}, so {begin - offset} offsets are gone before they were read; "
+            "lengthen the topic's retention, and move the position with: tidegate rebase"
+        )
+    if end < offset:
+        raise PositionLost(
+            f"{at}: the log ends at offset={end}, before the position; the topic was truncated or recreated; "
+            "move the position with: tidegate rebase"
+        )
+
+
+def starts(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Offsets:
+    """Where the next batch starts: the position, and the log's begin for partitions that it does not know."""
+    grown = [
+        (topic, partition)
+        for topic, partition, _ in pairs(log.begin)
+        if topic in position.offsets and partition not in position.offsets[topic]
+    ]
+    if grown and (table.upsert or table.delete) and pipeline.on_partition_growth == "fail":
+        topic, partition = grown[0]
+        raise PositionLost(
+            f"pipeline={pipeline.name} table={table.name}: topic={topic} has a new partition={partition}: keys may "
+            "have moved between partitions, so offsets no longer order them; "
+            "if that is harmless here, set on_partition_growth: accept"
+        )
+    return merged(log.begin, position.offsets)

@@ -1,0 +1,37 @@
+"""clean_up: remove what published batches left behind, in this pipeline's own intermediate tables and branches only."""
+
+import logging
+from typing import Any
+
+from tidegate import names
+from tidegate.pipeline import Table
+from tidegate.ports import Ports
+
+log = logging.getLogger(__name__)
+
+
+def clean_up(ports: Ports) -> list[dict[str, Any]]:
+    """Return, for each table, what was removed.
+
+    For each table: batches up to the one published *for that table* go from its intermediate table, with their
+    snapshots and files; then this pipeline's branches of those batches. Idempotent. A failure is reported and logged
+    and never fails the flush: the next run removes what this one left.
+    """
+    return [_clean(ports, table) for table in ports.pipeline.tables]
+
+
+def _clean(ports: Ports, table: Table) -> dict[str, Any]:
+    state = ports.destination.state(table.name, ports.pipeline.name)
+    if state is None or state.recorded is None:
+        return {"table": table.name, "published": None}
+    batch = state.recorded.batch
+    report: dict[str, Any] = {"table": table.name, "published": batch}
+    try:
+        report |= ports.destination.clean_up(names.intermediate_table(ports.pipeline, table), batch)
+        report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
+    except Exception as error:  # whatever it is, rows are published and must not be held up by rubbish
+        log.warning(
+            "clean_up failed: pipeline=%s table=%s batch=%s", ports.pipeline.name, table.name, batch, exc_info=error
+        )
+        report["failed"] = f"{type(error).__name__}: {error}"
+    return report

@@ -1,0 +1,22 @@
+"""commit_offsets: report to Kafka how far the pipeline has published."""
+
+from collections.abc import Sequence
+
+from tidegate.batch import PublishedBatch
+from tidegate.errors import NothingToDo
+from tidegate.offsets import Offsets
+from tidegate.ports import Ports
+from tidegate.watermark import low_watermark
+
+
+def commit_offsets(ports: Ports, published: Sequence[PublishedBatch]) -> Offsets:
+    """Commit the low watermark over all tables to the consumer group, read it back and return it.
+
+    Idempotent. The group's offsets are progress for people: nothing reads them once a table has a position, so what
+    a late zombie commits is healed by the next run.
+    """
+    offsets = low_watermark(ports, published)
+    if not offsets:
+        raise NothingToDo(f"pipeline={ports.pipeline.name}: no table has a position yet, so there is none to commit")
+    ports.broker.commit(ports.pipeline.source.group, offsets)
+    return offsets

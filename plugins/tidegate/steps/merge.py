@@ -1,0 +1,245 @@
+"""merge: bring one staged batch into its table, and publish it by compare-and-swap on the table's position."""
+
+from dataclasses import dataclass, replace
+
+from tidegate import names
+from tidegate.batch import PublishedBatch, StagedBatch
+from tidegate.columns import destination_columns, key_columns, resolved
+from tidegate.errors import GiveUp, OutcomeUnknown, PositionLost, PublishedElsewhere, RetryLater
+from tidegate.jobs import MergeJob
+from tidegate.offsets import merged
+from tidegate.pipeline import Table
+from tidegate.ports import CommitRefused, Head, Ports, Publication, TableState
+from tidegate.position import Position
+from tidegate.standing import effective_position
+from tidegate.steps.stage import table_named
+
+CUTS = 5  # how often a table that others write to is cut and merged again before the task's own retry takes over
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """What stays the same over all cuts of one merge."""
+
+    ports: Ports
+    table: Table
+    staged: StagedBatch
+    started_ms: int
+
+    @property
+    def where(self) -> str:
+        return f"pipeline={self.ports.pipeline.name} table={self.table.name} batch={self.staged.batch}"
+
+
+def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
+    """Publish `staged` and return what changed; a batch that is published already is a success too.
+
+    1. Create the table if it is missing, evolve its schema if needed; give it a first snapshot.
+    2. Cut a branch from the snapshot that the position was read from.
+    3. Merge the pinned snapshot of the intermediate table into the branch.
+    4. Check that the branch's head is that one snapshot.
+    5. Publish: main, tag and position move in one commit, if main is still the cut.
+
+    Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
+    """
+    work = _Merge(ports, table_named(ports, staged.table), staged, ports.now_ms())
+    for _ in range(CUTS):
+        state = _prepared(work)
+        done = _already_published(work, state)
+        if done is not None:
+            return done
+        if not staged.counts.staged and not _heartbeat_due(work, state):
+            return _result(work, None, None, "no rows")
+        try:
+            return _cut_merge_publish(work, state)
+        except CommitRefused:
+            continue
+    raise RetryLater(f"{work.where}: other writers moved main {CUTS} times during the merge; it will be tried again")
+
+
+def _prepared(work: _Merge) -> TableState:
+    """1. The table as it stands, created, evolved and with at least one snapshot."""
+    destination, table, name = work.ports.destination, work.table, work.ports.pipeline.name
+    state = destination.state(table.name, name)
+    if state is None:
+        _create(work)
+        state = destination.state(table.name, name)
+    if state is None:
+        raise RetryLater(f"{work.where}: the table was created and is not there; it will be tried again")
+    table = resolved(table, work.ports.pipeline.source.metadata, state)
+    columns = destination_columns(table, work.ports.pipeline.source.metadata)
+    if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
+        state = destination.state(table.name, name) or state
+    if state.snapshot_id is None:
+        destination.seed(table.name, name, replace(_end_position(work, None), offsets=work.staged.ranges.start))
+        state = destination.state(table.name, name) or state
+    return state
+
+
+def _create(work: _Merge) -> None:
+    table, pipeline = work.table, work.ports.pipeline
+    if not table.create.enabled:
+        raise GiveUp(f"{work.where}: the table does not exist and create.enabled=false; create it and run again")
+    values = {
+        "table": table.name,
+        "namespace": table.name.rsplit(".", 1)[0],
+        "columns": destination_columns(table, pipeline.source.metadata),
+        "partition_by": table.create.partition_by,
+        "cluster_by": table.create.cluster_by,
+        "properties": table.create.properties,
+    }
+    statements = tuple(work.ports.sql.render(name, **values) for name in ("create_namespace", "create_table"))
+    work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements, pipeline.spark.conf))
+
+
+def _already_published(work: _Merge, state: TableState) -> PublishedBatch | None:
+    """A success if this batch stands in the table, None if it is next, an error if neither."""
+    staged = work.staged
+    if staged.table_uuid is not None and staged.table_uuid != state.uuid:
+        raise PositionLost(
+            f"{work.where}: the table was replaced by another of the same name: uuid={state.uuid} "
+            f"staged_for={staged.table_uuid}; nothing was merged; the next flush plans anew for the new table"
+        )
+    position = effective_position(work.ports.pipeline, work.table, state)
+    if position is None or staged.ranges.continues(position.offsets):
+        return None
+    if position.staged_attempt == staged.attempt:
+        head = work.ports.destination.head(work.table.name, names.tag(work.ports.pipeline.name))
+        return _result(work, head, position, "already published")
+    raise PublishedElsewhere(
+        f"{work.where}: another run published first: position={position.offsets} this batch starts "
+        f"at={staged.ranges.start}; nothing was changed and nothing needs repair"
+    )
+
+
+def _heartbeat_due(work: _Merge, state: TableState) -> bool:
+    """Whether a position may move without rows: at most once per heartbeat interval."""
+    interval_ms = work.ports.pipeline.heartbeat.interval_seconds * 1000
+    return work.ports.now_ms() - state.snapshot_ms >= interval_ms
+
+
+def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
+    ports, name, attempt = work.ports, work.ports.pipeline.name, work.ports.new_attempt()
+    position = _end_position(work, effective_position(ports.pipeline, work.table, state))
+    position = replace(position, batch=max(work.staged.batch, state.highest_batch))
+    branch = names.branch(name, work.staged.batch, attempt)
+    ports.destination.cut(work.table.name, state, branch)
+    summary = {**position.to_properties(name), "tidegate.pipeline": name, "tidegate.attempt": attempt}
+    if work.staged.counts.staged:
+        ports.engine.run(_merge_job(work, state, branch, summary))
+    head = _checked_head(work, state, branch, attempt, summary)
+    _publish(work, _publication(work, state, branch, head, position))
+    return _result(work, head, position, "published")
+
+
+def _end_position(work: _Merge, before: Position | None) -> Position:
+    """The position that this batch leads to."""
+    staged = work.staged
+    return Position(
+        offsets=staged.ranges.end,
+        batch=staged.batch,
+        staged_attempt=staged.attempt,
+        timestamps=_latest(before, staged),
+        cluster_id=staged.cluster_id,
+        topic_ids=staged.topic_ids,
+    )
+
+
+def _latest(before: Position | None, staged: StagedBatch) -> dict[str, dict[int, int]]:
+    known = before.timestamps if before else {}
+    newer = {
+        topic: {p: max(ms, known.get(topic, {}).get(p, ms)) for p, ms in parts.items()}
+        for topic, parts in staged.timestamps.items()
+    }
+    return merged(known, newer)
+
+
+def _merge_job(work: _Merge, state: TableState, branch: str, summary: dict[str, str]) -> MergeJob:
+    """3. One statement, in a session of its own, over the pinned snapshot."""
+    pipeline = work.ports.pipeline
+    table = resolved(work.table, pipeline.source.metadata, state)
+    keys = {c.name for c in key_columns(table)}
+    statement = work.ports.sql.render(
+        f"merge_{table.mode}",
+        target=table.name,
+        branch=f"branch_{branch}",
+        source=names.intermediate_table(pipeline, table),
+        snapshot_id=work.staged.snapshot_id,
+        batch=work.staged.batch,
+        attempt=work.staged.attempt,
+        keys=[(c.name, c.name.removeprefix(table.key.prefix)) for c in key_columns(table)],
+        values=[c.name for c in destination_columns(table, pipeline.source.metadata) if c.name not in keys],
+    )
+    conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
+    return MergeJob(pipeline.name, work.staged.batch, (statement,), {**pipeline.spark.conf, **conf})
+
+
+def _checked_head(work: _Merge, state: TableState, branch: str, attempt: str, summary: dict[str, str]) -> Head:
+    """4. The branch holds exactly one snapshot more than the cut, and it is ours."""
+    destination, table = work.ports.destination, work.table.name
+    head = destination.head(table, branch)
+    if head is not None and head.snapshot_id == state.snapshot_id:
+        destination.append_empty(table, branch, summary)
+        head = destination.head(table, branch)
+    if head is None or head.parent_id != state.snapshot_id or head.summary.get("tidegate.attempt") != attempt:
+        raise RetryLater(f"{work.where}: branch={branch} is not as this attempt left it; it will be merged again")
+    return head
+
+
+def _publication(work: _Merge, state: TableState, branch: str, head: Head, position: Position) -> Publication:
+    if state.snapshot_id is None:
+        raise CommitRefused(f"{work.where}: no snapshot to cut from")
+    return Publication(
+        table=work.table.name,
+        pipeline=work.ports.pipeline.name,
+        uuid=state.uuid,
+        schema_id=state.schema_id,
+        cut=state.snapshot_id,
+        branch=branch,
+        head=head.snapshot_id,
+        position=position,
+    )
+
+
+def _publish(work: _Merge, publication: Publication) -> None:
+    """5. The swap. A refusal or a lost answer is decided by reading the table again, never by trying blindly."""
+    for _ in range(CUTS):
+        try:
+            return work.ports.destination.publish(publication)
+        except (CommitRefused, OutcomeUnknown):
+            if _stands(work, publication):
+                return None
+    raise RetryLater(f"{work.where}: the catalog refused the publish {CUTS} times; it will be tried again")
+
+
+def _stands(work: _Merge, publication: Publication) -> bool:
+    """True: it is published. False: only unrelated metadata changed, publish again. Else cut again, or give way."""
+    state = work.ports.destination.state(publication.table, publication.pipeline)
+    if state is None:
+        raise CommitRefused(f"{work.where}: the table is gone")
+    if state.position == publication.position and not state.rolled_back:
+        return True
+    if state.snapshot_id != publication.cut or state.schema_id != publication.schema_id:
+        raise CommitRefused(f"{work.where}: main moved to snapshot={state.snapshot_id}")
+    return False
+
+
+def _result(work: _Merge, head: Head | None, position: Position | None, outcome: str) -> PublishedBatch:
+    def count(name: str) -> int:
+        return int(head.summary.get(name, "0")) if head else 0
+
+    rows = "spark.merge-into.num-target-rows-"
+    appended = 0 if head and f"{rows}inserted" in head.summary else count("added-records")
+    return PublishedBatch(
+        table=work.table.name,
+        batch=work.staged.batch,
+        ranges=work.staged.ranges,
+        staged=work.staged.counts.staged,
+        inserted=count(f"{rows}inserted") + appended,
+        updated=count(f"{rows}updated"),
+        deleted=count(f"{rows}deleted"),
+        seconds=round((work.ports.now_ms() - work.started_ms) / 1000, 2),
+        snapshot_id=head.snapshot_id if head else None,
+        valid_through_ms=position.valid_through_ms if position else None,
+        outcome=outcome,
+    )

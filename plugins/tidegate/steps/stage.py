@@ -1,0 +1,140 @@
+"""stage: read exactly the planned offsets once and put their rows into the intermediate tables."""
+
+import json
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from tidegate import names
+from tidegate.batch import Counts, Plan, PlannedBatch, StagedBatch
+from tidegate.columns import key_columns, metadata_columns, resolved, value_columns
+from tidegate.errors import BadRecord, GiveUp, RetryLater
+from tidegate.jobs import StageJob, StageTable
+from tidegate.pipeline import Column, Table
+from tidegate.ports import Ports
+
+
+def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
+    """Return one staged batch for each table of the plan.
+
+    1. A batch that is staged already is taken as it stands.
+    2. Tables whose ranges are the same share one job, and so one read of Kafka.
+    3. Each job overwrites batch N under a new attempt; what it left behind is found by that attempt.
+    4. A bad record, or records that do not add up, fail the step: nothing of the batch can be merged.
+    """
+    staged = [_resume(ports, table) for table in plan.tables if table.resumed]
+    fresh = sorted((t for t in plan.tables if not t.resumed), key=_group)
+    for _, group in groupby(fresh, key=_group):
+        staged += _stage_group(ports, plan, tuple(group))
+    order = [table.table for table in plan.tables]
+    return sorted(staged, key=lambda batch: order.index(batch.table))
+
+
+def _group(planned: PlannedBatch) -> tuple[int, str]:
+    return planned.batch, str(planned.ranges.to_dict())
+
+
+def _resume(ports: Ports, planned: PlannedBatch) -> StagedBatch:
+    intermediate = names.intermediate_table(ports.pipeline, table_named(ports, planned.table))
+    return _by_attempt(ports, intermediate, planned, planned.attempt or "")
+
+
+def _by_attempt(ports: Ports, intermediate: str, planned: PlannedBatch, attempt: str) -> StagedBatch:
+    for staged in ports.destination.staged(intermediate, planned.table):
+        if staged.attempt == attempt:
+            return staged
+    raise RetryLater(
+        f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}: the staged attempt={attempt} "
+        "is no longer there; run the flush again, it will plan anew"
+    )
+
+
+def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> list[StagedBatch]:
+    asked = [_stage_table(ports, plan, planned) for planned in group]
+    job = StageJob(
+        pipeline=ports.pipeline.name,
+        batch=group[0].batch,
+        ranges=group[0].ranges,
+        isolation=ports.pipeline.source.isolation,
+        tables=tuple(asked),
+        conf=ports.pipeline.spark.conf,
+    )
+    ports.engine.run(job)
+    return [_outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True)]
+
+
+def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
+    state = ports.destination.state(planned.table, ports.pipeline.name)
+    table = resolved(table_named(ports, planned.table), ports.pipeline.source.metadata, state)
+    attempt = ports.new_attempt()
+    staged = StagedBatch(
+        table.name, planned.batch, attempt, 0, planned.ranges, Counts(),
+        cluster_id=plan.cluster_id,
+        topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
+        table_uuid=state.uuid if state else None,
+    )  # fmt: skip
+    return StageTable(
+        intermediate=names.intermediate_table(ports.pipeline, table),
+        attempt=attempt,
+        key=replace(table.key, columns=None),
+        key_columns=key_columns(table),
+        value=replace(table.value, columns=None),
+        value_columns=value_columns(table),
+        metadata=ports.pipeline.source.metadata,
+        ignore_deletes=not table.delete,
+        when=table.when,
+        delete_when=table.delete_when,
+        summary=_summary(ports, staged),
+        property=names.staged_property(attempt),
+        create=_create(ports, table),
+    )
+
+
+def _create(ports: Ports, table: Table) -> tuple[str, ...]:
+    """Statements that make the intermediate table and its namespace; both are harmless where these exist."""
+    fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in key_columns(table))
+    values = {
+        "table": names.intermediate_table(ports.pipeline, table),
+        "namespace": table.name.rsplit(".", 1)[0],
+        "keys": fields or (Column("bytes", "BINARY"),),
+        "values": (*value_columns(table), *metadata_columns(ports.pipeline.source.metadata)),
+    }
+    return tuple(ports.sql.render(name, **values) for name in ("create_namespace", "create_intermediate"))
+
+
+def _summary(ports: Ports, staged: StagedBatch) -> dict[str, str]:
+    data = staged.to_dict()
+    return {
+        "tidegate.pipeline": ports.pipeline.name,
+        "tidegate.batch": str(staged.batch),
+        "tidegate.attempt": staged.attempt,
+        "tidegate.staged": json.dumps({k: data[k] for k in ("ranges", "cluster_id", "topic_ids", "table_uuid")}),
+    }
+
+
+def _outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBatch:
+    where = f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}"
+    found = ports.destination.staged_outcome(asked.intermediate, asked.attempt)
+    if found is None:
+        raise RetryLater(f"{where}: the stage job ended without a result: attempt={asked.attempt}; stage again")
+    if found.get("bad"):
+        raise BadRecord(f"{where}: {_bad(found)}")
+    counts = Counts(planned.ranges.span, found["read"], found["staged"], found["ignored"], found["filtered"])
+    problem = counts.unexplained()
+    if problem:
+        raise GiveUp(f"{where}: {problem}")
+    return _by_attempt(ports, asked.intermediate, planned, asked.attempt)
+
+
+def _bad(found: dict[str, Any]) -> str:
+    first = found["first_bad"]
+    return (
+        f"{found['bad']} records cannot be decoded; the first: topic={first['topic']} partition={first['partition']} "
+        f"offset={first['offset']} reason={first['reason']}; nothing was merged; "
+        "correct the schema in the pipeline file, or the producer"
+    )
+
+
+def table_named(ports: Ports, name: str) -> Table:
+    """The pipeline's table of that name."""
+    return next(table for table in ports.pipeline.tables if table.name == name)
