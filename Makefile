@@ -1,0 +1,57 @@
+# Every command of this repository. `make` alone lists them.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+PYTHON := .venv/bin/python
+PYTEST := $(PYTHON) -m pytest
+ARGS ?=
+WITH ?=
+
+.PHONY: help setup up down demo test lint types unit contract integration e2e bench lock clean
+
+help:  ## this list
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup:  ## Python environment and jars; the first time takes minutes, then a moment
+	@bash local/setup.sh
+
+up: setup  ## start Kafka and the Spark Connect server; WITH=airflow adds Airflow
+	@$(PYTHON) -m local up --with "$(WITH)"
+
+down:  ## stop what `make up` started
+	@if [ -x $(PYTHON) ]; then $(PYTHON) -m local down; else echo "down: nothing was up"; fi
+
+demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict
+	@$(PYTHON) -m demo $(ARGS)
+
+test: setup lint types unit contract integration e2e  ## everything that has to pass, cheapest first
+
+lint: setup  ## style and layers
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+
+types: setup  ## static types
+	@.venv/bin/mypy
+
+unit: setup  ## tests without servers
+	@$(PYTEST) tests/unit $(ARGS)
+
+contract: setup  ## one behaviour suite over every implementation of a port
+	@$(PYTEST) tests/contract $(ARGS)
+
+integration: setup  ## tests on a real broker, Spark and Iceberg
+	@$(PYTEST) tests/integration $(ARGS)
+
+e2e: setup  ## one whole run under the real scheduler
+	@$(PYTEST) tests/e2e $(ARGS)
+
+bench: setup  ## CPU, time and memory against hand-written peers
+	@$(PYTHON) -m benchmarks $(ARGS)
+
+lock: setup  ## pin every package of requirements.in again
+	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
+
+clean: down  ## remove the environment, the jars and everything that runs left behind
+	@rm -rf .venv .cache .run .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,55 @@
+"""Owns the words of `make up` and `make down`: progress, addresses, and one line when something fails."""
+
+import argparse
+import sys
+
+from local.errors import StackError
+from local.layout import RunDir, default_run_dir
+from local.stack import Stack, down, up
+
+EXTRAS = ("airflow", "bigquery")
+
+
+def main(arguments: list[str]) -> int:
+    """`up [--with airflow]` or `down`; 0 when done, also if there was nothing to do, 1 after one message."""
+    parser = argparse.ArgumentParser(prog="python -m local", description="The local stack: Kafka, Spark, Airflow.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("up").add_argument("--with", dest="extras", default="", help="airflow")
+    commands.add_parser("down")
+    asked = parser.parse_args(arguments)
+    try:
+        return _up(asked.extras.replace(",", " ").split()) if asked.command == "up" else _down()
+    except StackError as error:
+        print(f"{asked.command}: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"{asked.command}: interrupted, everything started was stopped", file=sys.stderr)
+    return 1
+
+
+def _up(extras: list[str]) -> int:
+    if "bigquery" in extras:
+        raise StackError("WITH=bigquery is not part of this version yet")
+    if unknown := [extra for extra in extras if extra not in EXTRAS]:
+        raise StackError(f"WITH={' '.join(unknown)} is not known; use WITH=airflow or leave it out")
+    parts = ["kafka", "spark", *extras]
+    print(f"up: starting {', '.join(parts)} ...", flush=True)
+    stack = up(parts=parts, report=lambda line: print(f"up: {line}", flush=True))
+    _show(stack)
+    return 0
+
+
+def _show(stack: Stack) -> None:
+    variables = stack.variables
+    for name in ("KAFKA_BOOTSTRAP", "SPARK_REMOTE", "AIRFLOW_URL"):
+        if name in variables:
+            print(f"  {name:16} {variables[name]}")
+    print(f"  Addresses and process ids: {RunDir(stack.run_dir).env_file}. End it with: make down")
+
+
+def _down() -> int:
+    print("down: everything has stopped" if down(default_run_dir()) else "down: nothing was up")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

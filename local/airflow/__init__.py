@@ -1,0 +1,1 @@
+"""The Airflow of the local stack: its settings, its database and its four services."""

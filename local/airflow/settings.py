@@ -1,0 +1,50 @@
+"""Owns Airflow's settings on one machine: every deviation from its defaults, with the reason."""
+
+import base64
+import os
+from configparser import RawConfigParser
+from pathlib import Path
+
+from local.layout import ROOT
+from local.ports import HOST
+
+
+def write(home: Path, port: int) -> None:
+    """Write `airflow.cfg`, so that the `airflow` command agrees with the services when AIRFLOW_HOME is set."""
+    parser = RawConfigParser()
+    parser.read_dict(_settings(home, port))
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config").symlink_to(ROOT / "local" / "airflow" / "config")
+    with open(home / "airflow.cfg", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        parser.write(file)
+
+
+def _settings(home: Path, port: int) -> dict[str, dict[str, str | int | float]]:
+    url = f"http://{HOST}:{port}"
+    return {
+        "core": {
+            "dags_folder": str(ROOT / "dags"),
+            "plugins_folder": str(ROOT / "plugins"),
+            "executor": "LocalExecutor",
+            "parallelism": 8,  # each slot is a process of 100 MB and more
+            "load_examples": "False",
+            "simple_auth_manager_all_admins": "True",  # no log-in: the server listens on this machine only
+            "execution_api_server_url": f"{url}/execution/",
+            "fernet_key": _secret(),
+        },
+        "database": {
+            "sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}",
+            "sql_alchemy_connect_args": "airflow_local_settings.sqlite_connect_args",
+        },
+        "logging": {"base_log_folder": str(home / "logs")},
+        "api": {"host": HOST, "port": port, "base_url": url, "workers": 1, "secret_key": _secret()},
+        "api_auth": {"jwt_secret": _secret()},  # the services must share one
+        "workers": {"execution_api_timeout": 30},  # its first call after a start takes up to 15 s
+        "scheduler": {"scheduler_idle_sleep_time": 0.1},  # default 1 s: half of what a short task takes
+        "dag_processor": {"refresh_interval": 10, "min_file_process_interval": 30},  # new files within 10 s, not 300
+        "usage_data_collection": {"enabled": "False"},
+    }
+
+
+def _secret() -> str:
+    return base64.urlsafe_b64encode(os.urandom(32)).decode()

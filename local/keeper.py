@@ -1,0 +1,102 @@
+"""Owns one server's life inside the supervisor: start it, wait until it answers, and start it again when it dies."""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+
+from local.processes import Identity, end_marked
+from local.server import Server
+
+WATCH_PAUSE = 0.2
+SHORT_LIFE = 10.0
+PAUSE_AFTER_SHORT_LIFE = 5.0
+
+
+class Keeper:
+    """A thread that keeps one server running until `stop` is set.
+
+    `changed(name, identity, seconds)` is called when a process was started (seconds is None) and when it answered.
+    `failed` holds the error of the first start; later starts are tried again for ever.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        mark: str,
+        stop: threading.Event,
+        changed: Callable[[str, Identity, float | None], None],
+        restart: bool,
+    ) -> None:
+        self.server = server
+        self.failed: Exception | None = None
+        self.ready = threading.Event()
+        self._mark, self._stop, self._changed, self._restart = mark, stop, changed, restart
+        self._thread = threading.Thread(target=self._run, name=server.name, daemon=True)
+
+    def begin(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread to notice `stop`."""
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            self.server.prepare()
+            process = self._start()
+        except Exception as error:
+            self.failed = error
+            return
+        self.ready.set()
+        self._watch(process)
+        while self._restart and not self._stop.is_set():
+            self._start_again()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        """Start the server and return when it answers; the error of `wait_until_it_answers` after ending it."""
+        if self._stop.is_set():
+            raise self.server.error("was not started: the stack is going down")
+        started = time.monotonic()
+        process = self.server.start(self._mark)
+        identity = Identity.of(process.pid, f"{self._mark}:{self.server.name}")
+        self._changed(self.server.name, identity, None)
+        try:
+            self.server.wait_until_it_answers(process, self._stop.is_set)
+        except Exception:
+            self._end_remains(process)
+            raise
+        self._changed(self.server.name, identity, time.monotonic() - started)
+        return process
+
+    def _start_again(self) -> None:
+        started = time.monotonic()
+        try:
+            self._watch(self._start())
+        except Exception as error:
+            print(f"{self.server.name}: {error}", flush=True)
+        if time.monotonic() - started < SHORT_LIFE:
+            self._stop.wait(PAUSE_AFTER_SHORT_LIFE)
+
+    def _watch(self, process: "subprocess.Popen[bytes]") -> None:
+        """Return when the process has ended, after ending what it left behind; or when the stack goes down."""
+        while not self._stop.wait(WATCH_PAUSE):
+            if _has_ended(process.pid):
+                self._end_remains(process)
+                print(f"{self.server.name}: ended with code={process.returncode}", flush=True)
+                return
+
+    def _end_remains(self, process: "subprocess.Popen[bytes]") -> None:
+        """End the server's children, which would keep its port or its files; then reap it."""
+        end_marked(f"{self._mark}:{self.server.name}", patience=0.5)
+        process.wait()
+
+
+def _has_ended(child: int) -> bool:
+    """Look without reaping: as long as a dead process is not reaped, nothing else can get its id."""
+    try:
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True

@@ -1,0 +1,94 @@
+"""Owns starting and ending processes: detached from the caller, never mistaken for others, ended with all they started.
+
+Every process of a stack, and whatever it starts, carries a mark in its environment: `<stack>` for the supervisor,
+`<stack>:<server>` for a server. So also a grandchild whose parent was killed is found, and a recycled process id is not
+mistaken for ours. Where the environment of a process cannot be read, its id together with its birth is as good.
+"""
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+MARK = "TIDEGATE_STACK_MARK"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A process that cannot be mistaken for a later one with the same id."""
+
+    pid: int
+    born: float
+    mark: str
+
+    @classmethod
+    def of(cls, pid: int, mark: str) -> "Identity":
+        """The identity of a process that was just started; psutil.NoSuchProcess if it is gone already."""
+        return cls(pid, psutil.Process(pid).create_time(), mark)
+
+    def process(self) -> psutil.Process | None:
+        """The process, or None when it has ended or its id belongs to another one by now."""
+        try:
+            found = psutil.Process(self.pid)
+            same = _mark_of(found) == self.mark or abs(found.create_time() - self.born) < 0.05
+            return found if same and found.status() != psutil.STATUS_ZOMBIE else None
+        except psutil.NoSuchProcess:
+            return None
+
+    def family(self) -> list[psutil.Process]:
+        """The process and all its descendants; empty when it has ended."""
+        process = self.process()
+        try:
+            return [process, *process.children(recursive=True)] if process else []
+        except psutil.NoSuchProcess:
+            return []
+
+
+def start(command: Sequence[str], env: Mapping[str, str], folder: Path, log: Path) -> "subprocess.Popen[bytes]":
+    """Start a process in its own session, with nothing of the caller's terminal: no input, all output in `log`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command, env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Every process with this mark or one below it, whoever its parent is by now; never this process itself."""
+    others = (process for process in psutil.process_iter() if process.pid != os.getpid())
+    return [process for process in others if f"{_mark_of(process)}:".startswith(f"{mark}:")]
+
+
+def end(processes: Iterable[psutil.Process], patience: float) -> None:
+    """Ask them all to end, wait, and kill those that are still there after `patience` seconds."""
+    alive = list(processes)
+    for process in alive:
+        _signal(process, "terminate")
+    _, stubborn = psutil.wait_procs(alive, timeout=patience)
+    for process in stubborn:
+        _signal(process, "kill")
+    psutil.wait_procs(stubborn, timeout=5)
+
+
+def end_marked(mark: str, patience: float) -> None:
+    """End everything that carries the mark, also what was started while the others were ending."""
+    deadline = time.monotonic() + patience
+    while (found := marked(mark)) and time.monotonic() < deadline + 10:
+        end(found, max(0.0, deadline - time.monotonic()))
+
+
+def _mark_of(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get(MARK) if process.status() != psutil.STATUS_ZOMBIE else None
+    except (psutil.Error, OSError):
+        return None
+
+
+def _signal(process: psutil.Process, verb: str) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        getattr(process, verb)()

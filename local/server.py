@@ -1,0 +1,106 @@
+"""Owns what a server of the stack is: how it starts, how one knows that it answers, and what its log says if not."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from local.errors import StackError, last_relevant_line
+from local.layout import PYTHON, ROOT, RunDir
+from local.ports import HOST
+from local.processes import MARK, start
+
+# What a caller's own work with Airflow, Spark or make would otherwise change in the servers.
+FOREIGN = (
+    "AIRFLOW__",
+    "AIRFLOW_HOME",
+    "SPARK_",
+    "PYSPARK_",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "MAKE",
+    "MFLAGS",
+    "VIRTUAL_ENV",
+)
+PROBE_PAUSE = 0.2
+PROBE_SECONDS = 90
+
+
+def nothing() -> None:
+    """Prepare nothing."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """One process of the stack. `variable` is the name of its process id in the env file, or None.
+
+    `prepare` runs once before the first start; `probe` tells whether the server really answers.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    folder: Path
+    log: Path
+    probe: Callable[[], bool]
+    env: Mapping[str, str]
+    variable: str | None = None
+    prepare: Callable[[], None] = nothing
+    patience: float = 120
+
+    def start(self, mark: str) -> "subprocess.Popen[bytes]":
+        """Start the process under the stack's mark, with nothing of the caller's terminal."""
+        return start(self.command, {**self.env, MARK: f"{mark}:{self.name}"}, self.folder, self.log)
+
+    def wait_until_it_answers(self, process: "subprocess.Popen[bytes]", give_up: Callable[[], bool]) -> None:
+        """Return when the probe succeeds; StackError when the process ends or the patience does."""
+        started = time.monotonic()
+        while not self.probe():
+            waited = time.monotonic() - started
+            if (code := process.poll()) is not None:
+                raise self.error(f"exited with code={code} after {waited:.0f} s")
+            if waited > self.patience or give_up():
+                raise self.error(f"does not answer after {waited:.0f} s")
+            time.sleep(PROBE_PAUSE)
+
+    def error(self, what: str) -> StackError:
+        """An error that names the server, its log and the log's most telling line."""
+        return StackError(f"{self.name} {what}: {last_relevant_line(self.log)} (log: {self.log})")
+
+
+def clean_environment() -> dict[str, str]:
+    """The caller's environment without what would change the servers, the checkout's commands first on the path."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    direct = ",".join(filter(None, [kept.get("no_proxy") or kept.get("NO_PROXY"), HOST, "localhost"]))
+    path = f"{PYTHON.parent}{os.pathsep}{kept.get('PATH', '')}"
+    return {**kept, "PATH": path, "PYTHONUNBUFFERED": "1", "no_proxy": direct, "NO_PROXY": direct}
+
+
+def asks(module: str, address: str, run: RunDir) -> bool:
+    """Run a probe module as a process of its own, so that no client library lives in the supervisor; True on exit 0."""
+    command = [str(PYTHON), "-m", module, address]
+    with (run.logs / f"{module.rpartition('.')[2]}.log").open("wb") as output:
+        try:
+            env = clean_environment()
+            probe = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                timeout=PROBE_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return False
+    return probe.returncode == 0
+
+
+def log_of(run: RunDir, name: str) -> Path:
+    """The log of a server, emptied: a message about this start must not quote the last one."""
+    run.logs.mkdir(parents=True, exist_ok=True)
+    log = run.logs / f"{name}.log"
+    log.write_bytes(b"")
+    return log

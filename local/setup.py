@@ -1,0 +1,156 @@
+"""Owns what must be there before any record moves: the Python environment and the jars, each built once per lock.
+
+Runs on a plain system Python, so it imports nothing but the standard library. A step whose inputs have not changed
+since its stamp was written is skipped; an interrupted step has no stamp and is done again.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "requirements.txt"
+VENV = ROOT / ".venv"
+CACHE = ROOT / ".cache"
+LOG = CACHE / "setup.log"
+SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+JAR_SETS = ("spark", "kafka")
+PROGRESS_SECONDS = 10
+
+
+class SetupError(Exception):
+    """A step of the set-up failed; the message names it and the log."""
+
+
+def main() -> int:
+    """Build what is missing; 0 when everything is there, else 1 after one message."""
+    CACHE.mkdir(exist_ok=True)
+    started = time.monotonic()
+    try:
+        with (CACHE / "setup.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # a second `make setup` beside this one waits and finds everything done
+            built = [_packages(), *(_jars(name) for name in JAR_SETS)]
+    except SetupError as error:
+        print(f"setup: {error}", file=sys.stderr)
+        return 1
+    done = f"done in {time.monotonic() - started:.0f} s" if any(built) else "everything is there"
+    print(f"setup: {done}")
+    return 0
+
+
+def _packages() -> bool:
+    what = "Python packages (1-3 minutes the first time)"
+    return _unless_stamped(VENV, _digest(LOCK), what, _build_environment)
+
+
+def _jars(name: str) -> bool:
+    pom, folder = ROOT / "local" / "jars" / name / "pom.xml", CACHE / "jars" / name
+    return _unless_stamped(folder, _digest(pom), f"jars for {name}", lambda: _fetch_jars(pom, folder))
+
+
+def _digest(path: Path) -> str:
+    version = ".".join(map(str, sys.version_info[:2]))
+    return f"{hashlib.sha256(path.read_bytes()).hexdigest()} python {version}"
+
+
+def _unless_stamped(folder: Path, digest: str, what: str, build: Callable[[], None]) -> bool:
+    """Run `build` unless `folder` carries the stamp of the same inputs; True when it ran."""
+    stamp = folder / ".tidegate-stamp"
+    if stamp.exists() and stamp.read_text() == digest:
+        return False
+    print(f"setup: {what} ...", flush=True)
+    stamp.unlink(missing_ok=True)
+    build()
+    stamp.write_text(digest)
+    return True
+
+
+def _build_environment() -> None:
+    """Create `.venv`, put the locked uv into it, and let uv make it exactly what the lock says."""
+    python = VENV / "bin" / "python"
+    if not _usable(python):
+        shutil.rmtree(VENV, ignore_errors=True)
+        _run("create the environment", [sys.executable, "-m", "venv", str(VENV)])
+    only_uv = CACHE / "uv-requirement.txt"
+    only_uv.write_text(_locked("uv", LOCK.read_text()))
+    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
+    _run("install uv", [*pip, "--require-hashes", "--no-deps", "-r", str(only_uv)])
+    uv = [str(VENV / "bin" / "uv"), "pip", "sync", "--require-hashes", "--python", str(python), str(LOCK)]
+    _run("install the packages", uv, _uv_settings(python))
+
+
+def _usable(python: Path) -> bool:
+    """Whether the environment's Python starts and is the version that runs this file."""
+    code = f"import sys; sys.exit(sys.version_info[:2] != {tuple(sys.version_info[:2])})"
+    try:
+        return subprocess.run([str(python), "-c", code], check=False, capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def _locked(package: str, lock: str) -> str:
+    """The lock's entry of one package, with its hashes."""
+    found = re.search(rf"^{package}==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
+    if not found:
+        raise SetupError(f"requirements.txt has no pinned entry with hashes for package={package}: run make lock")
+    return found.group(0) + "\n"
+
+
+def _uv_settings(python: Path) -> dict[str, str]:
+    """What uv needs from the machine's own settings: certificates of a private CA, and pip's package index."""
+    settings = {"UV_HTTP_TIMEOUT": "180"}
+    if SYSTEM_CERTIFICATES.exists():
+        settings["SSL_CERT_FILE"] = str(SYSTEM_CERTIFICATES)
+    asked = [str(python), "-m", "pip", "config", "get", "global.index-url"]
+    index = (
+        os.environ.get("PIP_INDEX_URL")
+        or subprocess.run(asked, check=False, capture_output=True, text=True).stdout.strip()
+    )
+    if index and "UV_INDEX_URL" not in os.environ:
+        settings["UV_DEFAULT_INDEX"] = index
+    return {name: value for name, value in settings.items() if name not in os.environ}
+
+
+def _fetch_jars(pom: Path, folder: Path) -> None:
+    """Let Maven copy the jars into an empty folder, so that nothing of an older POM stays behind."""
+    shutil.rmtree(folder, ignore_errors=True)
+    copy = ["mvn", "-B", "-ntp", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    _run(f"fetch the jars of {pom.relative_to(ROOT)}", [*copy, f"-DoutputDirectory={folder}"])
+
+
+def _run(what: str, command: list[str], settings: dict[str, str] | None = None) -> None:
+    """Run a long command twice at most (networks hiccup), its output in the log, a sign of life every ten seconds."""
+    for _ in range(2):
+        with LOG.open("a") as log:
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ | (settings or {})
+            )
+            code = _wait(child, what)
+        if code == 0:
+            return
+    reason = next(iter(LOG.read_text(errors="replace").strip().splitlines()[-1:]), "no output")
+    raise SetupError(f"cannot {what}, exit_code={code}: {reason.strip()} (log: {LOG})")
+
+
+def _wait(child: "subprocess.Popen[bytes]", what: str) -> int:
+    started = time.monotonic()
+    try:
+        while True:
+            try:
+                return child.wait(timeout=PROGRESS_SECONDS)
+            except subprocess.TimeoutExpired:
+                print(f"setup: {what}: {time.monotonic() - started:.0f} s ...", flush=True)
+    except KeyboardInterrupt:
+        child.terminate()
+        raise SetupError("interrupted") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

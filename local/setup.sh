@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# `make setup`: looks for Python, a JDK and Maven, names in one line what is missing, then hands over to local/setup.py.
+set -eu
+cd "$(dirname "$0")/.."
+
+find_python() {
+    for candidate in "${PYTHON:-}" python3.11 python3.12 python3.13 python3; do
+        [ -n "$candidate" ] || continue
+        if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+}
+
+# The first number of "17.0.15" or the second of "1.8.0_452".
+java_version() {
+    local java="${JAVA_HOME:+$JAVA_HOME/bin/}java"
+    "$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1
+}
+
+missing=""
+python="$(find_python)"
+[ -n "$python" ] || missing="$missing, Python 3.11-3.13 (python3)"
+if [ -n "$python" ] && ! "$python" -c 'import ensurepip' 2>/dev/null; then
+    missing="$missing, Python's venv module (python3-venv)"
+fi
+java="$(java_version || true)"
+[ "${java:-0}" -ge 17 ] || missing="$missing, JDK 17 or newer (openjdk-17-jdk-headless)"
+command -v mvn >/dev/null || missing="$missing, Maven (maven)"
+if [ -n "$missing" ]; then
+    echo "setup: please install ${missing#, }, then run make setup again" >&2
+    exit 1
+fi
+exec "$python" -m local.setup

@@ -1,0 +1,68 @@
+"""Owns the Spark Connect server: one long-lived driver on this machine that every flush shares."""
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+
+from local.errors import StackError
+from local.layout import JARS, LOG4J, PYTHON, RunDir
+from local.ports import HOST, answers
+from local.server import Server, asks, clean_environment, log_of
+
+GIBIBYTE = 1024**3
+
+
+def server(run: RunDir, port: int) -> Server:
+    """The server, with its gRPC service on `port`; jars and SQL extensions are fixed at its start, catalogs are not."""
+    folder = run.path / "spark"
+    home = _home()
+    confs = [part for name, value in _settings(folder, port).items() for part in ("--conf", f"{name}={value}")]
+    main = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal")
+    return Server(
+        name="spark",
+        command=(str(home / "bin" / "spark-submit"), "--master", "local[*]", *confs, *main),
+        folder=folder,
+        log=log_of(run, "spark"),
+        probe=lambda: answers(port) and asks("local.spark_probe", f"sc://{HOST}:{port}", run),
+        env={**clean_environment(), "SPARK_HOME": str(home), "PYSPARK_PYTHON": str(PYTHON), "SPARK_LOCAL_IP": HOST},
+        variable="SPARK_PID",
+        prepare=lambda: _empty(folder),
+    )
+
+
+def _home() -> Path:
+    found = find_spec("pyspark")
+    if not found or not found.submodule_search_locations:
+        raise StackError("spark: pyspark is not installed: run make setup")
+    return Path(next(iter(found.submodule_search_locations)))
+
+
+def _settings(folder: Path, port: int) -> dict[str, str]:
+    java = f"-Dlog4j2.configurationFile={LOG4J} -Dderby.system.home={folder} -Djava.io.tmpdir={folder / 'tmp'}"
+    return {
+        "spark.connect.grpc.binding.address": HOST,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.bindAddress": HOST,
+        "spark.driver.host": HOST,
+        "spark.driver.memory": f"{_driver_gigabytes()}g",
+        "spark.driver.extraClassPath": f"{JARS / 'spark'}/*",
+        "spark.driver.extraJavaOptions": java,
+        "spark.local.dir": str(folder / "tmp"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",  # for few cores; the default of 200 is for clusters
+        "spark.ui.enabled": "false",
+    }
+
+
+def _driver_gigabytes() -> int:
+    """4 GB, or a quarter of a machine that has less than 16, but never less than one."""
+    return max(1, min(4, psutil.virtual_memory().total // GIBIBYTE // 4))
+
+
+def _empty(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "tmp").mkdir(parents=True)

@@ -1,0 +1,198 @@
+"""Owns bringing a stack up and down, for `make up`, for the demo and for tests; several can run beside each other.
+
+stack = up(tmp_path, parts={"kafka", "spark"})
+... stack.kafka_bootstrap, stack.spark_remote, stack.environment() ...
+stack.down()
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from local import processes
+from local.errors import StackError, last_relevant_line
+from local.layout import PYTHON, ROOT, RunDir, default_run_dir, include_dir
+from local.processes import MARK, Identity
+from local.server import clean_environment
+from local.state import FAILED, UP, State, read_shell
+from local.supervisor import Request
+
+PARTS = ("kafka", "spark", "airflow")
+NEEDED_BYTES = 1_000_000_000
+UP_PATIENCE = 300.0
+SUPERVISOR_PATIENCE = 30.0
+TICK = 0.1
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A running stack. Addresses stay the same when a server is restarted; process ids change."""
+
+    run_dir: Path
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What the env file says now; StackError when the stack is not up."""
+        try:
+            return read_shell(RunDir(self.run_dir).env_file)
+        except OSError as error:
+            raise StackError(f"no stack is up in run_dir={self.run_dir}: run make up") from error
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        """host:port of the broker."""
+        return self.variables["KAFKA_BOOTSTRAP"]
+
+    @property
+    def spark_remote(self) -> str:
+        """sc:// address of the Spark Connect server."""
+        return self.variables["SPARK_REMOTE"]
+
+    @property
+    def airflow_url(self) -> str:
+        """http:// address of Airflow's UI and API."""
+        return self.variables["AIRFLOW_URL"]
+
+    def environment(self) -> dict[str, str]:
+        """The caller's environment with this stack's variables, for commands that work on it."""
+        return {**os.environ, **self.variables}
+
+    def down(self) -> None:
+        """End this stack; nothing happens when it is down already."""
+        down(self.run_dir)
+
+
+def up(  # noqa: PLR0913 - one argument per decision, all but one by name
+    run_dir: Path | None = None,
+    parts: Collection[str] = ("kafka", "spark"),
+    *,
+    supervise: bool = True,
+    include: Path | None = None,
+    tied_to: int | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> Stack:
+    """Start a stack and return when every server answers; an equal or larger one that is up already is returned.
+
+    `supervise` restarts servers that die. `include` is the folder of pipeline files that Airflow reads. With a process
+    id in `tied_to`, the stack goes down when that process has gone. StackError says what failed; nothing then runs.
+    """
+    run = RunDir((run_dir or default_run_dir()).resolve())
+    with _exclusive(run):
+        state = _running(run)
+        if state:
+            _check_same(state, parts)
+            report(f"already up: {', '.join(state.parts)} (addresses in {run.env_file})")
+            return Stack(run.path)
+        _end(run)
+        _check_disk(run.path)
+        request = Request(
+            run_dir=str(run.path),
+            parts=[part for part in PARTS if part in parts],
+            supervise=supervise,
+            include=str(include or include_dir()),
+            owner=Identity.of(tied_to, "") if tied_to else None,
+        )
+        _start(run, request, report)
+    return Stack(run.path)
+
+
+def down(run_dir: Path | None = None) -> bool:
+    """End the stack of this folder and all it started; False when none was up. Logs and Airflow's home stay."""
+    run = RunDir((run_dir or default_run_dir()).resolve())
+    if not run.path.exists():
+        return False
+    with _exclusive(run):
+        return _end(run)
+
+
+def _running(run: RunDir) -> State | None:
+    state = State.read(run.state_file)
+    return state if state and state.phase == UP and state.supervisor.process() else None
+
+
+def _check_same(state: State, parts: Collection[str]) -> None:
+    missing = [part for part in parts if part not in state.parts]
+    if missing:
+        raise StackError(f"up without {', '.join(missing)}: run make down first, then make up again")
+
+
+def _check_disk(path: Path) -> None:
+    free = shutil.disk_usage(path).free
+    if free < NEEDED_BYTES:
+        raise StackError(f"disk full: {free // 1_000_000} MB free under {path}, {NEEDED_BYTES // 1_000_000} MB needed")
+
+
+def _start(run: RunDir, request: Request, report: Callable[[str], None]) -> None:
+    run.logs.mkdir(exist_ok=True)
+    log = run.logs / "supervisor.log"
+    log.write_bytes(b"")
+    mark = uuid.uuid4().hex
+    command = [str(PYTHON), "-m", "local.supervisor", json.dumps(asdict(request))]
+    supervisor = processes.start(command, {**clean_environment(), MARK: mark}, ROOT, log)
+    try:
+        _await(run, lambda: supervisor.poll() is not None, log, report)
+    except BaseException:  # also Ctrl-C: what was started does not stay behind
+        supervisor.terminate()
+        _wait(lambda: supervisor.poll() is not None, SUPERVISOR_PATIENCE)
+        processes.end_marked(mark, 0)
+        run.state_file.unlink(missing_ok=True)
+        raise
+
+
+def _await(run: RunDir, ended: Callable[[], bool], log: Path, report: Callable[[str], None]) -> None:
+    """Return when the supervisor says that everything answers; tell each server that does."""
+    told: set[str] = set()
+    deadline = time.monotonic() + UP_PATIENCE
+    while True:
+        gone = ended()
+        state = State.read(run.state_file)
+        for name, seconds in (state.ready if state else {}).items():
+            if name not in told:
+                told.add(name)
+                report(f"{name} answers after {seconds} s")
+        if state and state.phase == UP and not gone:
+            return
+        if state and state.phase == FAILED and gone:
+            raise StackError(state.message)
+        if gone or time.monotonic() > deadline:
+            why = "its supervisor ended" if gone else f"no answer after {UP_PATIENCE:.0f} s"
+            raise StackError(f"the stack did not come up, {why}: {last_relevant_line(log)} (log: {log})")
+        time.sleep(TICK)
+
+
+def _end(run: RunDir) -> bool:
+    """End what the state file knows: the supervisor, which ends its servers, then whatever is left of them."""
+    state = State.read(run.state_file)
+    if not state:
+        return False
+    if supervisor := state.supervisor.process():
+        processes.end([supervisor], SUPERVISOR_PATIENCE)
+    processes.end_marked(state.mark, 2)
+    processes.end([process for known in state.servers.values() for process in known.family()], 2)
+    run.env_file.unlink(missing_ok=True)
+    run.state_file.unlink(missing_ok=True)
+    for data in ("kafka", "spark"):
+        shutil.rmtree(run.path / data, ignore_errors=True)
+    return state.phase != FAILED
+
+
+def _wait(condition: Callable[[], bool], patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(TICK)
+
+
+@contextlib.contextmanager
+def _exclusive(run: RunDir) -> Iterator[None]:
+    """One `up` or `down` of a run folder at a time; a second one waits."""
+    run.path.mkdir(parents=True, exist_ok=True)
+    with run.lock_file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

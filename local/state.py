@@ -1,0 +1,74 @@
+"""Owns the file in which the supervisor tells `up` and `down` what it does, and the env file that users read."""
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from local.processes import Identity
+
+STARTING, UP, FAILED = "starting", "up", "failed"
+
+
+@dataclass
+class State:
+    """One stack: its mark, its supervisor, its phase, and the servers by name with the seconds until they answered."""
+
+    mark: str
+    supervisor: Identity
+    parts: list[str]
+    phase: str = STARTING
+    message: str = ""
+    servers: dict[str, Identity] = field(default_factory=dict)
+    ready: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> "State | None":
+        """The state in the file, or None without a readable file."""
+        try:
+            content = json.loads(path.read_text())
+            content["supervisor"] = Identity(**content["supervisor"])
+            content["servers"] = {name: Identity(**known) for name, known in content["servers"].items()}
+            return cls(**content)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, path: Path) -> None:
+        """Replace the file in one step: a reader sees the old state or the new one."""
+        replace(path, json.dumps(asdict(self), indent=1))
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file so that readers never see half of it."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+def connections(kafka_port: int | None, spark_port: int | None) -> dict[str, str]:
+    """The Airflow connections of the stack's servers, by environment variable, in Airflow's JSON form."""
+    found: dict[str, object] = {}
+    if kafka_port:
+        extra = {"bootstrap.servers": f"127.0.0.1:{kafka_port}"}
+        found["AIRFLOW_CONN_KAFKA_DEFAULT"] = {"conn_type": "kafka", "extra": extra}
+    if spark_port:
+        found["AIRFLOW_CONN_SPARK_DEFAULT"] = {
+            "conn_type": "spark_connect",
+            "host": "sc://127.0.0.1",
+            "port": spark_port,
+        }
+    return {name: json.dumps(connection) for name, connection in found.items()}
+
+
+def shell(variables: Mapping[str, str], exported: Mapping[str, str]) -> str:
+    """The text of the env file: plain assignments, then exported ones."""
+    plain = [f"{name}={shlex.quote(value)}\n" for name, value in variables.items()]
+    return "".join(plain + [f"export {name}={shlex.quote(value)}\n" for name, value in exported.items()])
+
+
+def read_shell(path: Path) -> dict[str, str]:
+    """The variables of an env file written by `shell`."""
+    words = [word for line in path.read_text().splitlines() for word in shlex.split(line)[-1:]]
+    return dict(word.split("=", 1) for word in words)

@@ -1,0 +1,169 @@
+"""Owns a running stack: the one background process that starts the servers, restarts those that die, and ends them all.
+
+Started by `stack.up` with a JSON request; tells its progress in the run folder's `stack.json`. On TERM, or when its
+owner has gone, it ends everything that carries the stack's mark.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from local import kafka, ports, spark
+from local.airflow import services
+from local.errors import StackError
+from local.keeper import Keeper
+from local.layout import RunDir
+from local.processes import MARK, Identity, end_marked
+from local.server import Server
+from local.state import FAILED, UP, State, connections, replace, shell
+
+END_PATIENCE = 12.0
+TICK = 0.1
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `up` asks for. With an `owner`, the stack goes down when that process has gone."""
+
+    run_dir: str
+    parts: list[str]
+    supervise: bool
+    include: str
+    owner: Identity | None = None
+
+    @classmethod
+    def from_json(cls, text: str) -> "Request":
+        """The request that `up` wrote with `dataclasses.asdict`."""
+        content = json.loads(text)
+        owner = content.pop("owner")
+        return cls(**content, owner=Identity(**owner) if owner else None)
+
+
+@dataclass
+class Plan:
+    """The servers of a stack with their addresses and connections."""
+
+    servers: list[Server] = field(default_factory=list)
+    addresses: dict[str, str] = field(default_factory=dict)
+    exported: dict[str, str] = field(default_factory=dict)
+
+
+def plan(request: Request) -> Plan:
+    """Choose the ports and describe the servers; StackError when a port asked for is taken."""
+    run, parts = RunDir(Path(request.run_dir)), request.parts
+    chosen = ports.choose([name for part in parts for name in ([part, "controller"] if part == "kafka" else [part])])
+    known = connections(chosen.get("kafka"), chosen.get("spark"))
+    made = Plan(exported=dict(known))
+    if "kafka" in parts:
+        made.addresses["KAFKA_BOOTSTRAP"] = f"{ports.HOST}:{chosen['kafka']}"
+        made.servers.append(kafka.server(run, chosen["kafka"], chosen["controller"]))
+    if "spark" in parts:
+        made.addresses["SPARK_REMOTE"] = f"sc://{ports.HOST}:{chosen['spark']}"
+        made.servers.append(spark.server(run, chosen["spark"]))
+    if "airflow" in parts:
+        made.addresses["AIRFLOW_URL"] = f"http://{ports.HOST}:{chosen['airflow']}"
+        made.exported["AIRFLOW_HOME"] = str(run.airflow_home)
+        made.servers.extend(services.servers(run, chosen["airflow"], Path(request.include), known))
+    return made
+
+
+class Supervisor:
+    """Runs one plan until it is told to stop."""
+
+    def __init__(self, request: Request, mark: str) -> None:
+        self._request, self._run_dir = request, RunDir(Path(request.run_dir))
+        self._state = State(mark, Identity.of(os.getpid(), mark), request.parts)
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._answering: dict[str, str] = {}
+        self._plan = Plan()
+
+    def run(self) -> int:
+        """Bring the stack up, keep it, end it; 1 when it did not come up."""
+        for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(name, lambda *_: self._stop.set())
+        keepers: list[Keeper] = []
+        try:
+            self._save()
+            self._plan = plan(self._request)
+            keepers = [
+                Keeper(server, self._state.mark, self._stop, self._changed, self._request.supervise)
+                for server in self._plan.servers
+            ]
+            self._bring_up(keepers)
+            self._keep()
+            return 0
+        except Exception as error:
+            if not isinstance(error, StackError):
+                traceback.print_exc()
+            self._state.phase, self._state.message = FAILED, str(error) or repr(error)
+            return 1
+        finally:
+            self._end(keepers)
+
+    def _bring_up(self, keepers: list[Keeper]) -> None:
+        """Start all servers side by side and wait for each; the first error ends it."""
+        for keeper in keepers:
+            keeper.begin()
+        while not all(keeper.ready.is_set() for keeper in keepers):
+            for failure in (keeper.failed for keeper in keepers if keeper.failed):
+                raise failure
+            self._check_wanted()
+            time.sleep(TICK)
+        with self._lock:
+            self._state.phase = UP
+        self._save()
+
+    def _keep(self) -> None:
+        while not self._stop.wait(TICK * 5) and not self._owner_gone():
+            pass
+
+    def _check_wanted(self) -> None:
+        if self._stop.is_set() or self._owner_gone():
+            raise StackError("stopped while it was starting")
+
+    def _owner_gone(self) -> bool:
+        return self._request.owner is not None and self._request.owner.process() is None
+
+    def _changed(self, name: str, identity: Identity, seconds: float | None) -> None:
+        """A server was started (no seconds) or answers: tell it in both files."""
+        with self._lock:
+            self._state.servers[name] = identity
+            if seconds is not None:
+                self._state.ready[name] = round(seconds, 1)
+                variable = next((s.variable for s in self._plan.servers if s.name == name), None)
+                if variable:
+                    self._answering[variable] = str(identity.pid)
+        self._save()
+
+    def _save(self) -> None:
+        with self._lock:
+            if self._stop.is_set():
+                return
+            if self._state.phase == UP:
+                variables = {**self._plan.addresses, **self._answering}
+                replace(self._run_dir.env_file, shell(variables, self._plan.exported))
+            self._state.write(self._run_dir.state_file)
+
+    def _end(self, keepers: list[Keeper]) -> None:
+        """End everything that was started; a failure's message stays behind for `up`."""
+        self._stop.set()
+        self._run_dir.env_file.unlink(missing_ok=True)
+        end_marked(self._state.mark, END_PATIENCE)
+        for keeper in keepers:
+            keeper.join(5)
+        end_marked(self._state.mark, 0)
+        if self._state.phase == FAILED:
+            self._state.write(self._run_dir.state_file)
+        else:
+            self._run_dir.state_file.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    sys.exit(Supervisor(Request.from_json(sys.argv[1]), os.environ[MARK]).run())
