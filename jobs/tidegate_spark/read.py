@@ -13,7 +13,7 @@ POLL_TIMEOUT_MS = "15000"
 
 
 def read(spark: SparkSession, job: StageJob) -> DataFrame:
-    """Return the records of the job's ranges as Kafka's source gives them, with key and value as text beside the bytes."""
+    """Return the records of the job's ranges as the source gives them, with key and value as text beside the bytes."""
     busy = [(topic, partition, start, end) for topic, partition, start, end in job.ranges if end > start]
     options = {
         **json.loads(spark.conf.get(KAFKA_CONF)),

@@ -12,7 +12,9 @@ METADATA = {
     "partition": "partition",
     "offset": "offset",
     "timestamp": "timestamp",
-    "timestamp-type": "CASE timestampType WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' ELSE 'NoTimestampType' END",
+    "timestamp-type": (
+        "CASE timestampType WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' ELSE 'NoTimestampType' END"
+    ),
     "headers": "map_from_entries(headers)",
 }
 

@@ -83,7 +83,7 @@ class Create:
 
 @dataclass(frozen=True)
 class Table:
-    """One destination. `topics` are those of the source's topics that feed it; `key` and `value` are resolved per table."""
+    """One destination. `topics` are those of the source's that feed it; `key` and `value` are resolved per table."""
 
     name: str
     topics: tuple[str, ...]

@@ -1,5 +1,6 @@
 """The control table in Iceberg: one row per published batch."""
 
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -26,14 +27,10 @@ def append(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
 
 
 def _opened(catalog: Catalog, identifier: str) -> Table:
-    try:
+    with suppress(NoSuchTableError):
         return catalog.load_table(identifier)
-    except NoSuchTableError:
-        pass
-    try:
+    with suppress(NamespaceAlreadyExistsError):
         catalog.create_namespace(identifier.rsplit(".", 1)[0])
-    except NamespaceAlreadyExistsError:
-        pass
     try:
         return catalog.create_table(identifier, COLUMNS, properties=PROPERTIES)
     except TableAlreadyExistsError:

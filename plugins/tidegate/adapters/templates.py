@@ -1,4 +1,4 @@
-"""The statements of ``include/sql``, filled in: identifiers quoted by one function, text by another, nothing undefined."""
+"""The statements of ``include/sql``, filled in: identifiers and text quoted by one function each, nothing undefined."""
 
 from functools import cache
 from pathlib import Path

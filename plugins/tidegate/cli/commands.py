@@ -1,4 +1,7 @@
-"""``tidegate <command>``: words in, exit code out. 0 done, 1 refused or failed, 2 wrong usage, 3 published elsewhere."""
+"""``tidegate <command>``: words in, exit code out.
+
+0 done or nothing to do; 1 refused or failed; 2 wrong usage; 3 another run published first, nothing to repair.
+"""
 
 import argparse
 import json
@@ -8,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidegate.adapters.assembly import assemble, pipeline_path
+from tidegate.adapters.catalogs_file import catalog_problems
 from tidegate.adapters.connections import connection_from_env
 from tidegate.adapters.pipeline_file import json_schema, load_all, load_pipeline
 from tidegate.cli import shown
@@ -67,10 +71,10 @@ def _validate(words: argparse.Namespace) -> int:
         load_pipeline(words.file)
         print(f"{words.file}: ok")
         return 0
-    results = list(load_all(include_folder()))
-    for name, result in results:
-        print(result if isinstance(result, ConfigurationError) else f"{name}: ok")
-    return 1 if any(isinstance(result, ConfigurationError) for _, result in results) else 0
+    results = load_all(include_folder())
+    problems = catalog_problems(include_folder())
+    print("\n".join([*problems, *(str(r) if isinstance(r, ConfigurationError) else f"{n}: ok" for n, r in results)]))
+    return 1 if problems or any(isinstance(result, ConfigurationError) for _, result in results) else 0
 
 
 def _flush(words: argparse.Namespace) -> int:

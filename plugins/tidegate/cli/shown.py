@@ -33,8 +33,7 @@ def status(found: dict[str, Any]) -> str:
     if "error" in found:
         return f"{found['pipeline']}: {found['error']}"
     lines = [f"{found['pipeline']}: lag={found['lag']} freshness={found['freshness'] or 'unknown'}"]
-    for table in found["tables"]:
-        lines.append(f"  {table['table']}: batch={table['batch']} rows={table['rows']} lag={table['lag']}")
+    lines += [f"  {t['table']}: batch={t['batch']} rows={t['rows']} lag={t['lag']}" for t in found["tables"]]
     lines.append("  topic                            partition      begin  published  committed        end    lag")
     for row in found["partitions"]:
         numbers = "".join(

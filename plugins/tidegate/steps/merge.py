@@ -1,5 +1,6 @@
 """merge: bring one staged batch into its table, and publish it by compare-and-swap on the table's position."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tidegate import names
@@ -71,7 +72,8 @@ def _prepared(work: _Merge) -> TableState:
     if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = destination.state(table.name, name) or state
     if state.snapshot_id is None:
-        destination.seed(table.name, name, replace(_end_position(work, None), offsets=work.staged.ranges.start))
+        start = replace(_end_position(work, None), offsets=work.staged.ranges.start, batch=0, staged_attempt="")
+        destination.seed(table.name, name, replace(start, timestamps={}))
         state = destination.state(table.name, name) or state
     return state
 
@@ -202,23 +204,23 @@ def _publication(work: _Merge, state: TableState, branch: str, head: Head, posit
 
 
 def _publish(work: _Merge, publication: Publication) -> None:
-    """5. The swap. A refusal or a lost answer is decided by reading the table again, never by trying blindly."""
+    """5. The swap. The table is read again before each try: what it says decides, also after a lost answer."""
     for _ in range(CUTS):
-        try:
+        if _stands(work, publication):
+            return None
+        with suppress(CommitRefused, OutcomeUnknown):
             return work.ports.destination.publish(publication)
-        except (CommitRefused, OutcomeUnknown):
-            if _stands(work, publication):
-                return None
     raise RetryLater(f"{work.where}: the catalog refused the publish {CUTS} times; it will be tried again")
 
 
 def _stands(work: _Merge, publication: Publication) -> bool:
-    """True: it is published. False: only unrelated metadata changed, publish again. Else cut again, or give way."""
+    """True: it is published. False: main and position are as they were cut. Else cut again, or give way."""
     state = work.ports.destination.state(publication.table, publication.pipeline)
     if state is None:
         raise CommitRefused(f"{work.where}: the table is gone")
     if state.position == publication.position and not state.rolled_back:
         return True
+    _already_published(work, state)
     if state.snapshot_id != publication.cut or state.schema_id != publication.schema_id:
         raise CommitRefused(f"{work.where}: main moved to snapshot={state.snapshot_id}")
     return False

@@ -1,0 +1,22 @@
+"""Published tables as Airflow assets, so that other DAGs can be scheduled on them."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import Asset, AssetAlias, Context
+
+
+def alias(pipeline: str) -> AssetAlias:
+    """What a pipeline's merge declares: which tables were published is only known when it has run."""
+    return AssetAlias(f"tidegate_{pipeline}")
+
+
+def announce(context: Context, published: Mapping[str, Any], pipeline: str) -> None:
+    """Update the asset of a published table, named like the table, with batch, rows and valid-through time."""
+    if published["snapshot_id"] is None:
+        return
+    valid = published["valid_through_ms"]
+    extra = {key: published[key] for key in ("batch", "snapshot_id", "inserted", "updated", "deleted")}
+    extra["valid_through"] = None if valid is None else datetime.fromtimestamp(valid / 1000, UTC).isoformat()
+    context["outlet_events"][alias(pipeline)].add(Asset(published["table"]), extra=extra)

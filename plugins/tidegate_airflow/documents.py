@@ -1,0 +1,29 @@
+"""The text that the UI shows beside each task."""
+
+PLAN = """
+**plan** reads each table's position from the table itself and the end of the log from the brokers, and decides which
+half-open offset ranges become batch N. A batch that is staged and not published is finished first.
+Skipped when every table stands at the end of the log.
+"""
+STAGE = """
+**stage** reads exactly those offsets once, decodes them, and overwrites batch N of each intermediate table under a new
+attempt. A record that cannot be decoded fails the task with its topic, partition and offset; nothing of the batch is
+merged.
+"""
+MERGE = """
+**merge** brings a staged batch into its table on a branch and publishes it: main, tag and position move in one commit,
+only if the table's position is still where the batch starts. A repeated or late attempt changes nothing.
+Returns rows inserted, updated and deleted. *Skipped* means that another run published first.
+"""
+COMMIT_OFFSETS = """
+**commit_offsets** reports to the consumer group the smallest published offset over all tables. Progress for people:
+the position in the table decides.
+"""
+CLEAN_UP = """
+**clean_up** removes published batches from the intermediate tables, their files from storage, and stale branches.
+A failure here is reported and never fails the flush.
+"""
+HEARTBEAT = """
+**heartbeat** runs at the end of every run, also a skipped one, and commits again what is published, so that quiet
+partitions keep their committed offset. It turns red when a task before it failed, so that the run shows it.
+"""

@@ -1,0 +1,65 @@
+"""stage and merge on clusters without a Connect server: the same steps, with spark-submit as their Spark."""
+
+import os
+import sys
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
+from tidegate.jobs import Job
+
+from tidegate_airflow import tasks
+from tidegate_airflow.assets import announce
+
+
+class SubmitOperator(SparkSubmitOperator):
+    """A step whose Spark job is submitted: `given` is the plan for stage, one staged batch for merge.
+
+    The operator is the step's engine: a step may run more than one job, and each is one spark-submit.
+    """
+
+    template_fields = (*SparkSubmitOperator.template_fields, "given")
+
+    def __init__(self, *, verb: str, pipeline: str, given: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.verb = verb
+        self.pipeline = pipeline
+        self.given = given
+
+    def execute(self, context: Context) -> Any:
+        """Run the step; returns what the step returns."""
+        self._context = context
+        if self.verb == "stage":
+            return tasks.run_stage(self.pipeline, self.given, self)
+        batch = tasks.one_batch(self.given)
+        context["table"] = batch["table"]
+        published = tasks.run_merge(self.pipeline, batch, self)
+        announce(context, published, self.pipeline)
+        return published
+
+    def run(self, job: Job) -> None:
+        """`tidegate.ports.Engine`: submit one job and wait for it."""
+        from tidegate.adapters.assembly import local_jars
+        from tidegate.adapters.spark_submit import application, packed, spark_home
+
+        os.environ.pop("SPARK_REMOTE", None)  # it would turn the submitted driver into a Connect client
+        with packed(self._private_conf()) as (properties, libraries):
+            self.application = application(job)
+            self.application_args = [job.to_json()]
+            self.properties_file, self.py_files = properties, libraries
+            self.jars = local_jars() or None
+            self.env_vars = {"SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}
+            self.name = f"tidegate {self.verb} {job.pipeline} {job.batch}"
+            self._hook = None
+            super().execute(self._context)
+
+    def _private_conf(self) -> dict[str, str]:
+        from tidegate.adapters.assembly import pipeline_path, spark_conf
+        from tidegate.adapters.pipeline_file import load_pipeline
+        from tidegate.settings import include_folder
+
+        from tidegate_airflow.connections import resolve
+
+        include = include_folder()
+        pipeline = load_pipeline(pipeline_path(include, self.pipeline))
+        return {**spark_conf(include, pipeline, resolve), **pipeline.spark.conf}

@@ -1,0 +1,89 @@
+"""The functions behind the tasks: each puts the ports together, runs one step, and returns what the UI shows.
+
+Imports stand inside, so that parsing a DAG stays cheap and a task loads only what it uses.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidegate_airflow.failures import told_to_airflow
+
+Data = dict[str, Any]
+
+
+def ports(name: str, engine: Any = None) -> Any:
+    """The ports of a pipeline, with Airflow's connections."""
+    from tidegate.adapters.assembly import assemble
+    from tidegate.settings import include_folder
+
+    from tidegate_airflow.connections import resolve
+
+    return assemble(include_folder(), name, resolve, engine)
+
+
+def run_plan(name: str) -> Data:
+    """plan: the next batch of each table; skipped when there is nothing to do."""
+    from tidegate.steps.plan import plan
+
+    with told_to_airflow():
+        return plan(ports(name)).to_dict()
+
+
+def run_stage(name: str, planned: Mapping[str, Any], engine: Any = None) -> list[Data]:
+    """stage: one staged batch for each table of the plan."""
+    from tidegate.batch import Plan
+    from tidegate.steps.stage import stage
+
+    with told_to_airflow():
+        return [staged.to_dict() for staged in stage(ports(name, engine), Plan.from_dict(planned))]
+
+
+def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None) -> Data:
+    """merge: one table's batch, published or told why not; its history follows."""
+    from tidegate.batch import StagedBatch
+    from tidegate.history import record
+    from tidegate.steps.merge import merge
+
+    with told_to_airflow():
+        used = ports(name, engine)
+        batch = StagedBatch.from_dict(staged)
+        published = merge(used, batch)
+        record(used, batch, published)
+        return published.to_dict()
+
+
+def one_batch(staged: Any) -> Mapping[str, Any]:
+    """The batch of one merge: mapped tasks are given one, the task of a pipeline's only table a list of one."""
+    return staged if isinstance(staged, Mapping) else staged[0]
+
+
+def run_commit_offsets(name: str, published: Sequence[Mapping[str, Any] | None]) -> Data:
+    """commit_offsets: the low watermark over all tables, reported to the consumer group."""
+    from tidegate.steps.commit_offsets import commit_offsets
+
+    with told_to_airflow():
+        used = ports(name)
+        return {"group": used.pipeline.source.group, "committed": commit_offsets(used, _batches(published))}
+
+
+def run_clean_up(name: str) -> list[Data]:
+    """clean_up: published batches leave the intermediate tables, bytes included."""
+    from tidegate.steps.clean_up import clean_up
+
+    with told_to_airflow():
+        return clean_up(ports(name))
+
+
+def run_heartbeat(name: str, published: Sequence[Mapping[str, Any] | None]) -> Data:
+    """heartbeat: every partition's committed offset stays alive, whatever happened before."""
+    from tidegate.steps.heartbeat import heartbeat
+
+    with told_to_airflow():
+        used = ports(name)
+        return {"group": used.pipeline.source.group, "committed": heartbeat(used, _batches(published))}
+
+
+def _batches(published: Sequence[Mapping[str, Any] | None]) -> list[Any]:
+    from tidegate.batch import PublishedBatch
+
+    return [PublishedBatch.from_dict(batch) for batch in published if batch]
