@@ -23,7 +23,7 @@ def server(run: RunDir, port: int, controller_port: int) -> Server:
         command=_java("-Xmx" + HEAP, f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties"),
         folder=folder,
         log=log,
-        probe=lambda: answers(port) and asks("local.kafka_probe", f"{HOST}:{port}", run),
+        probe=lambda _: answers(port) and asks("local.kafka_probe", f"{HOST}:{port}", run),
         env=clean_environment(),
         variable="KAFKA_PID",
         prepare=lambda: _format(folder, log, port, controller_port),

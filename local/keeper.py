@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from local.processes import Identity, end_marked
+from local.processes import Identity, end_all
 from local.server import Server
 
 WATCH_PAUSE = 0.2
@@ -33,6 +33,7 @@ class Keeper:
         self.failed: Exception | None = None
         self.ready = threading.Event()
         self._mark, self._stop, self._changed, self._restart = mark, stop, changed, restart
+        self._leader: Identity | None = None
         self._thread = threading.Thread(target=self._run, name=server.name, daemon=True)
 
     def begin(self) -> None:
@@ -61,14 +62,14 @@ class Keeper:
             raise self.server.error("was not started: the stack is going down")
         started = time.monotonic()
         process = self.server.start(self._mark)
-        identity = Identity.of(process.pid, f"{self._mark}:{self.server.name}")
-        self._changed(self.server.name, identity, None)
+        self._leader = Identity.of(process.pid, f"{self._mark}:{self.server.name}")
+        self._changed(self.server.name, self._leader, None)
         try:
             self.server.wait_until_it_answers(process, self._stop.is_set)
         except Exception:
             self._end_remains(process)
             raise
-        self._changed(self.server.name, identity, time.monotonic() - started)
+        self._changed(self.server.name, self._leader, time.monotonic() - started)
         return process
 
     def _start_again(self) -> None:
@@ -90,7 +91,8 @@ class Keeper:
 
     def _end_remains(self, process: "subprocess.Popen[bytes]") -> None:
         """End the server's children, which would keep its port or its files; then reap it."""
-        end_marked(f"{self._mark}:{self.server.name}", patience=0.5)
+        leaders = [self._leader] if self._leader else []
+        end_all(f"{self._mark}:{self.server.name}", leaders, patience=0.5)
         process.wait()
 
 

@@ -1,21 +1,23 @@
 """Owns starting and ending processes: detached from the caller, never mistaken for others, ended with all they started.
 
 Every process of a stack, and whatever it starts, carries a mark in its environment: `<stack>` for the supervisor,
-`<stack>:<server>` for a server. So also a grandchild whose parent was killed is found, and a recycled process id is not
-mistaken for ours. Where the environment of a process cannot be read, its id together with its birth is as good.
+`<stack>:<server>` for a server; and each server leads a session of its own. So also a grandchild whose parent was
+killed is found: by the mark, or by the session when it wrote a title over its environment, as Airflow's workers do.
+A recycled process id is never mistaken for ours: an id counts only together with the mark or with the time of birth.
 """
 
 import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 MARK = "TIDEGATE_STACK_MARK"
+SAME_BIRTH = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,18 +37,17 @@ class Identity:
         """The process, or None when it has ended or its id belongs to another one by now."""
         try:
             found = psutil.Process(self.pid)
-            same = _mark_of(found) == self.mark or abs(found.create_time() - self.born) < 0.05
+            same = _mark_of(found) == self.mark or abs(found.create_time() - self.born) < SAME_BIRTH
             return found if same and found.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None
 
-    def family(self) -> list[psutil.Process]:
-        """The process and all its descendants; empty when it has ended."""
-        process = self.process()
+    def leads(self, session: int) -> bool:
+        """Whether a session's number still means this process's session: nothing else has been born with its id."""
         try:
-            return [process, *process.children(recursive=True)] if process else []
+            return session == self.pid and abs(psutil.Process(session).create_time() - self.born) < SAME_BIRTH
         except psutil.NoSuchProcess:
-            return []
+            return session == self.pid
 
 
 def start(command: Sequence[str], env: Mapping[str, str], folder: Path, log: Path) -> "subprocess.Popen[bytes]":
@@ -58,10 +59,10 @@ def start(command: Sequence[str], env: Mapping[str, str], folder: Path, log: Pat
         )
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """Every process with this mark or one below it, whoever its parent is by now; never this process itself."""
+def belonging(mark: str, leaders: Collection[Identity]) -> list[psutil.Process]:
+    """Every process with this mark or one below it, or in a session of one of the leaders; never the caller itself."""
     others = (process for process in psutil.process_iter() if process.pid != os.getpid())
-    return [process for process in others if f"{_mark_of(process)}:".startswith(f"{mark}:")]
+    return [process for process in others if _belongs(process, mark, leaders)]
 
 
 def end(processes: Iterable[psutil.Process], patience: float) -> None:
@@ -75,16 +76,26 @@ def end(processes: Iterable[psutil.Process], patience: float) -> None:
     psutil.wait_procs(stubborn, timeout=5)
 
 
-def end_marked(mark: str, patience: float) -> None:
-    """End everything that carries the mark, also what was started while the others were ending."""
+def end_all(mark: str, leaders: Collection[Identity], patience: float) -> None:
+    """End everything that belongs to the mark or the leaders, also what was started while the others were ending."""
     deadline = time.monotonic() + patience
-    while (found := marked(mark)) and time.monotonic() < deadline + 10:
+    while (found := belonging(mark, leaders)) and time.monotonic() < deadline + 10:
         end(found, max(0.0, deadline - time.monotonic()))
+
+
+def _belongs(process: psutil.Process, mark: str, leaders: Collection[Identity]) -> bool:
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        session = os.getsid(process.pid)
+    except (psutil.Error, OSError):
+        return False
+    return f"{_mark_of(process)}:".startswith(f"{mark}:") or any(leader.leads(session) for leader in leaders)
 
 
 def _mark_of(process: psutil.Process) -> str | None:
     try:
-        return process.environ().get(MARK) if process.status() != psutil.STATUS_ZOMBIE else None
+        return process.environ().get(MARK)
     except (psutil.Error, OSError):
         return None
 

@@ -36,14 +36,15 @@ def nothing() -> None:
 class Server:
     """One process of the stack. `variable` is the name of its process id in the env file, or None.
 
-    `prepare` runs once before the first start; `probe` tells whether the server really answers.
+    `prepare` runs once before the first start. `probe` gets the time of the start, in seconds since 1970, and tells
+    whether the server really answers.
     """
 
     name: str
     command: tuple[str, ...]
     folder: Path
     log: Path
-    probe: Callable[[], bool]
+    probe: Callable[[float], bool]
     env: Mapping[str, str]
     variable: str | None = None
     prepare: Callable[[], None] = nothing
@@ -55,8 +56,8 @@ class Server:
 
     def wait_until_it_answers(self, process: "subprocess.Popen[bytes]", give_up: Callable[[], bool]) -> None:
         """Return when the probe succeeds; StackError when the process ends or the patience does."""
-        started = time.monotonic()
-        while not self.probe():
+        started, since = time.monotonic(), time.time()
+        while not self.probe(since):
             waited = time.monotonic() - started
             if (code := process.poll()) is not None:
                 raise self.error(f"exited with code={code} after {waited:.0f} s")

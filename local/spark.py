@@ -25,7 +25,7 @@ def server(run: RunDir, port: int) -> Server:
         command=(str(home / "bin" / "spark-submit"), "--master", "local[*]", *confs, *main),
         folder=folder,
         log=log_of(run, "spark"),
-        probe=lambda: answers(port) and asks("local.spark_probe", f"sc://{HOST}:{port}", run),
+        probe=lambda _: answers(port) and asks("local.spark_probe", f"sc://{HOST}:{port}", run),
         env={**clean_environment(), "SPARK_HOME": str(home), "PYSPARK_PYTHON": str(PYTHON), "SPARK_LOCAL_IP": HOST},
         variable="SPARK_PID",
         prepare=lambda: _empty(folder),

@@ -141,7 +141,8 @@ def _start(run: RunDir, request: Request, report: Callable[[str], None]) -> None
     except BaseException:  # also Ctrl-C: what was started does not stay behind
         supervisor.terminate()
         _wait(lambda: supervisor.poll() is not None, SUPERVISOR_PATIENCE)
-        processes.end_marked(mark, 0)
+        state = State.read(run.state_file)
+        processes.end_all(mark, state.servers.values() if state else [], 0)
         run.state_file.unlink(missing_ok=True)
         raise
 
@@ -174,8 +175,7 @@ def _end(run: RunDir) -> bool:
         return False
     if supervisor := state.supervisor.process():
         processes.end([supervisor], SUPERVISOR_PATIENCE)
-    processes.end_marked(state.mark, 2)
-    processes.end([process for known in state.servers.values() for process in known.family()], 2)
+    processes.end_all(state.mark, state.servers.values(), 2)
     run.env_file.unlink(missing_ok=True)
     run.state_file.unlink(missing_ok=True)
     for data in ("kafka", "spark"):

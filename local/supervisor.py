@@ -19,7 +19,7 @@ from local.airflow import services
 from local.errors import StackError
 from local.keeper import Keeper
 from local.layout import RunDir
-from local.processes import MARK, Identity, end_marked
+from local.processes import MARK, Identity, end_all
 from local.server import Server
 from local.state import FAILED, UP, State, connections, replace, shell
 
@@ -155,10 +155,10 @@ class Supervisor:
         """End everything that was started; a failure's message stays behind for `up`."""
         self._stop.set()
         self._run_dir.env_file.unlink(missing_ok=True)
-        end_marked(self._state.mark, END_PATIENCE)
+        end_all(self._state.mark, list(self._state.servers.values()), END_PATIENCE)
         for keeper in keepers:
             keeper.join(5)
-        end_marked(self._state.mark, 0)
+        end_all(self._state.mark, list(self._state.servers.values()), 0)
         if self._state.phase == FAILED:
             self._state.write(self._run_dir.state_file)
         else:

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import urllib.request
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 from local.airflow import settings
@@ -49,7 +50,7 @@ def _service(run: RunDir, name: str, port: int, env: Mapping[str, str], database
         command=(str(PYTHON), str(PYTHON.parent / "airflow"), name, *serve_logs),
         folder=run.airflow_home,
         log=log_of(run, f"airflow-{name}"),
-        probe=lambda: _healthy(port, reported),
+        probe=lambda since: _healthy(port, reported, since),
         env=env,
         variable=variable,
         prepare=database.create_once,
@@ -91,16 +92,17 @@ class _Database:
             raise StackError(f"airflow: no metadata database: {last_relevant_line(self._log)} (log: {self._log})")
 
 
-def _healthy(port: int, reported: str | None) -> bool:
-    """Whether the API server answers, for users and for tasks, or what it reports about another service."""
+def _healthy(port: int, reported: str | None, since: float) -> bool:
+    """Whether the API server answers, for users and for tasks; or whether another service has beaten since then."""
     if not answers(port):
         return False
     try:
         if reported is None:
-            return _get(port, "/execution/health") is not None  # the first call is slow: let it not be a task's
-        report = _get(port, "/api/v2/monitor/health") or {}
-        return bool(report.get(reported, {}).get("status") == "healthy")
-    except (OSError, ValueError):
+            return bool(_get(port, "/execution/health"))  # the first call is slow: let it not be a task's
+        health = _get(port, "/api/v2/monitor/health").get(reported, {})
+        beat = datetime.fromisoformat(health[f"latest_{reported}_heartbeat"])
+        return health["status"] == "healthy" and beat.timestamp() >= since
+    except (OSError, ValueError, KeyError, TypeError):
         return False
 
 

@@ -38,7 +38,7 @@ def _settings(home: Path, port: int) -> dict[str, dict[str, str | int | float]]:
         },
         "logging": {"base_log_folder": str(home / "logs")},
         "api": {"host": HOST, "port": port, "base_url": url, "workers": 1, "secret_key": _secret()},
-        "api_auth": {"jwt_secret": _secret()},  # the services must share one
+        "api_auth": {"jwt_secret": _secret(64)},  # the services must share one
         "workers": {"execution_api_timeout": 30},  # its first call after a start takes up to 15 s
         "scheduler": {"scheduler_idle_sleep_time": 0.1},  # default 1 s: half of what a short task takes
         "dag_processor": {"refresh_interval": 10, "min_file_process_interval": 30},  # new files within 10 s, not 300
@@ -46,5 +46,5 @@ def _settings(home: Path, port: int) -> dict[str, dict[str, str | int | float]]:
     }
 
 
-def _secret() -> str:
-    return base64.urlsafe_b64encode(os.urandom(32)).decode()
+def _secret(count: int = 32) -> str:
+    return base64.urlsafe_b64encode(os.urandom(count)).decode()
