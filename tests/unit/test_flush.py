@@ -1,6 +1,7 @@
 """A whole flush: the tables, the group's offsets and what is left behind, also when something on the way fails."""
 
 import logging
+from contextlib import suppress
 
 import pytest
 from fakes import (
@@ -366,10 +367,8 @@ def test_two_runners_at_any_interleaving_publish_once() -> None:
         for name in ("1", "2"):
             produce(world, "a", name)
         pause = PauseAt(number, lambda world=world: quietly(world, append))
-        try:
+        with suppress(NothingToDo, PublishedElsewhere, RetryLater):
             flush(world.ports(append, pause))
-        except (NothingToDo, PublishedElsewhere, RetryLater):
-            pass
         quietly(world, append)
         assert [r["name"] for r in world.rows(ORDERS)] == ["1", "2"], f"paused at call {number}"
         if pause.calls < number:

@@ -1,0 +1,23 @@
+CREATE TABLE IF NOT EXISTS `lake`.`my shop`.`or``ders_shop_tmp` (
+  key STRUCT<`order id`: STRUCT<`a b`: INT>, `select`: STRUCT<`a b`: INT>>,
+  value STRUCT<`a``b`: STRUCT<`a b`: INT>, `c.d`: STRUCT<`a b`: INT>, `größe`: STRUCT<`a b`: INT>, `it's`: STRUCT<`a b`: INT>, `名前`: STRUCT<`a b`: INT>>,
+  op STRING,
+  topic STRING,
+  partition INT,
+  offset BIGINT,
+  timestamp TIMESTAMP,
+  partition_time TIMESTAMP,
+  i BIGINT,
+  batch_number BIGINT,
+  attempt STRING
+)
+USING iceberg
+PARTITIONED BY (batch_number)
+TBLPROPERTIES (
+  'format-version' = '2',
+  'write.distribution-mode' = 'none',
+  'write.spark.accept-any-schema' = 'true',
+  'write.metadata.delete-after-commit.enabled' = 'true',
+  'write.metadata.previous-versions-max' = '3',
+  'commit.retry.num-retries' = '10'
+)

@@ -1,0 +1,13 @@
+CREATE TABLE IF NOT EXISTS `lake`.`shop`.`orders` (
+  `id` BIGINT NOT NULL,
+  `name` STRING
+)
+USING iceberg
+PARTITIONED BY (days(at), bucket(4, `order id`))
+TBLPROPERTIES (
+  'format-version' = '2',
+  'write.merge.mode' = 'merge-on-read',
+  'write.update.mode' = 'merge-on-read',
+  'write.delete.mode' = 'merge-on-read',
+  'write.metadata.delete-after-commit.enabled' = 'true'
+)

@@ -1,0 +1,14 @@
+CREATE TABLE IF NOT EXISTS `lake`.`shop`.`orders` (
+  `id` BIGINT NOT NULL,
+  `name` STRING
+)
+USING iceberg
+TBLPROPERTIES (
+  'format-version' = '2',
+  'write.merge.mode' = 'merge-on-read',
+  'write.update.mode' = 'merge-on-read',
+  'write.delete.mode' = 'merge-on-read',
+  'write.metadata.delete-after-commit.enabled' = 'true',
+  'write.format.default' = 'orc',
+  'comment' = 'it\'s \\ here'
+)

@@ -1,0 +1,14 @@
+-- Every record is a row.
+INSERT INTO `lake`.`shop`.`orders`.`branch_tidegate_shop_7_0af3` (`k_id`, `k_line`, `id`, `name`)
+SELECT `k_id`, `k_line`, `id`, `name`
+FROM (
+    SELECT
+      key.`id` AS `k_id`,
+      key.`line` AS `k_line`,
+      value.`id` AS `id`,
+      value.`name` AS `name`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
+    WHERE batch_number = 7 AND attempt = '0af3'
+)
+WHERE `_tidegate_op` <> 'd'

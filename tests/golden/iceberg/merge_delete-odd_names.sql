@@ -1,0 +1,29 @@
+-- Append, and a delete removes its key's earlier rows: in the table, and in the batch before it.
+MERGE INTO `lake`.`my shop`.`or``ders`.`branch_tidegate_shop_7_0af3` t
+USING (
+  SELECT * FROM (
+    SELECT *,
+      max(CASE WHEN `_tidegate_op` = 'd' THEN struct(`_tidegate_offset`, `_tidegate_i`) END) OVER (
+        PARTITION BY `order id`, `select`
+      ) AS `_tidegate_last_delete`
+    FROM (
+    SELECT
+      key.`order id` AS `order id`,
+      key.`select` AS `select`,
+      value.`a``b` AS `a``b`,
+      value.`c.d` AS `c.d`,
+      value.`größe` AS `größe`,
+      value.`it's` AS `it's`,
+      value.`名前` AS `名前`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123
+    WHERE batch_number = 7 AND attempt = '0af3'
+    )
+  )
+  WHERE `_tidegate_last_delete` IS NULL
+     OR struct(`_tidegate_offset`, `_tidegate_i`) >= `_tidegate_last_delete`
+) s
+ON s.`_tidegate_op` = 'd' AND t.`order id` <=> s.`order id` AND t.`select` <=> s.`select`
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`order id`, `select`, `a``b`, `c.d`, `größe`, `it's`, `名前`)
+VALUES (s.`order id`, s.`select`, s.`a``b`, s.`c.d`, s.`größe`, s.`it's`, s.`名前`)

@@ -1,0 +1,28 @@
+-- The last record of each key decides: a delete removes the row, anything else writes it.
+MERGE INTO `lake`.`shop`.`orders`.`branch_tidegate_shop_7_0af3` t
+USING (
+  SELECT * FROM (
+    SELECT *, row_number() OVER (
+      PARTITION BY `k_id`, `k_line`
+      ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC
+    ) AS `_tidegate_rank`
+    FROM (
+    SELECT
+      key.`id` AS `k_id`,
+      key.`line` AS `k_line`,
+      value.`id` AS `id`,
+      value.`name` AS `name`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
+    WHERE batch_number = 7 AND attempt = '0af3'
+    )
+  )
+  WHERE `_tidegate_rank` = 1
+) s
+ON t.`k_id` <=> s.`k_id` AND t.`k_line` <=> s.`k_line`
+WHEN MATCHED AND s.`_tidegate_op` = 'd' THEN DELETE
+WHEN MATCHED THEN UPDATE SET
+  t.`id` = s.`id`,
+  t.`name` = s.`name`
+WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`k_id`, `k_line`, `id`, `name`)
+VALUES (s.`k_id`, s.`k_line`, s.`id`, s.`name`)

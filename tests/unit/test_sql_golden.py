@@ -1,0 +1,137 @@
+"""Every statement of include/sql/iceberg, rendered for the cases that break SQL, as a file that people can read.
+
+``REGENERATE_GOLDEN=1 pytest tests/unit/test_sql_golden.py`` writes the files anew: read the difference before committing.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+from tidegate.adapters.templates import SQL_FOLDER, SqlFiles, quoted, quoted_name, text
+from tidegate.pipeline import Column
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "iceberg"
+SQL = SqlFiles("iceberg")
+ODD = ("order id", "select", "a`b", "c.d", "größe", "it's", "名前")
+
+MERGE: dict[str, Any] = {
+    "target": "lake.shop.orders",
+    "branch": "branch_tidegate_shop_7_0af3",
+    "source": "lake.shop.orders_shop_tmp",
+    "snapshot_id": 8154213786245100123,
+    "batch": 7,
+    "attempt": "0af3",
+    "keys": [("id", "id")],
+    "values": ["name", "amount"],
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "composite_key": {"keys": [("order_id", "order_id"), ("line", "line")]},
+    "odd_names": {
+        "target": "lake.my shop.or`ders",
+        "source": "lake.my shop.or`ders_shop_tmp",
+        "keys": [(ODD[0], ODD[0]), (ODD[1], ODD[1])],
+        "values": list(ODD[2:]),
+    },
+    "key_only": {"values": []},
+    "prefix": {"keys": [("k_id", "id"), ("k_line", "line")], "values": ["id", "name"]},
+    "quotes_in_attempt": {"attempt": "a'; DROP TABLE t; --\\"},
+}
+COLUMNS = (Column("id", "BIGINT", False), Column("name", "STRING"))
+ODD_COLUMNS = tuple(Column(name, "STRUCT<`a b`: INT>") for name in ODD)
+TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{
+        f"{statement}-{shape}": (statement, {**MERGE, **more})
+        for statement in ("merge_upsert_delete", "merge_upsert", "merge_delete", "merge_append")
+        for shape, more in SHAPES.items()
+    },
+    "merge_append-no_key": ("merge_append", {**MERGE, "keys": []}),
+    "merge_append-no_key_one_value": ("merge_append", {**MERGE, "keys": [], "values": ["name"]}),
+    "create_namespace-plain": ("create_namespace", {"namespace": "lake.shop"}),
+    "create_namespace-odd_names": ("create_namespace", {"namespace": "lake.my shop.a`b"}),
+    "create_table-plain": ("create_table", TABLE),
+    "create_table-partition_by": ("create_table", {**TABLE, "partition_by": ("days(at)", "bucket(4, `order id`)")}),
+    "create_table-properties": (
+        "create_table",
+        {**TABLE, "properties": {"write.format.default": "orc", "comment": "it's \\ here"}},
+    ),
+    "create_table-odd_names": ("create_table", {**TABLE, "table": "lake.my shop.or`ders", "columns": ODD_COLUMNS}),
+    "create_intermediate-plain": (
+        "create_intermediate",
+        {"table": "lake.shop.orders_shop_tmp", "keys": COLUMNS[:1], "values": COLUMNS},
+    ),
+    "create_intermediate-odd_names": (
+        "create_intermediate",
+        {"table": "lake.my shop.or`ders_shop_tmp", "keys": ODD_COLUMNS[:2], "values": ODD_COLUMNS[2:]},
+    ),
+    "create_intermediate-no_key": (
+        "create_intermediate",
+        {"table": "lake.shop.log_shop_tmp", "keys": (Column("bytes", "BINARY"),), "values": COLUMNS},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_statement_reads_as_the_golden_file(case: str) -> None:
+    statement, values = CASES[case]
+    rendered = SQL.render(statement, **values) + "\n"
+    golden = GOLDEN / f"{case}.sql"
+    if os.environ.get("REGENERATE_GOLDEN"):
+        golden.write_text(rendered)
+    assert rendered == golden.read_text()
+
+
+def test_no_golden_file_without_a_case() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.sql")} == set(CASES)
+
+
+def test_no_statement_without_a_case() -> None:
+    statements = {path.stem for path in (SQL_FOLDER / "iceberg").glob("*.sql") if not path.stem.startswith("_")}
+    assert statements == {statement for statement, _ in CASES.values()}
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    sorted({(statement, name) for statement, values in CASES.values() for name in values}),
+)
+def test_missing_value_is_an_error_instead_of_an_empty_text(statement: str, name: str) -> None:
+    values = next(values for known, values in CASES.values() if known == statement)
+    with pytest.raises(jinja2.UndefinedError, match=name):
+        SQL.render(statement, **{key: value for key, value in values.items() if key != name})
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_statement_is_one_that_spark_reads(case: str) -> None:
+    """A parser's view; that Spark runs them is shown by the integration tests."""
+    import sqlglot
+
+    statement, values = CASES[case]
+    plain = SQL.render(statement, **values).replace(f" VERSION AS OF {MERGE['snapshot_id']}", "")
+    assert len(sqlglot.parse(plain, read="spark")) == 1
+
+
+@pytest.mark.parametrize(("name", "sql"), [("a", "`a`"), ("a`b", "`a``b`"), ("a.b", "`a.b`"), ("", "``")])
+def test_identifier_cannot_be_broken_out_of(name: str, sql: str) -> None:
+    assert quoted(name) == sql
+
+
+def test_table_name_is_quoted_part_by_part() -> None:
+    assert quoted_name("lake.a b.c`d") == "`lake`.`a b`.`c``d`"
+
+
+def test_text_cannot_be_broken_out_of() -> None:
+    assert text("it's \\") == "'it\\'s \\\\'"
+
+
+def test_delete_only_append_and_upsert_differ_where_they_must() -> None:
+    """Guards against a golden file regenerated without reading it."""
+    rendered = {name: SQL.render(name, **MERGE) for name in ("merge_upsert_delete", "merge_upsert", "merge_delete")}
+    assert "THEN DELETE" in rendered["merge_upsert_delete"]
+    assert "THEN DELETE" not in rendered["merge_upsert"]
+    assert "UPDATE SET" not in rendered["merge_delete"]
+    assert all("<=>" in sql and " = s.`id`" not in sql for sql in rendered.values())
+    assert "MERGE" not in SQL.render("merge_append", **MERGE)
