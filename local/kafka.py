@@ -41,11 +41,17 @@ def _format(folder: Path, log: Path, port: int, controller_port: int) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "server.properties").write_text(_properties(folder / "data", port, controller_port))
+    # given as --name=value: one id in 64 begins with a dash and would be read as an option
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     tool = _java(f"-Dlog4j2.configurationFile={LOG4J}", "kafka.tools.StorageTool", "format", "-c", "server.properties")
     with log.open("ab") as output:
         result = subprocess.run(
-            [*tool, "-t", cluster], cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+            [*tool, f"--cluster-id={cluster}"],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            check=False,
         )
     if result.returncode:
         raise StackError(f"kafka: its storage cannot be formatted, exit_code={result.returncode} (log: {log})")

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import shutil
+import subprocess
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
@@ -29,6 +30,8 @@ NEEDED_BYTES = 1_000_000_000
 UP_PATIENCE = 300.0
 SUPERVISOR_PATIENCE = 30.0
 TICK = 0.1
+# Detached on purpose; a handle that is dropped while its process runs would be a resource warning.
+_SUPERVISORS: "list[subprocess.Popen[bytes]]" = []
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,11 @@ def down(run_dir: Path | None = None) -> bool:
         return _end(run)
 
 
+def is_up(run_dir: Path | None = None) -> bool:
+    """Whether a stack is up in this folder."""
+    return _running(RunDir((run_dir or default_run_dir()).resolve())) is not None
+
+
 def _running(run: RunDir) -> State | None:
     state = State.read(run.state_file)
     return state if state and state.phase == UP and state.supervisor.process() else None
@@ -136,6 +144,7 @@ def _start(run: RunDir, request: Request, report: Callable[[str], None]) -> None
     mark = uuid.uuid4().hex
     command = [str(PYTHON), "-m", "local.supervisor", json.dumps(asdict(request))]
     supervisor = processes.start(command, {**clean_environment(), MARK: mark}, ROOT, log)
+    _SUPERVISORS.append(supervisor)
     try:
         _await(run, lambda: supervisor.poll() is not None, log, report)
     except BaseException:  # also Ctrl-C: what was started does not stay behind

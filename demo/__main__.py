@@ -1,0 +1,82 @@
+"""Owns `make demo`: its options, one clear line when something fails, and that nothing it started outlives it."""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from confluent_kafka import KafkaException
+
+from demo import product, story
+from demo.view import View
+from local.errors import StackError
+from local.layout import default_run_dir
+from local.stack import down, is_up, up
+
+
+def main(arguments: list[str]) -> int:
+    """Run the demo; 0 when the verdict was right or somebody stopped it after that, else 1."""
+    parser = argparse.ArgumentParser(prog="make demo", description="A small shop's changes, from Kafka into Iceberg.")
+    parser.add_argument("--once", action="store_true", help="stop after the verdict: exit 0 if all is equal, else 1")
+    parser.add_argument("--flushes", type=int, default=5, metavar="N", help="flushes per pipeline before the verdict")
+    parser.add_argument("--rate", type=float, default=40, metavar="N", help="things that happen per second")
+    parser.add_argument("--burst", type=int, default=1000, metavar="N", help="size of the burst every half minute")
+    options = parser.parse_args(arguments)
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, _interrupt)
+    view = View()
+    try:
+        return _run(options, default_run_dir() / "demo", view)
+    except (StackError, RuntimeError, OSError, KafkaException) as error:
+        view.close()
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(options: argparse.Namespace, run_dir: Path, view: View) -> int:
+    """Bring everything up, tell the story, and take everything down again, however it ends."""
+    if is_up(run_dir):
+        raise StackError(f"a demo is running already in run_dir={run_dir}: stop it first")
+    down(run_dir)
+    shutil.rmtree(run_dir, ignore_errors=True)
+    run_dir.mkdir(parents=True)
+    verdicts: list[bool] = []
+    try:
+        view.say("starting Kafka, Spark and Airflow (half a minute) ...")
+        properties = product.write_include(run_dir / "include", run_dir)
+        os.environ["TIDEGATE_INCLUDE"] = str(run_dir / "include")
+        stack = up(run_dir, ("kafka", "spark", "airflow"), tied_to=os.getpid(), report=view.say)
+        _tell(story.begin(stack, properties, options.rate, options.burst, view), options, verdicts)
+    except KeyboardInterrupt:
+        view.say("stopped" if verdicts else "stopped before the verdict")
+    finally:
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(name, signal.SIG_IGN)  # a second Ctrl-C must not leave servers behind
+        view.close()
+        view.say("stopping everything ...")
+        down(run_dir)
+    return 0 if all(verdicts) and verdicts else 1
+
+
+def _tell(told: story.Story, options: argparse.Namespace, verdicts: list[bool]) -> None:
+    """Flush, settle, judge; then on until Ctrl-C unless once was enough."""
+    try:
+        story.flush_until(told, options.flushes)
+        story.settle(told)
+        verdicts.append(story.judge(told))
+        told.view.say(f"VERDICT: {'every table equals the shop' if verdicts[0] else 'something differs, see above'}")
+        if not options.once:
+            story.go_on(told)
+    finally:
+        told.generator.end()
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,81 @@
+"""Owns the form in which a change reaches Kafka: Debezium's JSON as its PostgreSQL connector sends it, schemas off."""
+
+import json
+import zlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from demo.shop import KEYS, Change, Key, Row
+
+# Tables whose replica identity is FULL: their updates and deletes carry the whole old row.
+FULL_IDENTITY = ("customers",)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One Kafka record; `value` is None for a tombstone."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
+    time_ms: int
+
+
+def topic_of(table: str) -> str:
+    """The topic of a table: <server>.<schema>.<table>."""
+    return f"shop.public.{table}"
+
+
+def key_bytes(table: str, key: Key) -> bytes:
+    """The record key: a JSON object of the key columns."""
+    return _json(dict(zip(KEYS[table], key, strict=True)))
+
+
+def partition_of(table: str, key: Key, partitions: int) -> int:
+    """The partition of a key: always the same one."""
+    return zlib.crc32(key_bytes(table, key)) % partitions
+
+
+def records(change: Change) -> list[Record]:
+    """The change event, and after a delete also the tombstone that lets Kafka compact the key away."""
+    topic, key = topic_of(change.table), key_bytes(change.table, change.key)
+    event = Record(topic, key, _json(_envelope(change)), change.time_ms)
+    return [event, Record(topic, key, None, change.time_ms)] if change.op == "d" else [event]
+
+
+def _envelope(change: Change) -> dict[str, Any]:
+    source = {"version": "3.3.1.Final", "connector": "postgresql", "name": "shop", "ts_ms": change.time_ms}
+    place = {"db": "shop", "schema": "public", "table": change.table, "lsn": change.sequence}
+    snapshot = "true" if change.op == "r" else "false"
+    return {
+        "before": _before(change),
+        "after": _plain(change.after),
+        "source": {**source, "snapshot": snapshot, **place},
+        "op": change.op,
+        "ts_ms": change.time_ms + 3,
+    }
+
+
+def _before(change: Change) -> dict[str, Any] | None:
+    """The old row as the replica identity shows it: all of it, or for a delete the key with nothing beside it."""
+    if change.before is None or change.table in FULL_IDENTITY:
+        return _plain(change.before)
+    empty = dict.fromkeys(change.before, None)
+    return {**empty, **dict(zip(KEYS[change.table], change.key, strict=True))} if change.op == "d" else None
+
+
+def _plain(row: Row | None) -> dict[str, Any] | None:
+    return {name: _text(value) for name, value in row.items()} if row is not None else None
+
+
+def _text(value: object) -> object:
+    """Timestamps as ZonedTimestamp, decimals as decimal.handling.mode=string; the rest as JSON has it."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def _json(content: object) -> bytes:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,95 @@
+"""Owns what the demo knows about the product: its include folder, its names, and its status command."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from local.layout import ROOT
+
+# pipeline: the table that it feeds, which is also the shop's
+PIPELINES = {"shop_customers": "customers", "shop_orders": "orders", "shop_order_lines": "order_lines"}
+CATALOG, NAMESPACE = "lake", "shop"
+STATUS_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where one pipeline stands. `batches` are its last published ones, newest last; `offsets` per partition."""
+
+    pipeline: str
+    rows: int | None
+    batch: int | None
+    valid_through: str | None
+    lag: int
+    settled: bool
+    batches: tuple[Mapping[str, Any], ...]
+    error: str | None = None
+
+
+def write_include(folder: Path, run_dir: Path) -> dict[str, str]:
+    """Copy the shipped pipelines into a folder of the run, beside a catalog of its own; that catalog's properties."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "pipelines").mkdir(parents=True)
+    for pipeline in PIPELINES:
+        shutil.copy(ROOT / "include" / "pipelines" / f"{pipeline}.yaml", folder / "pipelines")
+    lake = run_dir / "lake"
+    lake.mkdir()
+    properties = {"type": "sql", "uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
+    catalogs = {CATALOG: {"type": "iceberg", "properties": properties}}
+    (folder / "catalogs.yaml").write_text(yaml.safe_dump(catalogs))
+    return properties
+
+
+def destination(pipeline: str) -> str:
+    """namespace.table of a pipeline's destination."""
+    return f"{NAMESPACE}.{PIPELINES[pipeline]}"
+
+
+def intermediate(pipeline: str) -> str:
+    """namespace.table of a pipeline's intermediate table."""
+    return f"{destination(pipeline)}_{pipeline}_tmp"
+
+
+def dag_of(pipeline: str) -> str:
+    """The id of a pipeline's flush DAG."""
+    return f"tidegate_{pipeline}"
+
+
+def read_progress(environment: Mapping[str, str]) -> list[Progress]:
+    """Ask `tidegate status`; empty when it does not answer in time or says no JSON."""
+    command = [str(ROOT / "bin" / "tidegate"), "status", "--json"]
+    try:
+        answer = subprocess.run(
+            command,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=STATUS_SECONDS,
+            check=False,
+        )
+        return [_progress(found) for found in json.loads(answer.stdout)["pipelines"]]
+    except (subprocess.TimeoutExpired, ValueError, KeyError, TypeError):
+        return []
+
+
+def _progress(found: Mapping[str, Any]) -> Progress:
+    tables, partitions = found.get("tables", []), found.get("partitions", [])
+    table = tables[0] if tables else {}
+    ends = [part["end"] == part["published"] == part["committed"] for part in partitions]
+    batches = [batch for batch in found.get("batches", []) if batch.get("published_at")]
+    return Progress(
+        pipeline=found["pipeline"],
+        rows=table.get("rows"),
+        batch=table.get("batch"),
+        valid_through=table.get("valid_through"),
+        lag=sum(part["lag"] or 0 for part in partitions),
+        settled=bool(ends) and all(ends),
+        batches=tuple(sorted(batches, key=lambda batch: str(batch["published_at"]))),
+        error=found.get("error"),
+    )

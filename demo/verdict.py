@@ -1,0 +1,82 @@
+"""Owns the proof: every destination row against the truth, and nothing left in the intermediate tables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlparse
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+
+from demo.shop import KEYS, Key, Row
+
+SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the comparison of one table found; `wrong` holds one line per differing row, `samples` some right rows."""
+
+    table: str
+    truth: int
+    rows: int
+    wrong: list[str] = field(default_factory=list)
+    samples: list[Row] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the table equals the truth."""
+        return not self.wrong
+
+
+def compare(name: str, truth: Mapping[Key, Row], found: list[Row]) -> Verdict:
+    """Compare row by row on the truth's columns; a key that occurs twice is wrong, too."""
+    key_columns = KEYS[name]
+    by_key: dict[Key, Row] = {}
+    wrong = []
+    for row in found:
+        key = tuple(row[column] for column in key_columns)
+        if key in by_key:
+            wrong.append(f"key={key} occurs more than once")
+        by_key[key] = row
+    wrong += [f"key={key} is missing" for key in truth.keys() - by_key.keys()]
+    wrong += [f"key={key} should not be there" for key in by_key.keys() - truth.keys()]
+    for key in truth.keys() & by_key.keys():
+        wrong += _differences(key, truth[key], by_key[key])
+    samples = [by_key[key] for key in sorted(truth.keys() & by_key.keys())[-SAMPLES:]]
+    return Verdict(name, len(truth), len(found), sorted(wrong), samples)
+
+
+def read_rows(catalog: Catalog, table: str) -> list[Row]:
+    """All rows of `namespace.table`, as Python values; none when the table does not exist yet."""
+    try:
+        rows: list[Row] = catalog.load_table(table).scan().to_arrow().to_pylist()
+    except NoSuchTableError:
+        return []
+    return rows
+
+
+def left_behind(catalog: Catalog, intermediate: str) -> str | None:
+    """What an intermediate table still holds, in words: rows, or data files on disk; None when it is empty."""
+    try:
+        table = catalog.load_table(intermediate)
+    except NoSuchTableError:
+        return None
+    rows = table.scan().count()
+    place = Path(urlparse(table.location()).path)
+    files = list(place.glob("data/**/*.parquet"))
+    return f"{intermediate}: {rows} rows, {len(files)} data files on disk" if rows or files else None
+
+
+def _differences(key: Key, expected: Row, found: Row) -> list[str]:
+    return [
+        f"key={key} column={name} expected={value!r} found={found.get(name, 'no such column')!r}"
+        for name, value in expected.items()
+        if name not in found or _comparable(found[name]) != _comparable(value)
+    ]
+
+
+def _comparable(value: object) -> object:
+    """Instants compare in UTC, whatever zone their reader chose."""
+    return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value
