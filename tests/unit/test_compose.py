@@ -69,6 +69,7 @@ def mounts() -> Iterator[tuple[str, str, str]]:
 def test_only_keys_and_types_of_the_specification() -> None:
     assert set(compose()) - {key for key in compose() if key.startswith("x-")} == {"name", "services", "volumes"}
     for name, service in services().items():
+        assert service["restart"] == ("no" if name in ONCE else "unless-stopped"), name
         for key, value in service.items():
             assert key in SERVICE, (name, key)
             assert isinstance(value, SERVICE[key]), (name, key)
@@ -94,18 +95,12 @@ def test_base_images_of_the_build_are_pinned() -> None:
 
 
 @pytest.mark.parametrize("name", long_running())
-def test_long_running_service_has_a_health_check_and_comes_back(name: str) -> None:
+def test_long_running_service_has_a_health_check(name: str) -> None:
     service = services()[name]
     check = service["healthcheck"]
     assert set(check) <= HEALTHCHECK
     assert check["test"][0] == "CMD"
     assert all(DURATION.fullmatch(check[key]) for key in ("interval", "timeout"))
-    assert service["restart"] == "unless-stopped"
-
-
-@pytest.mark.parametrize("name", sorted(ONCE))
-def test_service_that_runs_once_is_not_restarted(name: str) -> None:
-    assert services()[name]["restart"] == "no"
 
 
 def test_services_wait_for_a_condition_that_can_come_true() -> None:
