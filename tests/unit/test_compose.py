@@ -209,8 +209,7 @@ def test_airflow_runs_the_four_services_of_the_local_stack() -> None:
 
 def test_jars_come_from_the_pinned_poms() -> None:
     dockerfile = (DEPLOY / "Dockerfile").read_text()
-    assert "local/jars/spark/pom.xml" in dockerfile
-    assert "deploy/jars/pom.xml" in dockerfile
+    assert all(pom in dockerfile for pom in ("local/jars/spark/pom.xml", "deploy/jars/pom.xml"))
     runtime, bundle = (
         re.findall(rf"{name}[^<]*</artifactId>\s*<version>([^<]+)", _text(pom))
         for name, pom in (
