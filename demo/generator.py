@@ -34,7 +34,7 @@ class Generator:
         self.shop = shop
         self.failure: str | None = None
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 3}
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 2}
         )
         self._rate, self._burst = rate, burst
         self._produced = 0

@@ -87,6 +87,8 @@ def up(  # noqa: PLR0913 - one argument per decision, all but one by name
     id in `tied_to`, the stack goes down when that process has gone. StackError says what failed; nothing then runs.
     """
     run = RunDir((run_dir or default_run_dir()).resolve())
+    if unknown := sorted(set(parts) - set(PARTS)):
+        raise StackError(f"unknown parts={unknown}: use some of {', '.join(PARTS)}")
     with _exclusive(run):
         state = _running(run)
         if state:

@@ -23,7 +23,7 @@ from local.processes import MARK, Identity, end_all
 from local.server import Server
 from local.state import FAILED, UP, State, connections, replace, shell
 
-END_PATIENCE = 12.0
+END_PATIENCE = 8.0
 TICK = 0.1
 
 

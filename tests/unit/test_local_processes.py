@@ -1,0 +1,98 @@
+"""Ending a stack must find everything that it started, and nothing else."""
+
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from local.processes import MARK, Identity, belonging, end_all, start
+
+Starter = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def mark() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+def starter(tmp_path: Path, mark: str) -> Iterator[Starter]:
+    """Starts shell commands under the test's mark, and reaps them in the end."""
+    started = []
+
+    def begin(script: str, name: str = "server") -> "subprocess.Popen[bytes]":
+        process = start(
+            ["bash", "-c", script], {MARK: f"{mark}:{name}", "PATH": "/bin:/usr/bin"}, tmp_path, tmp_path / "log"
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    end_all(mark, [], 0)
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def test_a_process_is_detached_from_its_callers_terminal(starter: Starter, tmp_path: Path) -> None:
+    process = starter("cat; echo said; exec sleep 60")
+    assert eventually(lambda: (tmp_path / "log").read_text() == "said\n")
+    assert psutil.Process(process.pid).terminal() is None
+
+
+def test_a_recycled_process_id_is_not_ours(starter: Starter, mark: str) -> None:
+    stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert Identity(stranger.pid, born=1.0, mark=mark).process() is None
+        end_all(mark, [Identity(stranger.pid, born=1.0, mark=mark)], 0)
+        assert stranger.poll() is None
+    finally:
+        stranger.communicate()
+
+
+def test_a_grandchild_whose_parent_was_killed_is_ended(starter: Starter, mark: str) -> None:
+    parent = starter("sleep 60 & wait")
+    assert eventually(lambda: len(belonging(mark, [])) == 2)
+    parent.kill()
+    parent.wait()
+    assert len(belonging(mark, [])) == 1
+    end_all(mark, [], 1)
+    assert belonging(mark, []) == []
+
+
+def test_a_grandchild_that_lost_its_mark_is_found_by_its_session(starter: Starter, mark: str) -> None:
+    parent = starter(f"env -u {MARK} sleep 60 & wait")
+    leader = Identity.of(parent.pid, f"{mark}:server")
+    assert eventually(lambda: len(belonging(mark, [leader])) == 2)
+    parent.kill()
+    parent.wait()
+    assert eventually(lambda: len(belonging(mark, [leader])) == 1)
+    end_all(mark, [leader], 1)
+    assert belonging(mark, [leader]) == []
+
+
+def test_a_process_that_ignores_the_request_is_killed(starter: Starter, mark: str, tmp_path: Path) -> None:
+    process = starter("trap '' TERM; echo ready; while :; do sleep 1; done")
+    assert eventually(lambda: (tmp_path / "log").read_text() == "ready\n")
+    end_all(mark, [], 0.3)
+    assert process.poll() is not None
+
+
+def test_ending_one_server_leaves_the_others_of_its_stack(starter: Starter, mark: str) -> None:
+    starter("exec sleep 60", "kafka")
+    spark = starter("exec sleep 60", "spark")
+    end_all(f"{mark}:kafka", [], 1)
+    assert spark.poll() is None
+    assert [process.pid for process in belonging(mark, [])] == [spark.pid]

@@ -1,0 +1,85 @@
+"""What `make up` refuses, and what it writes for others to read."""
+
+import json
+import subprocess
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from local import ports, stack
+from local.__main__ import main
+from local.errors import StackError, last_relevant_line
+from local.processes import Identity
+from local.state import State, connections, read_shell, shell
+
+Usage = namedtuple("Usage", "total used free")
+
+
+def test_a_full_disk_is_refused_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local.stack.shutil.disk_usage", lambda _: Usage(10**12, 10**12, 3 * 10**8))
+    with pytest.raises(StackError, match="disk full: 300 MB free"):
+        stack.up(tmp_path)
+    assert not (tmp_path / "stack.json").exists()
+
+
+def test_an_unknown_part_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StackError, match=r"unknown parts=\['flink'\]"):
+        stack.up(tmp_path, {"kafka", "flink"})
+
+
+def test_a_taken_port_is_one_line_and_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ports.socket.socket() as other:
+        other.bind((ports.HOST, 0))
+        other.listen()
+        monkeypatch.setenv("TIDEGATE_RUN", str(tmp_path))
+        monkeypatch.setenv("TIDEGATE_KAFKA_PORT", str(other.getsockname()[1]))
+        assert main(["up"]) == 1
+    assert capsys.readouterr().err.startswith("up: port taken: TIDEGATE_KAFKA_PORT=")
+    assert not (tmp_path / "env").exists()
+
+
+def test_bigquery_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--with", "bigquery"]) == 1
+    assert capsys.readouterr().err == "up: WITH=bigquery is not part of this version yet\n"
+
+
+def test_down_without_a_stack_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_RUN", str(tmp_path / "never"))
+    assert main(["down"]) == 0
+
+
+def test_a_state_of_a_dead_supervisor_does_not_count_as_up(tmp_path: Path) -> None:
+    State("mark", Identity(2**22 - 1, 1.0, "mark"), ["kafka"], phase="up").write(tmp_path / "stack.json")
+    assert not stack.is_up(tmp_path)
+
+
+def test_half_a_state_file_is_no_state(tmp_path: Path) -> None:
+    (tmp_path / "stack.json").write_text('{"mark": "x", "superv')
+    assert State.read(tmp_path / "stack.json") is None
+
+
+def test_the_env_file_means_the_same_to_a_shell_and_to_us(tmp_path: Path) -> None:
+    exported = connections(1234, 5678)
+    (tmp_path / "env").write_text(shell({"KAFKA_BOOTSTRAP": "127.0.0.1:1234", "KAFKA_PID": "17"}, exported))
+    script = f'. {tmp_path}/env; printf "%s\\n" "$KAFKA_PID"; env'
+    seen = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
+    ours = read_shell(tmp_path / "env")
+    assert seen.startswith("17\n")
+    assert f"AIRFLOW_CONN_SPARK_DEFAULT={ours['AIRFLOW_CONN_SPARK_DEFAULT']}\n" in seen
+    assert json.loads(ours["AIRFLOW_CONN_SPARK_DEFAULT"])["port"] == 5678
+    assert ours["KAFKA_BOOTSTRAP"] == "127.0.0.1:1234"
+
+
+def test_free_ports_differ_and_stay_out_of_the_range_for_outgoing_connections() -> None:
+    chosen = ports.choose([f"server{number}" for number in range(50)]).values()
+    assert len(set(chosen)) == 50
+    assert all(20000 <= port < 32000 for port in chosen)
+
+
+def test_the_error_of_a_log_is_preferred_to_its_last_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("INFO start\nERROR no space left on device\n  at a.b.c\nINFO shutting down\n")
+    assert last_relevant_line(log) == "ERROR no space left on device"
