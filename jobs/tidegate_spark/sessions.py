@@ -1,6 +1,8 @@
 """The Spark session of one job: its configuration, and where it comes from."""
 
+import logging
 from collections.abc import Mapping
+from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
@@ -28,6 +30,8 @@ def submitted(name: str) -> SparkSession:
 
 def connected(remote: str, conf: Mapping[str, str]) -> SparkSession:
     """A new session of a Spark Connect server; nothing of other sessions is seen in it."""
+    # Airflow switches this logger on; every session that closes would be three warnings about its own end
+    logging.getLogger("pyspark.sql.connect.logging").disabled = True
     spark = SparkSession.builder.remote(remote).create()
     configure(spark, {**RELIED_ON, **conf})
     return spark
@@ -35,7 +39,5 @@ def connected(remote: str, conf: Mapping[str, str]) -> SparkSession:
 
 def close(spark: SparkSession) -> None:
     """End a session on its server; one that is already gone is closed too."""
-    from contextlib import suppress
-
     with suppress(Exception):  # the server may have died: what the job did is found by attempt, not by this answer
         spark.stop()

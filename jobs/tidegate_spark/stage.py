@@ -30,7 +30,6 @@ def run(spark: SparkSession, job: StageJob) -> None:
     A repeat call overwrites batch N under another attempt. Records are decoded before anything is written; a batch
     with a bad record is written without it and recorded as bad, so that it is never merged.
     """
-    configure(spark, job.conf)
     for table in job.tables:
         for statement in table.create:
             spark.sql(statement)

@@ -44,7 +44,6 @@ class StageJob:
     ranges: Ranges
     isolation: str
     tables: tuple[StageTable, ...]
-    conf: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """One line of JSON."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException
+from tidegate.errors import RetryLater
 from tidegate.jobs import Job
 
 from tidegate_airflow import tasks
@@ -51,7 +53,13 @@ class SubmitOperator(SparkSubmitOperator):
             self.env_vars = {"SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}
             self.name = f"tidegate {self.verb} {job.pipeline} {job.batch}"
             self._hook = None
-            super().execute(self._context)
+            try:
+                super().execute(self._context)
+            except AirflowException as failure:
+                # Airflow's own text is the whole command line; what happened stands in the log above it
+                raise RetryLater(
+                    f"pipeline={job.pipeline} batch={job.batch}: spark-submit of {self.verb} failed: see above"
+                ) from failure
 
     def _private_conf(self) -> dict[str, str]:
         from tidegate.adapters.assembly import pipeline_path, spark_conf
@@ -62,4 +70,4 @@ class SubmitOperator(SparkSubmitOperator):
 
         include = include_folder()
         pipeline = load_pipeline(pipeline_path(include, self.pipeline))
-        return {**spark_conf(include, pipeline, resolve), **pipeline.spark.conf}
+        return spark_conf(include, pipeline, resolve)

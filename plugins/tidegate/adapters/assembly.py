@@ -50,8 +50,8 @@ def assemble(include: Path, name: str, resolve: Resolve, engine: Engine | None =
 
 
 def spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str, str]:
-    """What a job's session needs to know of catalogs and brokers. May hold secrets: never log it."""
-    conf: dict[str, str] = {}
+    """What a job's session needs: the pipeline's own `spark.conf`, its catalogs and brokers. Never log it: secrets."""
+    conf: dict[str, str] = dict(pipeline.spark.conf)
     for catalog in _catalogs(include, pipeline):
         conf |= spark_catalog_conf(catalog, catalog_properties(catalog, resolve))
     return private_conf(conf, java_settings(kafka_settings(pipeline.source.kafka, resolve)))
@@ -72,7 +72,7 @@ def _engine(pipeline: Pipeline, resolve: Resolve, conf: dict[str, str]) -> Engin
     if pipeline.spark.mode == "connect":
         return ConnectEngine(spark_remote(pipeline.spark, resolve), conf)
     master = pipeline.spark.master or _master(pipeline.spark.connection, resolve)
-    return SubmitEngine(master, local_jars(), {**conf, **pipeline.spark.conf})
+    return SubmitEngine(master, local_jars(), conf)
 
 
 def _master(connection_id: str, resolve: Resolve) -> str:

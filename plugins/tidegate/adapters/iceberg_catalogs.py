@@ -14,6 +14,7 @@ from tidegate.adapters.sqlite_catalog import prepare
 from tidegate.errors import ConfigurationError
 
 SQLITE = "sqlite:///"
+POSTGRES = "postgresql://"
 LOCK_SECONDS = 60  # how long a writer waits for another one's commit in a SQLite catalog
 
 
@@ -51,4 +52,6 @@ def _opened(name: str, properties: dict[str, Any]) -> IcebergCatalog:
     if properties.get("type") == "sql" and uri.startswith(SQLITE):
         prepare(Path(uri.removeprefix(SQLITE).partition("?")[0]))
         properties["uri"] = uri + ("&" if "?" in uri else "?") + f"timeout={LOCK_SECONDS}"
+    if uri.startswith(POSTGRES):  # without a driver SQLAlchemy takes the newest, which is not the one installed
+        properties["uri"] = uri.replace(POSTGRES, "postgresql+psycopg2://", 1)
     return load_catalog(name, **{key: str(value) for key, value in properties.items()})

@@ -1,6 +1,6 @@
 """Making an Iceberg table able to hold a pipeline's columns: additive, idempotent, before anything is merged."""
 
-from pyiceberg.exceptions import ResolveError
+from pyiceberg.exceptions import CommitFailedException, ResolveError
 from pyiceberg.schema import promote
 from pyiceberg.table import Table
 from pyiceberg.table.update.schema import UpdateSchema
@@ -9,6 +9,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 from tidegate.adapters.iceberg_types import iceberg_type, spark_type
 from tidegate.errors import GiveUp
 from tidegate.pipeline import Column
+from tidegate.ports import CommitRefused
 
 
 def evolve(table: Table, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
@@ -16,6 +17,13 @@ def evolve(table: Table, columns: tuple[Column, ...], *, add: bool, widen: bool,
 
     `GiveUp` names the column, both types and the way out where the table cannot hold what is asked.
     """
+    try:
+        return _evolve(table, columns, add=add, widen=widen, relax=relax)
+    except CommitFailedException as error:
+        raise CommitRefused(f"table={table.name()}: another writer changed it: {error}") from error
+
+
+def _evolve(table: Table, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
     existing = {field.name.lower(): field for field in table.schema().fields}
     changes: list[str] = []
     with table.update_schema(case_sensitive=False) as update:

@@ -45,16 +45,14 @@ def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
     """
     work = _Merge(ports, table_named(ports, staged.table), staged, ports.now_ms())
     for _ in range(CUTS):
-        state = _prepared(work)
-        done = _already_published(work, state)
-        if done is not None:
-            return done
-        if not staged.counts.staged and not _heartbeat_due(work, state):
-            return _result(work, None, None, "no rows")
-        try:
+        with suppress(CommitRefused):
+            state = _prepared(work)
+            done = _already_published(work, state)
+            if done is not None:
+                return done
+            if not staged.counts.staged and not _heartbeat_due(work, state):
+                return _result(work, None, None, "no rows")
             return _cut_merge_publish(work, state)
-        except CommitRefused:
-            continue
     raise RetryLater(f"{work.where}: other writers moved main {CUTS} times during the merge; it will be tried again")
 
 
@@ -91,7 +89,7 @@ def _create(work: _Merge) -> None:
         "properties": table.create.properties,
     }
     statements = tuple(work.ports.sql.render(name, **values) for name in ("create_namespace", "create_table"))
-    work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements, pipeline.spark.conf))
+    work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements))
 
 
 def _already_published(work: _Merge, state: TableState) -> PublishedBatch | None:
@@ -117,7 +115,7 @@ def _already_published(work: _Merge, state: TableState) -> PublishedBatch | None
 def _heartbeat_due(work: _Merge, state: TableState) -> bool:
     """Whether a position may move without rows: at most once per heartbeat interval."""
     interval_ms = work.ports.pipeline.heartbeat.interval_seconds * 1000
-    return work.ports.now_ms() - state.snapshot_ms >= interval_ms
+    return 0 < interval_ms <= work.ports.now_ms() - state.snapshot_ms
 
 
 def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
@@ -173,7 +171,7 @@ def _merge_job(work: _Merge, state: TableState, branch: str, summary: dict[str, 
         values=[c.name for c in destination_columns(table, pipeline.source.metadata) if c.name not in keys],
     )
     conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
-    return MergeJob(pipeline.name, work.staged.batch, (statement,), {**pipeline.spark.conf, **conf})
+    return MergeJob(pipeline.name, work.staged.batch, (statement,), conf)
 
 
 def _checked_head(work: _Merge, state: TableState, branch: str, attempt: str, summary: dict[str, str]) -> Head:

@@ -57,7 +57,6 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> l
         ranges=group[0].ranges,
         isolation=ports.pipeline.source.isolation,
         tables=tuple(asked),
-        conf=ports.pipeline.spark.conf,
     )
     ports.engine.run(job)
     return [_outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True)]

@@ -1,0 +1,71 @@
+"""Airflow as a user's program sees it: its REST API, and waiting for what it says."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import requests
+
+DONE = {"success", "failed"}
+
+
+class AirflowClient:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        token = requests.get(f"{url}/auth/token", timeout=60).json()["access_token"]
+        self._session = requests.Session()
+        self._session.headers["Authorization"] = f"Bearer {token}"
+
+    def get(self, path: str, **params: Any) -> Any:
+        answer = self._session.get(f"{self.url}/api/v2/{path}", params=params, timeout=60)
+        answer.raise_for_status()
+        return answer.json()
+
+    def dag_ids(self) -> set[str]:
+        return {dag["dag_id"] for dag in self.get("dags")["dags"]}
+
+    def import_errors(self) -> list[str]:
+        return [error["stack_trace"] for error in self.get("importErrors")["import_errors"]]
+
+    def unpause(self, dag_id: str, paused: bool = False) -> None:
+        url = f"{self.url}/api/v2/dags/{dag_id}"
+        self._session.patch(url, json={"is_paused": paused}, timeout=60).raise_for_status()
+
+    def trigger(self, dag_id: str) -> str:
+        url = f"{self.url}/api/v2/dags/{dag_id}/dagRuns"
+        answer = self._session.post(url, json={"logical_date": None}, timeout=60)
+        answer.raise_for_status()
+        return str(answer.json()["dag_run_id"])
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        return str(self.get(f"dags/{dag_id}/dagRuns/{run_id}")["state"])
+
+    def finished(self, dag_id: str, run_id: str, patience: float = 300) -> str:
+        wait_until(lambda: self.run_state(dag_id, run_id) in DONE, f"{dag_id} {run_id} to finish", patience)
+        return self.run_state(dag_id, run_id)
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        return list(self.get(f"dags/{dag_id}/dagRuns", order_by="-run_after", limit=100)["dag_runs"])
+
+    def task_states(self, dag_id: str, run_id: str) -> dict[str, list[str]]:
+        states: dict[str, list[str]] = {}
+        for task in self.get(f"dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]:
+            states.setdefault(task["task_id"], []).append(task["state"])
+        return {name: sorted(map(str, found)) for name, found in states.items()}
+
+    def result(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
+        path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
+        return self.get(path, map_index=map_index, deserialize="true")["value"]
+
+    def asset_events(self, asset: str) -> list[dict[str, Any]]:
+        events = self.get("assets/events", limit=200, order_by="-timestamp")["asset_events"]
+        return [event for event in events if event["name"] == asset]
+
+
+def wait_until(condition: Callable[[], bool], what: str, patience: float = 300) -> None:
+    """Wait generously: the machine is shared, and only never is too late."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {patience:.0f} s in vain for {what}")
+        time.sleep(0.5)

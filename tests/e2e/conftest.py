@@ -1,0 +1,131 @@
+"""One stack for all end-to-end tests: broker, Spark, a standalone cluster, Airflow, and pipelines of each kind."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from e2e.airflow_client import AirflowClient, wait_until
+from e2e.standalone import standalone
+from pyiceberg.catalog import load_catalog
+
+from local.stack import Stack, up
+
+PIPELINES = {
+    "solo": """
+source:
+  topics: [solo]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.solo
+merge: {interval: 5s}
+""",
+    "fan": """
+source:
+  topics: [fan.left, fan.right]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.fan_left
+    topics: [fan.left]
+  - name: lake.e2e.fan_right
+    topics: [fan.right]
+merge: {interval: 1h}
+""",
+    "submitted": """
+source:
+  topics: [submitted]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.submitted
+merge: {interval: 1h}
+spark: {mode: submit, connection: spark_standalone, conf: {spark.executor.memory: 1g, spark.driver.host: 127.0.0.1}}
+""",
+    "broken": """
+source:
+  topics: [broken]
+  colour: red
+tables:
+  - name: nowhere.e2e.broken
+merge: {interval: soon}
+""",
+}
+TOPICS = {"solo": 2, "fan.left": 1, "fan.right": 1, "submitted": 2}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The running stack, and a user's hands on it."""
+
+    stack: Stack
+    airflow: AirflowClient
+    folder: Path
+
+    def produce(self, topic: str, rows: dict[int, str | None]) -> None:
+        producer = Producer({"bootstrap.servers": self.stack.kafka_bootstrap})
+        for key, name in rows.items():
+            value = None if name is None else json.dumps({"id": key, "name": name})
+            producer.produce(topic, key=json.dumps({"id": key}), value=value)
+        assert producer.flush(60) == 0
+
+    def first_run(self, dag_id: str) -> str:
+        """Switch a DAG on; its interval is long, so that the one run which starts at once is the only one."""
+        self.airflow.unpause(dag_id)
+        wait_until(lambda: bool(self.airflow.runs(dag_id)), f"a run of {dag_id}")
+        return str(self.airflow.runs(dag_id)[0]["dag_run_id"])
+
+    def rows(self, table: str) -> dict[int, str]:
+        found = self.table(table).scan().to_arrow().to_pylist()
+        assert len({row["id"] for row in found}) == len(found), "a key stands twice"
+        return {row["id"]: row["name"] for row in found}
+
+    def table(self, name: str) -> Any:
+        catalog = load_catalog("lake", **_lake(self.folder))
+        return catalog.load_table(name)
+
+    def exists(self, name: str) -> bool:
+        return bool(load_catalog("lake", **_lake(self.folder)).table_exists(name))
+
+
+def _lake(folder: Path) -> dict[str, str]:
+    return {
+        "type": "sql",
+        "uri": f"sqlite:///{folder}/catalog.db?timeout=60",
+        "warehouse": f"file://{folder}/warehouse",
+    }
+
+
+@pytest.fixture(scope="session")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("e2e")
+    include = folder / "include"
+    (include / "pipelines").mkdir(parents=True)
+    properties = {**_lake(folder), "uri": f"sqlite:///{folder}/catalog.db"}
+    (include / "catalogs.yaml").write_text(json.dumps({"lake": {"type": "iceberg", "properties": properties}}))
+    for name, text in PIPELINES.items():
+        (include / "pipelines" / f"{name}.yaml").write_text(text)
+    with standalone(folder / "standalone") as master:
+        host, _, port = master.rpartition(":")
+        os.environ["AIRFLOW_CONN_SPARK_STANDALONE"] = json.dumps(
+            {"conn_type": "spark", "host": host, "port": int(port)}
+        )
+        stack = up(folder / "run", parts={"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
+        try:
+            _create_topics(stack)
+            yield Scene(stack, AirflowClient(stack.airflow_url), folder)
+        finally:
+            stack.down()
+
+
+def _create_topics(stack: Stack) -> None:
+    admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
+    futures = admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in TOPICS.items()])
+    for future in futures.values():
+        future.result(60)

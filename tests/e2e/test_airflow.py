@@ -1,0 +1,120 @@
+"""The flush under the real scheduler, as people see it: DAGs, runs, results, assets, red where it must be red."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from e2e.airflow_client import wait_until
+from e2e.conftest import Scene
+
+pytestmark = pytest.mark.real
+SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
+
+
+def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Scene) -> None:
+    wanted = {"tidegate_solo", "tidegate_fan", "tidegate_submitted"}
+    wait_until(lambda: wanted <= scene.airflow.dag_ids(), "the DAGs")
+    wait_until(lambda: bool(scene.airflow.import_errors()), "the import error")
+    assert scene.airflow.dag_ids() == wanted
+    [error] = scene.airflow.import_errors()
+    assert "broken.yaml" in error
+    for mistake in ("colour", "nowhere", "merge.interval=soon"):
+        assert mistake in error
+
+
+def test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped(scene: Scene) -> None:
+    dag = "tidegate_solo"
+    scene.produce("solo", {1: "a", 2: "b", 3: "c"})
+    scene.airflow.unpause(dag)
+    wait_until(lambda: scene.exists("e2e.solo") and len(scene.rows("e2e.solo")) == 3, "the first flush")
+    scene.produce("solo", {1: "A", 2: None, 4: "d"})
+    wait_until(lambda: scene.rows("e2e.solo") == {1: "A", 3: "c", 4: "d"}, "the second flush")
+    wait_until(lambda: any(_skipped(scene, dag, run) for run in scene.airflow.runs(dag)), "a run without work")
+    scene.airflow.unpause(dag, paused=True)
+    flushes = [run for run in scene.airflow.runs(dag) if _published(scene, dag, run)]
+    assert len(flushes) >= 2
+    assert {run["state"] for run in flushes} == {"success"}
+    first = scene.airflow.result(dag, flushes[-1]["dag_run_id"], "merge")
+    assert (first["batch"], first["staged"], first["inserted"]) == (1, 3, 3)
+    assert first["ranges"].keys() == {"solo"}
+
+
+def test_each_published_batch_updates_the_asset_of_its_table(scene: Scene) -> None:
+    events = scene.airflow.asset_events("lake.e2e.solo")
+    assert [event["extra"]["batch"] for event in reversed(events)][:2] == [1, 2]
+    assert all(event["extra"]["valid_through"] or event["extra"]["batch"] for event in events)
+
+
+def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) -> None:
+    scene.produce("fan.left", {1: "left"})
+    scene.produce("fan.right", {1: "right", 2: "right"})
+    run = scene.first_run("tidegate_fan")
+    assert scene.airflow.finished("tidegate_fan", run) == "success"
+    wait_until(lambda: scene.rows("e2e.fan_right") == {1: "right", 2: "right"}, "both tables")
+    assert scene.rows("e2e.fan_left") == {1: "left"}
+
+
+def test_one_table_that_fails_leaves_the_run_red_and_the_others_published(scene: Scene) -> None:
+    before = scene.table("e2e.fan_left").schema()
+    with scene.table("e2e.fan_left").update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("name")
+    with scene.table("e2e.fan_left").update_schema() as update:
+        update.add_column("name", before.find_type("id"))  # another type: an incompatible change
+    scene.produce("fan.left", {5: "later"})
+    scene.produce("fan.right", {5: "now"})
+    run = scene.airflow.trigger("tidegate_fan")
+    assert scene.airflow.finished("tidegate_fan", run) == "failed"
+    states = scene.airflow.task_states("tidegate_fan", run)
+    assert states["merge"] == ["failed", "success"]
+    assert states["commit_offsets"] == states["clean_up"] == ["success"]
+    assert scene.rows("e2e.fan_right")[5] == "now"
+    scene.airflow.unpause("tidegate_fan", paused=True)
+
+
+def test_spark_submit_on_a_standalone_cluster_gives_the_same_table(scene: Scene) -> None:
+    scene.produce("submitted", {n: f"name {n}" for n in range(50)} | {7: None})
+    run = scene.first_run("tidegate_submitted")
+    assert scene.airflow.finished("tidegate_submitted", run, patience=600) == "success"
+    wait_until(lambda: scene.exists("e2e.submitted"), "the table")
+    assert scene.rows("e2e.submitted") == {n: f"name {n}" for n in range(50) if n != 7}
+    scene.airflow.unpause("tidegate_submitted", paused=True)
+
+
+def test_kill_of_the_spark_server_during_a_merge_is_healed_by_the_retry(scene: Scene) -> None:
+    dag, rows = "tidegate_solo", {n: f"again {n}" for n in range(2000)}
+    scene.produce("solo", rows)
+    scene.airflow.unpause(dag)
+    run = scene.airflow.trigger(dag)
+    branches = "tidegate_solo_"
+    wait_until(lambda: any(r.startswith(branches) for r in scene.table("e2e.solo").metadata.refs), "a merge to begin")
+    os.kill(int(scene.stack.variables["SPARK_PID"]), signal.SIGKILL)
+    wait_until(lambda: rows.items() <= scene.rows("e2e.solo").items(), "the retry")
+    assert scene.airflow.finished(dag, run) == "success"
+    wait_until(lambda: scene.table("e2e.solo_solo_tmp").scan().to_arrow().num_rows == 0, "the clean-up of rows")
+    left = lambda: [r for r in scene.table("e2e.solo").metadata.refs if r.startswith(branches)]  # noqa: E731
+    wait_until(lambda: not left(), "the clean-up of branches")
+    scene.airflow.unpause(dag, paused=True)
+
+
+def test_the_demo_ends_with_every_table_equal_to_the_truth() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "demo", "--once", "--flushes", "3"],
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+def _skipped(scene: Scene, dag: str, run: dict[str, str]) -> bool:
+    states = scene.airflow.task_states(dag, run["dag_run_id"])
+    return states.get("plan") == ["skipped"] and states.get("heartbeat") == ["success"] and run["state"] == "success"
+
+
+def _published(scene: Scene, dag: str, run: dict[str, str]) -> bool:
+    states = scene.airflow.task_states(dag, run["dag_run_id"])
+    return all(states.get(task) == ["success"] for task in SIX)
