@@ -1,0 +1,258 @@
+"""One private broker and one Spark Connect server for the whole test run, and a workbench of its own for each test."""
+
+import itertools
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PATIENCE = 180
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A private stack on free ports; it ends with the test run, or with the process if that is killed."""
+    from local.stack import up
+
+    running = up(tmp_path_factory.mktemp("stack"), parts={"kafka", "spark"}, tied_to=os.getpid())
+    try:
+        yield running
+    finally:
+        running.down()
+
+
+@pytest.fixture(scope="session")
+def admin(stack: Any) -> Any:
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": stack.kafka_bootstrap, "log_level": 0})
+
+
+@pytest.fixture(scope="session")
+def producer(stack: Any) -> Iterator[Any]:
+    from confluent_kafka import Producer
+
+    made = Producer({"bootstrap.servers": stack.kafka_bootstrap, "linger.ms": 5, "log_level": 0})
+    yield made
+    made.flush(30)
+
+
+@pytest.fixture
+def workbench(stack: Any, admin: Any, producer: Any, tmp_path: Path) -> "Workbench":
+    """A fresh include folder with a private catalog, and everything to fill topics and to read tables."""
+    return Workbench(stack, admin, producer, tmp_path)
+
+
+def encoded(data: Any) -> bytes | None:
+    """A key or value as bytes: dicts become JSON, text and bytes stay what they are."""
+    if data is None or isinstance(data, bytes):
+        return data
+    return data.encode() if isinstance(data, str) else json.dumps(data).encode()
+
+
+class Workbench:
+    """A pipeline's world in one folder. Records are (key, value), or (key, value, {partition, timestamp, headers})."""
+
+    def __init__(self, stack: Any, admin: Any, producer: Any, folder: Path) -> None:
+        from tidegate.adapters.sqlite_catalog import prepare
+
+        self.stack, self.admin, self._producer, self.folder = stack, admin, producer, folder
+        self.include = folder / "include"
+        (self.include / "pipelines").mkdir(parents=True)
+        self.warehouse = folder / "warehouse"
+        database = folder / "catalog.db"
+        self.properties = {"type": "sql", "uri": f"sqlite:///{database}", "warehouse": f"file://{self.warehouse}"}
+        catalogs = {"lake": {"type": "iceberg", "properties": self.properties}}
+        (self.include / "catalogs.yaml").write_text(yaml.safe_dump(catalogs))
+        prepare(database)
+
+    # topics
+
+    def topic(self, partitions: int = 1, name: str | None = None, **config: str) -> str:
+        """Create a topic that no other test uses; return its name."""
+        from confluent_kafka.admin import NewTopic
+
+        name = name or f"t{os.getpid()}-{next(_numbers)}"
+        new = NewTopic(name, partitions, 1, config=config)
+        self.admin.create_topics([new])[name].result(30)
+        wait_until(lambda: len(self._partitions(name)) == partitions, f"topic={name} exists")
+        return name
+
+    def recreate(self, topic: str, partitions: int = 1) -> None:
+        self.admin.delete_topics([topic])[topic].result(30)
+        wait_until(lambda: not self._partitions(topic), f"topic={topic} is gone")
+        self.topic(partitions, topic)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        from confluent_kafka.admin import NewPartitions
+
+        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+        wait_until(lambda: len(self._partitions(topic)) == partitions, f"topic={topic} has grown")
+
+    def retain_from(self, topic: str, offset: int, partition: int = 0) -> None:
+        from confluent_kafka import TopicPartition
+
+        asked = TopicPartition(topic, partition, offset)
+        self.admin.delete_records([asked])[asked].result(30)
+
+    def _partitions(self, topic: str) -> dict[int, Any]:
+        found = self.admin.list_topics(timeout=30).topics.get(topic)
+        return found.partitions if found and not found.error else {}
+
+    # records
+
+    def produce(self, topic: str, *records: tuple[Any, ...]) -> None:
+        """Send and wait until the brokers have them all, in order."""
+        failures: list[Any] = []
+        self._send(self._producer, topic, records, lambda error, _: failures.append(error) if error else None)
+        assert self._producer.flush(60) == 0
+        assert not failures, failures
+
+    def transaction(self, topic: str, *records: tuple[Any, ...], commit: bool = True) -> None:
+        """The records in one transaction, ended by its marker."""
+        transactional = self.transactional()
+        transactional.begin_transaction()
+        self._send(transactional, topic, records)
+        transactional.flush(60)
+        transactional.commit_transaction(60) if commit else transactional.abort_transaction(60)
+
+    def transactional(self) -> Any:
+        from confluent_kafka import Producer
+
+        settings = {"bootstrap.servers": self.stack.kafka_bootstrap, "transactional.id": f"x{next(_numbers)}"}
+        made = Producer({**settings, "log_level": 0})
+        made.init_transactions(60)
+        return made
+
+    def _send(self, producer: Any, topic: str, records: tuple[tuple[Any, ...], ...], told: Any = None) -> None:
+        for key, value, *more in records:
+            given = {"partition": 0, **(more[0] if more else {})}
+            producer.produce(topic, encoded(value), encoded(key), on_delivery=told, **given)
+            producer.poll(0)
+
+    # pipelines
+
+    def pipeline(self, name: str, topics: list[str], **sections: Any) -> str:
+        """Write a pipeline file. `source`, `key` and `value` are merged into it; `table` is the one destination's."""
+        source = {"topics": topics, **sections.pop("source", {})}
+        for part in ("key", "value"):
+            if part in sections:
+                source[part] = sections.pop(part)
+        tables = sections.pop("tables", None) or [{"name": f"lake.shop.{name}", **sections.pop("table", {})}]
+        text = yaml.safe_dump({"source": source, "tables": tables, **sections}, sort_keys=False)
+        (self.include / "pipelines" / f"{name}.yaml").write_text(text)
+        return name
+
+    def resolve(self) -> Callable[[str], Any]:
+        from tidegate.adapters.connections import connection_from_env
+
+        return partial(connection_from_env, environ=self.stack.environment())
+
+    def ports(self, name: str, **replaced: Any) -> Any:
+        """The real ports of a pipeline, in this process."""
+        from tidegate.adapters.assembly import assemble
+
+        return assemble(self.include, name, self.resolve(), **replaced)
+
+    def flush(self, name: str) -> Any:
+        from tidegate.flush import flush
+
+        return flush(self.ports(name))
+
+    def drain(self, name: str) -> int:
+        """Flush until nothing is left; the number of flushes that had work."""
+        from tidegate.errors import NothingToDo
+
+        for number in range(100):
+            try:
+                self.flush(name)
+            except NothingToDo:
+                return number
+        raise AssertionError(f"pipeline={name} never came to rest")
+
+    def environment(self) -> dict[str, str]:
+        return {**self.stack.environment(), "TIDEGATE_INCLUDE": str(self.include)}
+
+    def command(self, *words: str) -> list[str]:
+        return [str(ROOT / "bin" / "tidegate"), *words]
+
+    def cli(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """One command in a process of its own, as a user runs it."""
+        return subprocess.run(
+            self.command(*words),
+            env=self.environment(),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    # destinations
+
+    def iceberg(self, table: str) -> Any:
+        """A fresh load by PyIceberg; `table` with or without its catalog."""
+        from tidegate.adapters.iceberg_catalogs import Catalogs
+
+        found = Catalogs({"lake": self.properties}).table(f"lake.{table.removeprefix('lake.')}")
+        assert found is not None, f"table={table} does not exist"
+        return found
+
+    def exists(self, table: str) -> bool:
+        from tidegate.adapters.iceberg_catalogs import Catalogs
+
+        return Catalogs({"lake": self.properties}).table(f"lake.{table.removeprefix('lake.')}") is not None
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The table's rows, ordered by their columns as JSON."""
+        found = self.iceberg(table).scan().to_arrow().to_pylist()
+        return sorted(found, key=lambda row: json.dumps(row, default=repr))
+
+    def data_files(self, table: str) -> list[Path]:
+        """Data files on disk below the table's location, whoever refers to them."""
+        location = Path(self.iceberg(table).location().removeprefix("file://"))
+        return sorted(path for path in (location / "data").rglob("*") if path.is_file() and path.suffix != ".crc")
+
+    def committed(self, name: str) -> dict[str, dict[int, int]]:
+        """The pipeline's group offsets as Kafka tells them."""
+        source, broker = (ports := self.ports(name)).pipeline.source, ports.broker
+        topics = broker.topics(source.topic_pattern) if source.topic_pattern else source.topics
+        return broker.committed(source.group, topics)
+
+    def ends(self, *topics: str) -> dict[str, dict[int, int]]:
+        from tidegate.adapters.kafka import KafkaBroker
+
+        broker = KafkaBroker({"bootstrap.servers": self.stack.kafka_bootstrap})
+        return broker.log(topics, "read_committed").end
+
+
+def debezium(op: str, before: Any = None, after: Any = None, *, envelope: bool = False, **more: Any) -> dict[str, Any]:
+    """A change event as Debezium writes it, with or without Kafka Connect's schema envelope."""
+    event = {"before": before, "after": after, "op": op, "source": {"table": "orders"}, "ts_ms": 1, **more}
+    return {"schema": {"type": "struct"}, "payload": event} if envelope else event
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+    """Poll until the condition holds; AssertionError after a generous while."""
+    import time
+
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need the stack are marked `real`, and run after those that do not."""
+    real = {item for item in items if {"stack", "workbench"} & set(getattr(item, "fixturenames", ()))}
+    for item in real:
+        item.add_marker(pytest.mark.real)
+    items.sort(key=lambda item: item in real)

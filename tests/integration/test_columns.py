@@ -1,0 +1,98 @@
+"""Metadata columns, odd column names and conditions, through real Kafka, Spark and Iceberg."""
+
+from datetime import UTC, datetime
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+
+
+def test_metadata_columns_hold_what_kafka_says(workbench) -> None:
+    topic = workbench.topic(2)
+    metadata = {
+        "src_topic": "topic",
+        "src_partition": "partition",
+        "src_offset": "offset",
+        "event_ts": "timestamp",
+        "ts_type": "timestamp-type",
+        "hdrs": "headers",
+    }
+    workbench.pipeline(
+        "meta", [topic], source={"metadata": metadata}, key=KEY, value={"schema": "id BIGINT, name STRING"}
+    )
+    headers = [("a", b"first"), ("a", b"last"), ("none", None)]
+    more = {"partition": 1, "timestamp": 1_700_000_000_123, "headers": headers}
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "x"}, more))
+    workbench.produce(topic, ({"id": 2}, {"id": 2, "name": "y"}, {"timestamp": 1_700_000_000_456}))
+    workbench.flush("meta")
+    one, two = workbench.rows("shop.meta")
+    at = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC)
+    assert (one["src_topic"], one["src_partition"], one["src_offset"], one["event_ts"]) == (topic, 1, 0, at)
+    assert one["ts_type"] == "CreateTime"
+    assert dict(one["hdrs"]) == {"a": b"last", "none": None}
+    assert not two["hdrs"]
+
+
+def test_column_names_that_need_quoting_work_in_every_statement(workbench) -> None:
+    topic = workbench.topic()
+    names = ["order id", "select", "a.b", "größe", "it's", "tick`y", "offset", "key"]
+    quoted = ["`" + name.replace("`", "``") + "`" for name in names]
+    workbench.pipeline(
+        "odd",
+        [topic],
+        key={"fields": names[:2], "schema": ", ".join(f"{name} STRING" for name in quoted[:2])},
+        value={"schema": ", ".join(f"{name} STRING" for name in quoted)},
+    )
+
+    def record(mark):
+        row = {name: f"{name}-{mark}" for name in names} | {"order id": "o", "select": mark[0]}
+        return {name: row[name] for name in names[:2]}, row
+
+    workbench.produce(topic, record("a1"), record("b1"), record("c1"))
+    workbench.flush("odd")
+    workbench.produce(topic, record("a2"), (record("b1")[0], None))
+    workbench.flush("odd")
+    assert workbench.rows("shop.odd") == [record("a2")[1], record("c1")[1]]
+
+
+def test_conditions_choose_rows_and_deletes(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline(
+        "chosen",
+        [topic],
+        key=KEY,
+        value={"schema": "id BIGINT, kind STRING, gone STRING"},
+        table={"when": "kind = 'keep'", "delete_when": "gone = 'true'"},
+    )
+
+    def record(id, kind, gone="false"):
+        return {"id": id}, {"id": id, "kind": kind, "gone": gone}
+
+    workbench.produce(topic, record(1, "keep"), record(2, "drop"), record(3, "keep"), record(4, "keep"))
+    workbench.flush("chosen")
+    workbench.produce(topic, record(1, "keep", "true"), ({"id": 3}, None), record(5, None))
+    (published,) = workbench.flush("chosen").published
+    assert [r["id"] for r in workbench.rows("shop.chosen")] == [4]
+    assert published.deleted == 2
+    (row, _) = workbench.ports("chosen").destination.history("lake.shop.tidegate_chosen_batches", 2)
+    assert (row["read"], row["staged"], row["filtered"]) == (3, 2, 1)
+
+
+def test_nested_values_arrive_unchanged(workbench) -> None:
+    topic = workbench.topic()
+    schema = "id BIGINT, tags ARRAY<STRING>, at STRUCT<lat: DOUBLE, day: DATE>, m MAP<STRING, DECIMAL(5,2)>"
+    workbench.pipeline("nested", [topic], key=KEY, value={"schema": schema})
+    value = {"id": 1, "tags": ["a", None], "at": {"lat": 1.5, "day": "2026-01-02"}, "m": {"x": 1.25}}
+    workbench.produce(topic, ({"id": 1}, value), ({"id": 2}, {"id": 2, "tags": [], "at": None, "m": {}}))
+    workbench.flush("nested")
+    one, two = workbench.rows("shop.nested")
+    assert (one["tags"], one["at"]["lat"], str(one["at"]["day"])) == (["a", None], 1.5, "2026-01-02")
+    assert [(k, str(v)) for k, v in one["m"]] == [("x", "1.25")]
+    assert (two["tags"], two["at"], two["m"]) == ([], None, [])
+
+
+def test_all_null_value_is_a_row_and_not_a_delete(workbench) -> None:
+    topic = workbench.topic()
+    value = {"schema": "name STRING, n INT"}
+    workbench.pipeline("nulls", [topic], key=KEY, value=value)
+    workbench.produce(topic, ({"id": 1}, {"name": None, "n": None}), ({"id": 2}, {}))
+    workbench.flush("nulls")
+    assert workbench.rows("shop.nulls") == [{"id": 1, "name": None, "n": None}, {"id": 2, "name": None, "n": None}]

@@ -1,0 +1,70 @@
+"""Debezium change events through real Kafka, Spark and Iceberg."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from conftest import debezium
+from tidegate.errors import BadRecord
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"format": "debezium-json", "schema": "id BIGINT, name STRING, amount DECIMAL(12,2), at TIMESTAMP"}
+
+
+def row(id, name, amount="1.50", at="2026-01-01T00:00:00Z"):
+    return {"id": id, "name": name, "amount": amount, "at": at}
+
+
+@pytest.mark.parametrize("envelope", [False, True])
+def test_inserts_updates_deletes_and_their_tombstones_over_several_batches(workbench, envelope: bool) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("events", [topic], key=KEY, value=VALUE)
+
+    def event(op, before, after):
+        id = (after or before)["id"]
+        key = {"id": id}
+        return ({"schema": {}, "payload": key} if envelope else key), debezium(op, before, after, envelope=envelope)
+
+    def tombstone(id):
+        return ({"schema": {}, "payload": {"id": id}} if envelope else {"id": id}), None
+
+    a, b, c = row(1, "a"), row(2, "b"), row(3, "c")
+    workbench.produce(topic, event("r", None, a), event("c", None, b), event("c", None, c))
+    workbench.flush("events")
+    changed = row(1, "a2", "1234567890.12", "2026-03-01T12:34:56.123456Z")
+    workbench.produce(topic, event("u", a, changed), event("d", b, None), tombstone(2))
+    workbench.flush("events")
+    workbench.produce(topic, tombstone(3), event("c", None, row(2, "b again", None, None)))
+    workbench.flush("events")
+    at = datetime(2026, 3, 1, 12, 34, 56, 123456, tzinfo=UTC)
+    assert workbench.rows("shop.events") == [
+        {"id": 1, "name": "a2", "amount": Decimal("1234567890.12"), "at": at},
+        {"id": 2, "name": "b again", "amount": None, "at": None},
+    ]
+
+
+def test_delete_without_a_record_key_finds_it_in_before(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("keyless", [topic], key={"fields": ["id"]}, value=VALUE)
+    workbench.produce(topic, (None, debezium("c", None, row(1, "a"))), (None, debezium("c", None, row(2, "b"))))
+    workbench.flush("keyless")
+    workbench.produce(topic, (None, debezium("d", row(1, "a"), None)))
+    workbench.flush("keyless")
+    assert [r["id"] for r in workbench.rows("shop.keyless")] == [2]
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        ({"before": None, "after": row(1, "a"), "op": "x"}, "unknown op=x"),
+        ({"before": None, "after": row(1, "a")}, "no op"),
+        ({"before": None, "after": None, "op": "u"}, "no after"),
+    ],
+)
+def test_event_that_is_not_understood_is_an_error_not_an_insert(workbench, event: dict, reason: str) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("odd", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, ({"id": 1}, event))
+    with pytest.raises(BadRecord, match=reason):
+        workbench.flush("odd")
+    assert not workbench.exists("shop.odd")

@@ -1,0 +1,90 @@
+"""Keys in every form that a topic has them, through real Kafka, Spark and Iceberg."""
+
+VALUE = {"schema": "id BIGINT, part STRING, name STRING"}
+
+
+def test_null_in_a_composite_key_matches_itself_in_later_batches(workbench) -> None:
+    topic = workbench.topic()
+    key = {"fields": ["id", "part"], "schema": "id BIGINT, part STRING"}
+    workbench.pipeline("composite", [topic], key=key, value=VALUE)
+
+    def change(id, part, name):
+        return {"id": id, "part": part}, name and {"id": id, "part": part, "name": name}
+
+    workbench.produce(topic, change(1, None, "a"), change(1, "x", "b"), change(None, None, "c"), change(2, None, "d"))
+    workbench.flush("composite")
+    workbench.produce(topic, change(1, None, "a2"), change(None, None, "c2"), change(2, None, None))
+    workbench.flush("composite")
+    assert [(r["id"], r["part"], r["name"]) for r in workbench.rows("shop.composite")] == [
+        (1, "x", "b"),
+        (1, None, "a2"),
+        (None, None, "c2"),
+    ]
+
+
+def test_string_key_is_the_key_column_and_beats_the_value_for_a_delete(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline(
+        "words",
+        [topic],
+        key={"format": "string", "fields": ["code"], "schema": "code STRING"},
+        value={"schema": "name STRING"},
+    )
+    workbench.produce(topic, ("ä 'b'", {"name": "1"}), ("", {"name": "2"}), ("x", {"name": "3"}), ("x", None))
+    workbench.flush("words")
+    assert workbench.rows("shop.words") == [{"code": "", "name": "2"}, {"code": "ä 'b'", "name": "1"}]
+
+
+def test_keyless_topic_takes_the_key_from_the_value(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("keyless", [topic], key={"fields": ["id"]}, value=VALUE)
+    workbench.produce(topic, (None, {"id": 1, "name": "a"}), (None, {"id": 2, "name": "b"}))
+    workbench.flush("keyless")
+    workbench.produce(topic, (None, {"id": 1, "name": "a2"}))
+    workbench.flush("keyless")
+    assert [(r["id"], r["name"]) for r in workbench.rows("shop.keyless")] == [(1, "a2"), (2, "b")]
+
+
+def test_bare_value_as_key_is_the_one_key_column(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("bare", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value=VALUE)
+    workbench.produce(topic, ("42", {"id": 42, "name": "a"}), ("43", {"id": 43, "name": "b"}), ("42", None))
+    workbench.flush("bare")
+    assert [r["id"] for r in workbench.rows("shop.bare")] == [43]
+
+
+def test_prefix_keeps_key_and_value_columns_of_one_name_apart(workbench) -> None:
+    topic = workbench.topic()
+    key = {"fields": ["id"], "schema": "id BIGINT", "prefix": "k_"}
+    workbench.pipeline("prefixed", [topic], key=key, value={"schema": "id STRING, name STRING"})
+    workbench.produce(topic, ({"id": 1}, {"id": "other", "name": "a"}), ({"id": 2}, {"id": "o2", "name": "b"}))
+    workbench.flush("prefixed")
+    workbench.produce(topic, ({"id": 2}, None), ({"id": 1}, {"id": "newer", "name": "a2"}))
+    workbench.flush("prefixed")
+    assert workbench.rows("shop.prefixed") == [{"k_id": 1, "id": "newer", "name": "a2"}]
+
+
+def test_except_key_takes_the_key_column_from_the_key_alone(workbench) -> None:
+    topic = workbench.topic()
+    value = {"schema": "id BIGINT, name STRING", "fields_include": "EXCEPT_KEY"}
+    workbench.pipeline("apart", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value=value)
+    workbench.produce(topic, ({"id": 1}, {"name": "a"}), ({"id": 2}, {"id": 99, "name": "b"}))
+    workbench.flush("apart")
+    assert workbench.rows("shop.apart") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+
+
+def test_key_columns_of_other_types_than_text_match_in_later_batches(workbench) -> None:
+    topic = workbench.topic()
+    schema = "day DATE, at TIMESTAMP, amount DECIMAL(12,2), flag BOOLEAN"
+    workbench.pipeline(
+        "typed",
+        [topic],
+        key={"fields": ["day", "at", "amount", "flag"], "schema": schema},
+        value={"schema": f"{schema}, n INT"},
+    )
+    key = {"day": "2026-02-28", "at": "2026-02-28T10:00:00.123456Z", "amount": "12.30", "flag": True}
+    workbench.produce(topic, (key, {**key, "n": 1}))
+    workbench.flush("typed")
+    workbench.produce(topic, ({**key, "amount": 12.3, "at": "2026-02-28T11:00:00.123456+01:00"}, {**key, "n": 2}))
+    workbench.flush("typed")
+    assert [row["n"] for row in workbench.rows("shop.typed")] == [2]
