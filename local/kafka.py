@@ -7,7 +7,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from local.errors import StackError
+from local.errors import StackError, last_relevant_line
 from local.layout import JARS, LOG4J, RunDir
 from local.ports import HOST, answers
 from local.server import Server, asks, clean_environment, log_of
@@ -54,7 +54,7 @@ def _format(folder: Path, log: Path, port: int, controller_port: int) -> None:
             check=False,
         )
     if result.returncode:
-        raise StackError(f"kafka: its storage cannot be formatted, exit_code={result.returncode} (log: {log})")
+        raise StackError(f"kafka: its storage cannot be formatted: {last_relevant_line(log)} (log: {log})")
 
 
 def _properties(data: Path, port: int, controller_port: int) -> str:
