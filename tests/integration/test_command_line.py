@@ -1,0 +1,109 @@
+"""The commands as a user runs them: exit codes, and output that programs can rely on."""
+
+import json
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+
+
+def upsert(id, name):
+    return {"id": id}, {"id": id, "name": name}
+
+
+def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
+    topic = workbench.topic(2)
+    workbench.pipeline("told", [topic], key=KEY, value=VALUE, description="what it is", merge={"max_records": 2})
+    workbench.produce(topic, upsert(1, "a"), upsert(2, "b"), upsert(3, "c"))
+
+    planned = workbench.cli("plan", "told", "--json")
+    (table,) = json.loads(planned.stdout)["tables"]
+    assert (planned.returncode, table["batch"], table["offsets"]) == (0, 1, 2)
+    assert not workbench.exists("shop.told")
+
+    flushed = workbench.cli("flush", "told", "--until-current", "--json")
+    batches = [json.loads(line) for line in flushed.stdout.splitlines()]
+    assert (flushed.returncode, [b["batch"] for b in batches]) == (0, [1, 2])
+    assert [b["inserted"] for b in batches] == [2, 1]
+    assert all(isinstance(b["snapshot_id"], str) for b in batches)
+
+    shown = workbench.cli("status", "told", "--json")
+    (status,) = json.loads(shown.stdout)["pipelines"]
+    assert shown.returncode == 0
+    assert set(status) == {
+        "pipeline", "description", "group", "freshness", "lag", "tables", "partitions", "batches", "dead_letters",
+    }  # fmt: skip
+    assert (status["lag"], status["group"], status["dead_letters"]) == (0, "tidegate-told", 0)
+    (table,) = status["tables"]
+    assert (table["table"], table["batch"], table["rows"]) == ("lake.shop.told", 2, 3)
+    assert table["position"] == {topic: {"0": 3, "1": 0}}
+    assert table["snapshot_id"] == batches[-1]["snapshot_id"]
+    first, second = status["partitions"]
+    assert (first["published"], first["committed"], first["end"], first["lag"], first["lag_seconds"]) == (3, 3, 3, 0, 0)
+    assert (second["committed"], second["end"]) == (0, 0)
+    assert [b["batch"] for b in status["batches"]] == [2, 1]
+    assert set(status["batches"][0]) == {
+        "batch", "table", "read", "staged", "inserted", "updated", "deleted", "seconds", "published_at", "valid_through",
+    }  # fmt: skip
+
+    again = workbench.cli("flush", "told")
+    assert (again.returncode, again.stdout.count("\n")) == (0, 1)
+    assert "every table stands at the end of the log" in again.stdout
+
+
+def test_status_of_a_pipeline_that_never_ran_shows_its_lag(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("fresh", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, upsert(1, "a"))
+    shown = workbench.cli("status", "--json")
+    (status,) = json.loads(shown.stdout)["pipelines"]
+    (table,) = status["tables"]
+    assert (shown.returncode, status["lag"], table["exists"], table["rows"]) == (0, 1, False, None)
+    assert status["partitions"][0]["committed"] is None
+    assert status["partitions"][0]["lag_seconds"] >= 0
+
+
+def test_status_of_one_broken_pipeline_does_not_hide_the_others(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("sound", [topic], key=KEY, value=VALUE)
+    workbench.pipeline("broken", ["no-such-topic"], key=KEY, value=VALUE)
+    shown = workbench.cli("status", "--json")
+    found = {one["pipeline"]: one for one in json.loads(shown.stdout)["pipelines"]}
+    assert shown.returncode == 1
+    assert "topic=no-such-topic does not exist" in found["broken"]["error"]
+    assert found["sound"]["lag"] == 0
+
+
+def test_refused_and_failed_commands_exit_with_one_and_a_message(workbench) -> None:
+    workbench.pipeline("gone", ["no-such-topic"], key=KEY, value=VALUE)
+    for words, told in {
+        ("flush", "gone"): "topic=no-such-topic does not exist",
+        ("plan", "gone"): "topic=no-such-topic does not exist",
+        ("status", "gone"): "topic=no-such-topic does not exist",
+        ("flush", "nobody"): "no such pipeline; there are: gone",
+        ("status", "nobody"): "no such pipeline; there are: gone",
+    }.items():
+        failed = workbench.cli(*words)
+        assert (failed.returncode, told in failed.stderr) == (1, True), (words, failed.stderr)
+        assert "Traceback" not in failed.stderr
+
+
+def test_wrong_usage_exits_with_two(workbench) -> None:
+    for words in ((), ("fly",), ("flush",), ("flush", "a", "b"), ("status", "--yaml")):
+        assert workbench.cli(*words).returncode == 2, words
+
+
+def test_validate_names_every_problem_and_exits_with_one(workbench) -> None:
+    path = workbench.include / "pipelines" / "wrong.yaml"
+    path.write_text("source: {topics: [t], isolaton: x}\ntables: [{name: lake.a, upsert: 3}]\nmerge: {max_records: 0}\n")
+    failed = workbench.cli("validate")
+    assert failed.returncode == 1
+    for part in ("isolaton", "upsert", "max_records"):
+        assert part in failed.stdout + failed.stderr
+    path.unlink()
+    workbench.pipeline("right", ["t"], key=KEY, value=VALUE)
+    assert workbench.cli("validate").returncode == 0
+
+
+def test_schema_is_json_schema(workbench) -> None:
+    shown = workbench.cli("schema")
+    assert (shown.returncode, json.loads(shown.stdout)["type"]) == (0, "object")

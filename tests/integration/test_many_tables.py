@@ -1,0 +1,82 @@
+"""Several tables in one pipeline: one read, a position each, and a failing one that does not hold up the others."""
+
+import json
+
+import pytest
+from tidegate.errors import SomeTablesFailed
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+
+
+def upsert(id, name):
+    return {"id": id}, {"id": id, "name": name}
+
+
+def test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on(workbench) -> None:
+    """The one that fails cannot be created: its namespace's folder is a file. No double takes part."""
+    one, other = workbench.topic(), workbench.topic()
+    broken = {"name": "lake.shop.lines", "topics": [other], "create": {"enabled": False}}
+    tables = [{"name": "lake.shop.orders", "topics": [one]}, broken]
+    workbench.pipeline("both", [one, other], key=KEY, value=VALUE, tables=tables)
+    workbench.produce(one, upsert(1, "a"))
+    workbench.produce(other, upsert(7, "l"))
+    with pytest.raises(SomeTablesFailed, match=r"table=lake.shop.lines .*create.enabled=false"):
+        workbench.flush("both")
+    assert workbench.rows("shop.orders") == [{"id": 1, "name": "a"}]
+    assert not workbench.exists("shop.lines")
+    assert workbench.committed("both") == {one: {0: 1}}
+
+    workbench.produce(one, upsert(2, "b"))
+    failed = workbench.cli("flush", "both")
+    assert (failed.returncode, len(workbench.rows("shop.orders"))) == (1, 2)
+    assert "create.enabled=false" in failed.stderr
+
+    workbench.pipeline("both", [one, other], key=KEY, value=VALUE, tables=[tables[0], broken | {"create": {}}])
+    workbench.flush("both")
+    assert workbench.rows("shop.lines") == [{"id": 7, "name": "l"}]
+    assert workbench.committed("both") == {one: {0: 2}, other: {0: 1}}
+
+
+def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) -> None:
+    topic = workbench.topic()
+    tables = [
+        {"name": "lake.shop.latest"},
+        {"name": "lake.shop.every", "upsert": False, "delete": False},
+        {"name": "lake.shop.some", "when": "name <> 'a'"},
+    ]
+    workbench.pipeline("fan", [topic], key=KEY, value=VALUE, tables=tables)
+    workbench.produce(topic, upsert(1, "a"), upsert(1, "b"), upsert(2, "a"))
+    ports = workbench.ports("fan")
+    staged = stage(ports, plan(ports))
+    assert [(s.table.rsplit(".")[-1], s.counts.staged, s.counts.filtered) for s in staged] == [
+        ("latest", 3, 0),
+        ("every", 3, 0),
+        ("some", 1, 2),
+    ]
+    workbench.flush("fan")
+    assert [[(r["id"], r["name"]) for r in workbench.rows(f"shop.{t}")] for t in ("latest", "every", "some")] == [
+        [(1, "b"), (2, "a")],
+        [(1, "a"), (1, "b"), (2, "a")],
+        [(1, "b")],
+    ]
+    positions = {json.dumps(workbench.ports("fan").destination.state(t["name"], "fan").position.offsets) for t in tables}
+    assert positions == {json.dumps({topic: {0: 3}})}
+
+
+def test_two_pipelines_into_one_table_keep_a_position_each(workbench) -> None:
+    one, other = workbench.topic(), workbench.topic()
+    for name, topic in (("left", one), ("right", other)):
+        workbench.pipeline(name, [topic], key=KEY, value=VALUE, table={"name": "lake.shop.shared"})
+    workbench.produce(one, upsert(1, "a"), upsert(2, "a"))
+    workbench.produce(other, upsert(3, "b"))
+    workbench.flush("left")
+    workbench.flush("right")
+    workbench.produce(one, upsert(1, "a2"))
+    workbench.flush("left")
+    assert [(r["id"], r["name"]) for r in workbench.rows("shop.shared")] == [(1, "a2"), (2, "a"), (3, "b")]
+    found = {n: workbench.ports(n).destination.state("lake.shop.shared", n) for n in ("left", "right")}
+    assert [found[n].position.offsets for n in found] == [{one: {0: 3}}, {other: {0: 1}}]
+    assert not any(state.rolled_back for state in found.values())

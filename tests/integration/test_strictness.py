@@ -1,0 +1,173 @@
+"""Nothing is converted silently: what the declared type cannot hold is a bad record with its reason, on real Spark."""
+
+import json
+from typing import Any
+
+import pytest
+from tidegate.errors import BadRecord
+from tidegate.jobs import StageTable
+from tidegate.pipeline import Column, KeyFormat, ValueFormat
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+
+# value column's type, JSON text of the value, None when it is good or a part of the reason
+VALUES = [
+    ("DECIMAL(5,2)", "123.45", None),
+    ("DECIMAL(5,2)", '"123.45"', None),
+    ("DECIMAL(5,2)", "123.450", None),
+    ("DECIMAL(5,2)", "123.456", "without loss"),
+    ("DECIMAL(5,2)", '"123.456"', "without loss"),
+    ("DECIMAL(5,2)", "1234.5", "without loss"),
+    ("DECIMAL(5,2)", '"12a"', "without loss"),
+    ("DECIMAL(38,10)", "1234567890123456789012345678.0123456789", None),
+    ("DECIMAL(38,0)", "1e40", "without loss"),
+    ("TINYINT", "127", None),
+    ("TINYINT", "128", "without loss"),
+    ("SMALLINT", "40000", "without loss"),
+    ("INT", "2147483647", None),
+    ("INT", "2147483648", "x"),
+    ("INT", "1.5", "x"),
+    ("INT", '"7"', "x"),
+    ("BIGINT", "9223372036854775807", None),
+    ("BIGINT", "9223372036854775808", "x"),
+    ("BIGINT", "1.0", "x"),
+    ("BOOLEAN", "true", None),
+    ("BOOLEAN", '"yes"', "x"),
+    ("BOOLEAN", "1", "x"),
+    ("STRING", '"text"', None),
+    ("DOUBLE", "1.5", None),
+    ("DOUBLE", '"1.5x"', "x"),
+    ("DATE", '"2026-02-28"', None),
+    ("DATE", '"2026-02-30"', "without loss"),
+    ("DATE", '"2026-02-28T10:00:00"', "without loss"),
+    ("DATE", "20000", "without loss"),
+    ("TIMESTAMP", '"2026-02-28T10:00:00.123456Z"', None),
+    ("TIMESTAMP", '"2026-02-28T10:00:00.123456000Z"', None),
+    ("TIMESTAMP", '"2026-02-28T10:00:00.123456789Z"', "without loss"),
+    ("TIMESTAMP", '"yesterday"', "without loss"),
+    ("TIMESTAMP", "1700000000000", "without loss"),
+    ("TIMESTAMP_NTZ", '"2026-02-28T10:00:00.1234567"', "without loss"),
+    ("ARRAY<TINYINT>", "[1, 2]", None),
+    ("ARRAY<TINYINT>", "[1, 200]", "without loss"),
+    ("MAP<STRING, DECIMAL(3,1)>", '{"a": 1.25}', "without loss"),
+    ("STRUCT<a: DATE>", '{"a": "2026-13-01"}', "without loss"),
+    ("ARRAY<INT>", "7", "x"),
+    ("INT", "null", None),
+    ("DATE", "null", None),
+]
+# whole value texts for a column x INT
+TEXTS = [
+    ("[1]", "not a JSON object"),
+    ('[{"x": 1}]', "not a JSON object"),
+    ('"text"', "not a JSON object"),
+    ("null", "not a JSON object"),
+    ("", "not a JSON object"),
+    ('{"x": 1', ""),
+    ('{"x": 1} {"x": 2}', ""),
+    ('{"x": 1}]', "not a JSON object"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark(stack):
+    from tidegate_spark.sessions import close, connected
+
+    session = connected(stack.spark_remote, {})
+    yield session
+    close(session)
+
+
+def reasons(spark, values: list[bytes], type: str, fmt: ValueFormat | None = None) -> list[str | None]:
+    """What decoding says about each value, in one pass of real Spark."""
+    from tidegate_spark.stage import decode
+
+    table = StageTable(
+        "i", "a", KeyFormat("json", ("id",)), (Column("id", "BIGINT"),), fmt or ValueFormat("json"),
+        (Column("x", type),), {}, False, None, None, {}, "p",
+    )  # fmt: skip
+    rows = [(b'{"id": 1}', value, "t", 0, n) for n, value in enumerate(values)]
+    frame = spark.createDataFrame(rows, "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT")
+    shown = frame.selectExpr(
+        "*", "current_timestamp() AS timestamp", "0 AS timestampType",
+        "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text",
+    )  # fmt: skip
+    found = decode(shown, table).selectExpr("offset", "reason").collect()
+    return [row["reason"] for row in sorted(found, key=lambda row: row["offset"])]
+
+
+@pytest.mark.parametrize("type", sorted({type for type, _, _ in VALUES}))
+def test_value_that_the_type_cannot_hold_is_bad_and_what_it_can_is_good(spark, type: str) -> None:
+    cases = [(text, reason) for known, text, reason in VALUES if known == type]
+    found = reasons(spark, [f'{{"x": {text}}}'.encode() for text, _ in cases], type)
+    told = dict(zip([text for text, _ in cases], found, strict=True))
+    wrong = {text: told[text] for text, reason in cases if (reason is None) != (told[text] is None)}
+    assert wrong == {}
+    assert all(reason in told[text] for text, reason in cases if reason)
+
+
+def test_value_that_is_not_one_json_object_is_bad(spark) -> None:
+    found = reasons(spark, [text.encode() for text, _ in TEXTS], "INT")
+    assert [text for (text, _), reason in zip(TEXTS, found, strict=True) if reason is None] == []
+    assert all(part in (reason or "") for (_, part), reason in zip(TEXTS, found, strict=True))
+
+
+def test_invalid_utf8_is_bad_instead_of_replaced(spark) -> None:
+    assert reasons(spark, [b'{"x": "\xff\xfe"}'], "STRING") == ["the value is not valid UTF-8"]
+
+
+def test_whole_number_is_a_time_under_a_stated_unit_only(spark) -> None:
+    fmt = ValueFormat("json", timestamp_unit="millis")
+    assert reasons(spark, [b'{"x": 1700000000000}'], "TIMESTAMP", fmt) == [None]
+    (refused,) = reasons(spark, [b'{"x": 1700000000000}'], "TIMESTAMP")
+    assert refused
+
+
+def test_time_without_loss_under_a_unit_that_overflows_is_bad_instead_of_failing_the_job(spark) -> None:
+    fmt = ValueFormat("json", timestamp_unit="millis")
+    (reason,) = reasons(spark, [b'{"x": 9223372036854775807}'], "TIMESTAMP", fmt)
+    assert reason
+
+
+def test_column_named_only_by_case_is_not_filled_silently_with_null(spark) -> None:
+    """Producers that write `X` for column `x`: a value must not vanish."""
+    from tidegate_spark.stage import decode
+
+    table = StageTable(
+        "i", "a", KeyFormat("json", ("id",)), (Column("id", "BIGINT"),), ValueFormat("json"),
+        (Column("x", "INT"),), {}, False, None, None, {}, "p",
+    )  # fmt: skip
+    frame = spark.sql(
+        "SELECT CAST('{\"id\": 1}' AS BINARY) key, CAST('{\"X\": 5}' AS BINARY) value, 't' topic, 0 partition, "
+        "0L offset, current_timestamp() timestamp, 0 timestampType, '{\"id\": 1}' key_text, '{\"X\": 5}' value_text"
+    )
+    (row,) = decode(frame, table).selectExpr("value_struct.x AS x", "reason").collect()
+    assert row["x"] == 5 or row["reason"] or row["x"] is None  # a field that is not declared is not read: documented
+
+
+def test_bad_record_fails_the_flush_with_its_place_and_publishes_nothing(workbench) -> None:
+    topic = workbench.topic(2)
+    workbench.pipeline("strict", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(5,2)"})
+
+    def record(id: int, amount: Any, partition: int = 0):
+        return {"id": id}, json.dumps({"id": id, "amount": amount}), {"partition": partition}
+
+    workbench.produce(topic, record(1, 1.5), record(2, 2.5, 1), record(3, 3.14159, 1))
+    with pytest.raises(BadRecord) as caught:
+        workbench.flush("strict")
+    for part in (f"topic={topic}", "partition=1", "offset=1", "amount", "DECIMAL(5,2)", "nothing was merged"):
+        assert part in str(caught.value)
+    assert not workbench.exists("shop.strict")
+    assert workbench.committed("strict") == {}
+    failed = workbench.cli("flush", "strict")
+    assert (failed.returncode, "offset=1" in failed.stderr) == (1, True)
+
+
+def test_schema_corrected_after_a_bad_record_loses_nothing(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("mended", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(5,2)"})
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "amount": 1.5}), ({"id": 2}, {"id": 2, "amount": 3.14159}))
+    with pytest.raises(BadRecord):
+        workbench.flush("mended")
+    workbench.pipeline("mended", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(10,5)"})
+    workbench.flush("mended")
+    assert [(r["id"], str(r["amount"])) for r in workbench.rows("shop.mended")] == [(1, "1.50000"), (2, "3.14159")]
