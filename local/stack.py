@@ -141,6 +141,8 @@ def _check_disk(path: Path) -> None:
 
 def _start(run: RunDir, request: Request, report: Callable[[str], None]) -> None:
     run.logs.mkdir(exist_ok=True)
+    # the default catalog's tables hold positions in a broker's log, and this one begins with an empty log
+    shutil.rmtree(run.path / "lake", ignore_errors=True)
     log = run.logs / "supervisor.log"
     log.write_bytes(b"")
     mark = uuid.uuid4().hex

@@ -34,12 +34,13 @@ def flush(ports: Ports) -> Flushed:
     try:
         planned: Plan = plan(ports)
     except NothingToDo:
+        clean_up(ports)  # of a run that was killed after its publish
         heartbeat(ports)
         raise
     flushed = _merge_all(ports, stage(ports, planned))
     if flushed.published:
         commit_offsets(ports, flushed.published)
-        clean_up(ports)
+    clean_up(ports)
     heartbeat(ports, flushed.published)
     _raise_failures(ports, flushed)
     return flushed

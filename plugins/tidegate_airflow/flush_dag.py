@@ -3,12 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Context, TriggerRule, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import DAG, TriggerRule, get_current_context, task
 from tidegate.pipeline import Pipeline
 
 from tidegate_airflow import documents, tasks
 from tidegate_airflow.assets import alias, announce
+from tidegate_airflow.run_state import last_of_the_run
 
 # A passing fault (a restarted broker or Spark server) is over within a minute or two; later tries are further apart.
 RETRIES: dict[str, Any] = {
@@ -18,7 +18,6 @@ RETRIES: dict[str, Any] = {
     "max_retry_delay": timedelta(minutes=5),
 }
 QUICK, LONG = timedelta(minutes=10), timedelta(hours=2)
-UNFINISHED = {"failed", "upstream_failed"}
 
 
 def flush_dag(pipeline: Pipeline) -> DAG:
@@ -45,44 +44,27 @@ def pool(pipeline: Pipeline) -> str:
 
 
 def _tasks(pipeline: Pipeline) -> None:
-    name = pipeline.name
-
-    @task(task_id="plan", doc_md=documents.PLAN, execution_timeout=QUICK)
-    def plan() -> dict[str, Any]:
-        return tasks.run_plan(name)
-
-    @task(
+    name: str = pipeline.name
+    quick: dict[str, Any] = {"execution_timeout": QUICK}
+    plan = task(task_id="plan", doc_md=documents.PLAN, **quick)(tasks.run_plan)
+    commit_offsets = task(
         task_id="commit_offsets",
         doc_md=documents.COMMIT_OFFSETS,
-        execution_timeout=QUICK,
         trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
+        **quick,
+    )(tasks.run_commit_offsets)
+    clean_up = task(
+        task_id="clean_up",
+        doc_md=documents.CLEAN_UP,
+        execution_timeout=LONG,
+        pool=pool(pipeline),
+        trigger_rule=TriggerRule.ALL_DONE,  # also for what a run left that was killed after its publish
+    )(tasks.run_clean_up)
+    heartbeat = task(task_id="heartbeat", doc_md=documents.HEARTBEAT, trigger_rule=TriggerRule.ALL_DONE, **quick)(
+        last_of_the_run
     )
-    def commit_offsets(published: Any) -> dict[str, Any]:
-        return tasks.run_commit_offsets(name, _listed(published))
-
-    @task(task_id="clean_up", doc_md=documents.CLEAN_UP, execution_timeout=LONG, pool=pool(pipeline))
-    def clean_up() -> list[dict[str, Any]]:
-        return tasks.run_clean_up(name)
-
-    @task(
-        task_id="heartbeat",
-        doc_md=documents.HEARTBEAT,
-        execution_timeout=QUICK,
-        trigger_rule=TriggerRule.ALL_DONE,
-    )
-    def heartbeat() -> dict[str, Any]:
-        context = get_current_context()
-        states = _states(context)
-        merged = [s for t, s in states.items() if t.partition("_")[0] == "merge" and s == "success"]
-        # asked for only when it is there: a missing result would be an error line in the log of every skipped run
-        published = context["ti"].xcom_pull(task_ids="merge") if merged else None
-        done = tasks.run_heartbeat(name, _listed(published))
-        _fail_with_the_run(states)
-        return done
-
-    staged = _stage(pipeline, plan())
-    published = _merge(pipeline, staged)
-    commit_offsets(published) >> clean_up() >> heartbeat()
+    published = _merge(pipeline, _stage(pipeline, plan(name)))
+    commit_offsets(name, published) >> clean_up(name) >> heartbeat(name)
 
 
 def _stage(pipeline: Pipeline, planned: Any) -> Any:
@@ -145,29 +127,6 @@ def _merge(pipeline: Pipeline, staged: Any) -> Any:
 def _is_submitted(pipeline: Pipeline) -> bool:
     """Whether a Spark connection is submitted to; a pipeline's own `spark.master` is run as a plain process."""
     return pipeline.spark.mode == "submit" and pipeline.spark.master is None
-
-
-def _listed(published: Any) -> list[Any]:
-    """The results of merge, mapped or not, without those that are missing."""
-    if published is None:
-        return []
-    return [published] if isinstance(published, dict) else [one for one in published if one]
-
-
-def _states(context: Context) -> dict[str, str]:
-    """The states of this run's other tasks by task id; a mapped task's id ends in its index."""
-    run = context["dag_run"]
-    states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])[run.run_id]
-    return {name: str(state) for name, state in states.items() if name != "heartbeat"}
-
-
-def _fail_with_the_run(states: dict[str, str]) -> None:
-    """Turn red when a task of this run failed: the last task's state is the run's."""
-    failed = sorted(name for name, state in states.items() if state in UNFINISHED)
-    if failed:
-        raise AirflowFailException(
-            f"offsets are kept, but tasks={', '.join(failed)} failed in this run; see the log of the first one"
-        )
 
 
 def _document(pipeline: Pipeline) -> str:

@@ -3,7 +3,7 @@
 Imports stand inside, so that parsing a DAG stays cheap and a task loads only what it uses.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tidegate_airflow.failures import told_to_airflow
@@ -57,7 +57,7 @@ def one_batch(staged: Any) -> Mapping[str, Any]:
     return staged if isinstance(staged, Mapping) else staged[0]
 
 
-def run_commit_offsets(name: str, published: Sequence[Mapping[str, Any] | None]) -> Data:
+def run_commit_offsets(name: str, published: Any) -> Data:
     """commit_offsets: the low watermark over all tables, reported to the consumer group."""
     from tidegate.steps.commit_offsets import commit_offsets
 
@@ -74,7 +74,7 @@ def run_clean_up(name: str) -> list[Data]:
         return clean_up(ports(name))
 
 
-def run_heartbeat(name: str, published: Sequence[Mapping[str, Any] | None]) -> Data:
+def run_heartbeat(name: str, published: Any) -> Data:
     """heartbeat: every partition's committed offset stays alive, whatever happened before."""
     from tidegate.steps.heartbeat import heartbeat
 
@@ -83,7 +83,9 @@ def run_heartbeat(name: str, published: Sequence[Mapping[str, Any] | None]) -> D
         return {"group": used.pipeline.source.group, "committed": heartbeat(used, _batches(published))}
 
 
-def _batches(published: Sequence[Mapping[str, Any] | None]) -> list[Any]:
+def _batches(published: Any) -> list[Any]:
+    """What merge returned: nothing, one table's result, or a sequence of them when merge is mapped."""
     from tidegate.batch import PublishedBatch
 
-    return [PublishedBatch.from_dict(batch) for batch in published if batch]
+    listed = [published] if isinstance(published, Mapping) else published or []
+    return [PublishedBatch.from_dict(batch) for batch in listed if batch]

@@ -77,7 +77,7 @@ def test_stage_job_survives_the_command_line() -> None:
         property="tidegate.staged.a1",
         create=("CREATE NAMESPACE `a`", "CREATE TABLE `b`"),
     )
-    job = StageJob("p", 3, RANGES, "read_committed", (table,), {"spark.x": "1"})
+    job = StageJob("p", 3, RANGES, "read_committed", (table,))
     assert StageJob.from_json(job.to_json()) == job
 
 

@@ -232,10 +232,10 @@ def test_table_replaced_during_the_merge_is_not_published_into(world: World) -> 
 def test_flush_after_a_replacement_plans_anew_as_its_message_promises(world: World) -> None:
     flush(world.ports(PIPELINE))
     produce(world, "b", "y")
-    staged(world)
+    batch = staged(world)
     world.destination.replace(NAME)
     with pytest.raises(PositionLost, match="the next flush plans anew"):
-        flush(world.ports(PIPELINE))
+        merge(world.ports(PIPELINE), batch)
     flush(world.ports(PIPELINE))
     assert world.rows(NAME) == [A, B]
 

@@ -51,8 +51,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     },
     "merge_append-no_key": ("merge_append", {**MERGE, "keys": []}),
     "merge_append-no_key_one_value": ("merge_append", {**MERGE, "keys": [], "values": ["name"]}),
-    "create_namespace-plain": ("create_namespace", {"namespace": "lake.shop"}),
-    "create_namespace-odd_names": ("create_namespace", {"namespace": "lake.my shop.a`b"}),
+    "create_namespace-plain": ("create_namespace", {"parent": "lake.shop"}),
+    "create_namespace-odd_names": ("create_namespace", {"parent": "lake.my shop.a`b"}),
     "create_table-plain": ("create_table", TABLE),
     "create_table-partition_by": ("create_table", {**TABLE, "partition_by": ("days(at)", "bucket(4, `order id`)")}),
     "create_table-properties": (

@@ -1,1 +1,1 @@
-CREATE NAMESPACE IF NOT EXISTS {{ namespace | name }}
+CREATE NAMESPACE IF NOT EXISTS {{ parent | name }}

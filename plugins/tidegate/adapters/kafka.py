@@ -1,13 +1,14 @@
 """Kafka's brokers, through confluent-kafka: where the log starts and ends, and a group's committed offsets."""
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -21,6 +22,7 @@ from tidegate.offsets import Offsets, pairs
 from tidegate.ports import Log
 
 PEEK = 5.0  # seconds that a look at one record may take
+PAUSE = 0.2
 TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
 UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 ISOLATION = {
@@ -69,28 +71,27 @@ class KafkaBroker:
 
     def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
         """See the port."""
-        own = {"group.id": "tidegate-status", "enable.auto.commit": "false", "log_level": "3"}
-        consumer = Consumer({**self._settings, **own})
-        try:
-            consumer.assign([TopicPartition(topic, partition, offset)])
-            message = consumer.poll(PEEK)
+        with self._member("tidegate-status") as reader:
+            reader.assign([TopicPartition(topic, partition, offset)])
+            message = reader.poll(PEEK)
             return None if message is None or message.error() else message.timestamp()[1]
-        finally:
-            consumer.close()
 
     def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         """See the port."""
-        request = ConsumerGroupTopicPartitions(group)
-        answer = self._result("committed", self._admin.list_consumer_group_offsets([request])[group])
-        known = [tp for tp in answer.topic_partitions if tp.topic in topics and tp.offset >= 0]
-        return _by_topic({(tp.topic, tp.partition): tp.offset for tp in known})
+        _, _, partitions = self._describe(topics)
+        with self._member(group) as member:
+            return self._read_back(group, member, [TopicPartition(t, p) for t, p in partitions])
 
     def commit(self, group: str, offsets: Offsets) -> None:
         """See the port."""
         wanted = [TopicPartition(t, p, o) for t, p, o in pairs(offsets)]
-        request = ConsumerGroupTopicPartitions(group, wanted)
-        self._result("commit", self._admin.alter_consumer_group_offsets([request])[group])
-        found = self.committed(group, tuple(offsets))
+        with self._member(group) as member:
+            answers = self._patiently(
+                f"a commit of group={group}", lambda: member.commit(offsets=wanted, asynchronous=False)
+            )
+            for answer in filter(lambda tp: tp.error is not None, answers or []):
+                raise self._failure(f"a commit of group={group}", KafkaException(answer.error))
+            found = self._read_back(group, member, wanted)
         missed = [(t, p, o) for t, p, o in pairs(offsets) if found.get(t, {}).get(p) != o]
         if missed:
             topic, partition, offset = missed[0]
@@ -98,6 +99,34 @@ class KafkaBroker:
                 f"group={group}: committed offset={offset} of topic={topic} partition={partition} and read back "
                 f"offset={found.get(topic, {}).get(partition)}; another client commits to this group, or it has members"
             )
+
+    def _read_back(self, group: str, member: Consumer, partitions: list[TopicPartition]) -> Offsets:
+        what = f"offsets of group={group}"
+        known = self._patiently(what, lambda: member.committed(partitions, timeout=TIMEOUT)) if partitions else []
+        return _by_topic({(tp.topic, tp.partition): tp.offset for tp in known if tp.offset >= 0})
+
+    def _patiently(self, what: str, call: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
+        """A group's first call may find its coordinator still loading, which the brokers ask to wait for."""
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                return call()
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise self._failure(what, error) from error
+                time.sleep(PAUSE)
+
+    @contextmanager
+    def _member(self, group: str) -> Iterator[Consumer]:
+        """A client that acts for the group without joining it.
+
+        The admin client's calls for the same would crash the process while a coordinator is loading (librdkafka 2.16).
+        """
+        consumer = Consumer({**self._settings, "group.id": group, "enable.auto.commit": "false", "log_level": "3"})
+        try:
+            yield consumer
+        finally:
+            consumer.close()
 
     def _describe(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], list[tuple[str, int]]]:
         if not topics:

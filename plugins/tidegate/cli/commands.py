@@ -21,6 +21,7 @@ from tidegate.ports import Ports
 from tidegate.settings import include_folder
 from tidegate.status import status
 from tidegate.steps.plan import plan
+from tidegate.steps.rebase import preview, rebase
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,9 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = _parser().parse_args(arguments)
     level = logging.INFO if words.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    commands = {"validate": _validate, "flush": _flush, "plan": _plan, "status": _status, "schema": _schema}
     try:
-        return commands[words.command](words)
+        return COMMANDS[words.command](words)
     except NothingToDo as reason:
         shown.say(words, str(reason), {"nothing_to_do": str(reason)})
         return 0
@@ -58,6 +58,10 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="stable output for programs")
         if name == "flush":
             command.add_argument("--until-current", action="store_true", help="flush until nothing is left")
+    move = commands.add_parser("rebase", help="move a position by hand; shows what that skips or reads again, and asks")
+    move.add_argument("pipeline")
+    move.add_argument("--to", required=True, help='earliest, latest, group, a time, or {"topic": {"0": 42}}')
+    move.add_argument("--yes", action="store_true", help="do not ask")
     commands.add_parser("schema", help="JSON Schema of the pipeline file, for editors")
     return parser
 
@@ -113,6 +117,34 @@ def _status(words: argparse.Namespace) -> int:
     return 1 if any("error" in one for one in found) else 0
 
 
+def _rebase(words: argparse.Namespace) -> int:
+    ports = _ports(words.pipeline)
+    print(shown.moves(preview(ports, words.to)))
+    if not words.yes and not _agreed():
+        print("nothing was changed", file=sys.stderr)
+        return 1
+    rebase(ports, words.to)
+    print("the position was moved")
+    return 0
+
+
+def _agreed() -> bool:
+    try:
+        return input("Move the position? Type yes: ").strip() == "yes"
+    except EOFError:
+        return False
+
+
 def _schema(_: argparse.Namespace) -> int:
     print(json.dumps(json_schema(), indent=2))
     return 0
+
+
+COMMANDS = {
+    "validate": _validate,
+    "flush": _flush,
+    "plan": _plan,
+    "status": _status,
+    "rebase": _rebase,
+    "schema": _schema,
+}

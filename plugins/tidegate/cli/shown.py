@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from tidegate.batch import Plan, PublishedBatch
+from tidegate.steps.rebase import Move
 
 
 def say(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
@@ -25,6 +26,16 @@ def planned(plan: Plan) -> str:
         what = "resumes" if table.resumed else "reads"
         lines.append(f"{table.table}: batch={table.batch} {what} {table.ranges.span} offsets")
         lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
+    return "\n".join(lines)
+
+
+def moves(found: list[Move]) -> str:
+    """What a rebase does to each partition."""
+    lines = []
+    for move in found:
+        effect = f"skips {move.skipped}" if move.skipped else f"reads again {move.read_again}"
+        before = "none" if move.before is None else move.before
+        lines.append(f"{move.table}  {move.topic} {move.partition}: {before} -> {move.after}, {effect} offsets")
     return "\n".join(lines)
 
 

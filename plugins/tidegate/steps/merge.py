@@ -50,7 +50,7 @@ def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
             done = _already_published(work, state)
             if done is not None:
                 return done
-            if not staged.counts.staged and not _heartbeat_due(work, state):
+            if not staged.counts.staged and not _moves_without_rows(work, state):
                 return _result(work, None, None, "no rows")
             return _cut_merge_publish(work, state)
     raise RetryLater(f"{work.where}: other writers moved main {CUTS} times during the merge; it will be tried again")
@@ -60,6 +60,7 @@ def _prepared(work: _Merge) -> TableState:
     """1. The table as it stands, created, evolved and with at least one snapshot."""
     destination, table, name = work.ports.destination, work.table, work.ports.pipeline.name
     state = destination.state(table.name, name)
+    _check_same_table(work, state)
     if state is None:
         _create(work)
         state = destination.state(table.name, name)
@@ -82,7 +83,7 @@ def _create(work: _Merge) -> None:
         raise GiveUp(f"{work.where}: the table does not exist and create.enabled=false; create it and run again")
     values = {
         "table": table.name,
-        "namespace": table.name.rsplit(".", 1)[0],
+        "parent": table.name.rsplit(".", 1)[0],
         "columns": destination_columns(table, pipeline.source.metadata),
         "partition_by": table.create.partition_by,
         "cluster_by": table.create.cluster_by,
@@ -92,14 +93,19 @@ def _create(work: _Merge) -> None:
     work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements))
 
 
+def _check_same_table(work: _Merge, state: TableState | None) -> None:
+    """A batch from the middle of the log must not become the first of another table."""
+    staged_for, found = work.staged.table_uuid, state.uuid if state else None
+    if staged_for is not None and staged_for != found:
+        raise PositionLost(
+            f"{work.where}: the table was dropped, or replaced by another of the same name: uuid={found} "
+            f"staged_for={staged_for}; nothing was merged; the next flush plans anew for the table as it is then"
+        )
+
+
 def _already_published(work: _Merge, state: TableState) -> PublishedBatch | None:
     """A success if this batch stands in the table, None if it is next, an error if neither."""
     staged = work.staged
-    if staged.table_uuid is not None and staged.table_uuid != state.uuid:
-        raise PositionLost(
-            f"{work.where}: the table was replaced by another of the same name: uuid={state.uuid} "
-            f"staged_for={staged.table_uuid}; nothing was merged; the next flush plans anew for the new table"
-        )
     position = effective_position(work.ports.pipeline, work.table, state)
     if position is None or staged.ranges.continues(position.offsets):
         return None
@@ -112,9 +118,15 @@ def _already_published(work: _Merge, state: TableState) -> PublishedBatch | None
     )
 
 
-def _heartbeat_due(work: _Merge, state: TableState) -> bool:
-    """Whether a position may move without rows: at most once per heartbeat interval."""
-    interval_ms = work.ports.pipeline.heartbeat.interval_seconds * 1000
+def _moves_without_rows(work: _Merge, state: TableState) -> bool:
+    """Whether a batch without rows makes a snapshot: once per heartbeat interval, and where more of the log follows.
+
+    A batch that was cut short by `merge.max_records` must move the position, or the next one would be the same.
+    """
+    pipeline = work.ports.pipeline
+    interval_ms = pipeline.heartbeat.interval_seconds * 1000
+    if work.staged.ranges.span >= pipeline.merge.max_records:
+        return True
     return 0 < interval_ms <= work.ports.now_ms() - state.snapshot_ms
 
 
@@ -212,11 +224,13 @@ def _publish(work: _Merge, publication: Publication) -> None:
 
 
 def _stands(work: _Merge, publication: Publication) -> bool:
-    """True: it is published. False: main and position are as they were cut. Else cut again, or give way."""
+    """True: it is published. False: main and position are as they were cut. Else look again, or give way."""
     state = work.ports.destination.state(publication.table, publication.pipeline)
     if state is None:
         raise CommitRefused(f"{work.where}: the table is gone")
-    if state.position == publication.position and not state.rolled_back:
+    _check_same_table(work, state)
+    published = work.ports.destination.head(publication.table, names.tag(publication.pipeline))
+    if published is not None and published.snapshot_id == publication.head:
         return True
     _already_published(work, state)
     if state.snapshot_id != publication.cut or state.schema_id != publication.schema_id:

@@ -6,7 +6,7 @@ from tidegate import names
 from tidegate.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.capacity import capped
 from tidegate.errors import NothingToDo
-from tidegate.offsets import Offsets, Ranges, merged, pairs
+from tidegate.offsets import Offsets, merged, pairs
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
@@ -75,7 +75,7 @@ def _plan_table(
     position = effective_position(ports.pipeline, table, state)
     if position is not None:
         check_log(ports.pipeline, table, position, log)
-    waiting = _staged_batch(ports, table, position)
+    waiting = _staged_batch(ports, table, state, position)
     if waiting is not None:
         return PlannedBatch(table.name, waiting.batch, waiting.ranges, waiting.attempt)
     start = first_start(ports, log) if position is None else starts(ports.pipeline, table, position, log)
@@ -83,16 +83,21 @@ def _plan_table(
     return PlannedBatch(table.name, number, ranges) if ranges.span else None
 
 
-def _staged_batch(ports: Ports, table: Table, position: Position | None) -> StagedBatch | None:
+def _staged_batch(
+    ports: Ports, table: Table, state: TableState | None, position: Position | None
+) -> StagedBatch | None:
     intermediate = names.intermediate_table(ports.pipeline, table)
-    staged = ports.destination.staged(intermediate, table.name)
-    # an empty batch is worth nothing: planning again may find rows behind it
-    fitting = [s for s in staged if s.counts.staged and _follows(s.ranges, position)]
-    return fitting[-1] if fitting else None
+    waiting = [s for s in ports.destination.staged(intermediate, table.name) if _fits(s, state, position)]
+    return waiting[-1] if waiting else None
 
 
-def _follows(ranges: Ranges, position: Position | None) -> bool:
-    return position is None or (ranges.span > 0 and ranges.continues(position.offsets))
+def _fits(staged: StagedBatch, state: TableState | None, position: Position | None) -> bool:
+    """Whether a staged batch is the next one of the table as it stands; any other is planned and staged anew."""
+    if staged.counts.unexplained() or not staged.counts.staged:  # an empty one too: there may be rows behind it by now
+        return False
+    if staged.table_uuid not in (None, state.uuid if state else None):
+        return False
+    return position is None or (staged.ranges.span > 0 and staged.ranges.continues(position.offsets))
 
 
 def first_start(ports: Ports, log: Log) -> Offsets:

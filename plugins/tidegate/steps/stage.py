@@ -94,7 +94,7 @@ def _create(ports: Ports, table: Table) -> tuple[str, ...]:
     fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in key_columns(table))
     values = {
         "table": names.intermediate_table(ports.pipeline, table),
-        "namespace": table.name.rsplit(".", 1)[0],
+        "parent": table.name.rsplit(".", 1)[0],
         "keys": fields or (Column("bytes", "BINARY"),),
         "values": (*value_columns(table), *metadata_columns(ports.pipeline.source.metadata)),
     }
