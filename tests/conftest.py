@@ -221,6 +221,19 @@ class Workbench:
         location = Path(self.iceberg(table).location().removeprefix("file://"))
         return sorted(path for path in (location / "data").rglob("*") if path.is_file() and path.suffix != ".crc")
 
+    def spark_sql(self, statement: str) -> list[Any]:
+        """One statement of another Spark user, in a session of its own with this workbench's catalog."""
+        from tidegate.adapters.spark_catalogs import spark_catalog_conf
+        from tidegate.pipeline import Catalog
+        from tidegate_spark.sessions import close, connected
+
+        catalog = Catalog("lake", "iceberg", self.properties)
+        session = connected(self.stack.spark_remote, spark_catalog_conf(catalog, self.properties))
+        try:
+            return session.sql(statement).collect()
+        finally:
+            close(session)
+
     def committed(self, name: str) -> dict[str, dict[int, int]]:
         """The pipeline's group offsets as Kafka tells them."""
         source, broker = (ports := self.ports(name)).pipeline.source, ports.broker

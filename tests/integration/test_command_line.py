@@ -94,7 +94,9 @@ def test_wrong_usage_exits_with_two(workbench) -> None:
 
 def test_validate_names_every_problem_and_exits_with_one(workbench) -> None:
     path = workbench.include / "pipelines" / "wrong.yaml"
-    path.write_text("source: {topics: [t], isolaton: x}\ntables: [{name: lake.a, upsert: 3}]\nmerge: {max_records: 0}\n")
+    path.write_text(
+        "source: {topics: [t], isolaton: x}\ntables: [{name: lake.a, upsert: 3}]\nmerge: {max_records: 0}\n"
+    )
     failed = workbench.cli("validate")
     assert failed.returncode == 1
     for part in ("isolaton", "upsert", "max_records"):

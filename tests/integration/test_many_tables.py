@@ -62,7 +62,9 @@ def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) 
         [(1, "a"), (1, "b"), (2, "a")],
         [(1, "b")],
     ]
-    positions = {json.dumps(workbench.ports("fan").destination.state(t["name"], "fan").position.offsets) for t in tables}
+    positions = {
+        json.dumps(workbench.ports("fan").destination.state(t["name"], "fan").position.offsets) for t in tables
+    }
     assert positions == {json.dumps({topic: {0: 3}})}
 
 

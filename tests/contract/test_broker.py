@@ -1,0 +1,155 @@
+"""What every broker behind the port does, over {memory, real Kafka}: the double may not promise more than Kafka keeps."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from fakes import MemoryBroker
+from tidegate.errors import PositionLost
+
+A, B = ({"id": "a"}, {"id": "a"}), ({"id": "b"}, {"id": "b"})
+
+
+@dataclass
+class Kit:
+    """A broker behind the port, and the hands to fill and to damage its log."""
+
+    broker: Any
+    topic: Callable[..., str]
+    produce: Callable[..., None]
+    transaction: Callable[..., None]
+    recreate: Callable[[str], None]
+    retain_from: Callable[[str, int], None]
+
+
+def in_memory() -> Kit:
+    broker = MemoryBroker()
+
+    def topic(partitions: int = 1) -> str:
+        name = f"t{len(broker.partitions)}"
+        broker.create(name, partitions)
+        return name
+
+    def produce(name: str, *records: Any) -> None:
+        for key, value, *more in records:
+            broker.produce(name, key, value, **(more[0] if more else {}))
+
+    def transaction(name: str, *records: Any, commit: bool = True) -> None:
+        broker.transaction(name, [record[:2] for record in records], ending="commit" if commit else "abort")
+
+    return Kit(broker, topic, produce, transaction, broker.create, broker.retain_from)
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.real)])
+def kit(request: pytest.FixtureRequest) -> Kit:
+    if request.param == "memory":
+        return in_memory()
+    from tidegate.adapters.kafka import KafkaBroker
+
+    bench = request.getfixturevalue("workbench")
+    broker = KafkaBroker({"bootstrap.servers": bench.stack.kafka_bootstrap})
+    return Kit(broker, bench.topic, bench.produce, bench.transaction, bench.recreate, bench.retain_from)
+
+
+def test_empty_topic_begins_and_ends_at_zero_in_every_partition(kit: Kit) -> None:
+    topic = kit.topic(3)
+    log = kit.broker.log((topic,), "read_committed")
+    assert log.begin == log.end == {topic: {0: 0, 1: 0, 2: 0}}
+
+
+def test_end_is_the_first_offset_that_is_not_there(kit: Kit) -> None:
+    topic = kit.topic(2)
+    kit.produce(topic, A, (*B, {"partition": 1}), A)
+    assert kit.broker.log((topic,), "read_committed").end == {topic: {0: 2, 1: 1}}
+
+
+def test_aborted_transactions_and_markers_count_as_offsets_under_both_isolations(kit: Kit) -> None:
+    topic = kit.topic()
+    kit.transaction(topic, A)
+    kit.transaction(topic, A, B, commit=False)
+    for isolation in ("read_committed", "read_uncommitted"):
+        assert kit.broker.log((topic,), isolation).end == {topic: {0: 5}}
+
+
+def test_retention_moves_the_begin_and_not_the_end(kit: Kit) -> None:
+    topic = kit.topic()
+    kit.produce(topic, A, B, A)
+    kit.retain_from(topic, 2)
+    log = kit.broker.log((topic,), "read_committed")
+    assert (log.begin, log.end) == ({topic: {0: 2}}, {topic: {0: 3}})
+
+
+def test_missing_topic_is_named_with_the_way_out(kit: Kit) -> None:
+    with pytest.raises(PositionLost, match=r"topic=no-such-topic does not exist .*correct source.topics"):
+        kit.broker.log(("no-such-topic",), "read_committed")
+
+
+def test_no_topic_at_all_is_an_empty_log(kit: Kit) -> None:
+    log = kit.broker.log((), "read_committed")
+    assert (log.begin, log.end, log.topic_ids) == ({}, {}, {})
+
+
+def test_topic_id_stays_and_changes_only_when_the_topic_is_recreated(kit: Kit) -> None:
+    topic = kit.topic()
+    first = kit.broker.log((topic,), "read_committed")
+    kit.produce(topic, A)
+    assert kit.broker.log((topic,), "read_committed").topic_ids == first.topic_ids
+    kit.recreate(topic)
+    again = kit.broker.log((topic,), "read_committed")
+    assert again.topic_ids[topic] != first.topic_ids[topic]
+    assert again.cluster_id == first.cluster_id != ""
+
+
+def test_two_topics_have_two_ids(kit: Kit) -> None:
+    one, other = kit.topic(), kit.topic()
+    ids = kit.broker.log((one, other), "read_committed").topic_ids
+    assert len(set(ids.values())) == 2
+
+
+def test_pattern_must_match_the_whole_name(kit: Kit) -> None:
+    topic = kit.topic()
+    assert kit.broker.topics(topic) == (topic,)
+    assert kit.broker.topics(topic[1:]) == ()
+    assert topic in kit.broker.topics(".*")
+
+
+def test_group_without_commits_has_no_offsets(kit: Kit) -> None:
+    topic = kit.topic()
+    assert kit.broker.committed(f"g-{topic}", (topic,)) == {}
+
+
+def test_what_is_committed_is_read_back(kit: Kit) -> None:
+    topic, group = kit.topic(2), "g-back"
+    kit.broker.commit(group, {topic: {0: 3}})
+    assert kit.broker.committed(group, (topic,)) == {topic: {0: 3}}
+    kit.broker.commit(group, {topic: {1: 0}})
+    assert kit.broker.committed(group, (topic,)) == {topic: {0: 3, 1: 0}}
+
+
+def test_commit_may_go_back_as_a_rewind_does(kit: Kit) -> None:
+    topic, group = kit.topic(), "g-rewind"
+    kit.broker.commit(group, {topic: {0: 9}})
+    kit.broker.commit(group, {topic: {0: 4}})
+    assert kit.broker.committed(group, (topic,)) == {topic: {0: 4}}
+
+
+def test_groups_and_topics_do_not_mix(kit: Kit) -> None:
+    one, other = kit.topic(), kit.topic()
+    kit.broker.commit("g-one", {one: {0: 1}, other: {0: 2}})
+    kit.broker.commit("g-other", {one: {0: 7}})
+    assert kit.broker.committed("g-one", (other,)) == {other: {0: 2}}
+    assert kit.broker.committed("g-other", (one, other)) == {one: {0: 7}}
+
+
+def test_time_finds_the_first_record_at_or_after_it_and_else_the_end(kit: Kit) -> None:
+    topic = kit.topic(2)
+    kit.produce(topic, *((*A, {"timestamp": 1_700_000_000_000 + n}) for n in (10, 20, 30)))
+    found = {ms: kit.broker.offsets_at((topic,), 1_700_000_000_000 + ms)[topic] for ms in (0, 20, 21, 31)}
+    assert found == {0: {0: 0, 1: 0}, 20: {0: 1, 1: 0}, 21: {0: 2, 1: 0}, 31: {0: 3, 1: 0}}
+
+
+def test_timestamp_of_a_record_and_of_none(kit: Kit) -> None:
+    topic = kit.topic()
+    kit.produce(topic, (*A, {"timestamp": 1_700_000_000_010}))
+    assert kit.broker.timestamp_of(topic, 0, 0) == 1_700_000_000_010

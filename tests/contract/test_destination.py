@@ -1,0 +1,557 @@
+"""What every destination behind the port does, over {memory, real Iceberg}: cut, publish, staged batches, clean-up."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import MemoryDestination, a_pipeline, a_table
+from tidegate import names
+from tidegate.batch import Counts
+from tidegate.errors import GiveUp, TidegateError
+from tidegate.offsets import Ranges
+from tidegate.pipeline import Column
+from tidegate.ports import CommitRefused, Publication, TableState
+from tidegate.position import Position
+
+TABLE, PIPELINE, STAGED = "lake.shop.orders", "shop", "lake.shop.orders_shop_tmp"
+COLUMNS = (Column("id", "STRING"), Column("n", "INT"))
+START = Position({"t": {0: 0}}, cluster_id="c", topic_ids={"t": "i"})
+FIRST = replace(START, offsets={"t": {0: 5}}, batch=1, staged_attempt="s1", timestamps={"t": {0: 99}})
+SECOND = replace(FIRST, offsets={"t": {0: 9}}, batch=2, staged_attempt="s2")
+
+
+@dataclass
+class Kit:
+    """A destination behind the port, and the hands of Spark and of foreign writers."""
+
+    port: Any
+    create: Callable[[], None]
+    append: Callable[..., None]  # rows onto a branch, as a merge would, with a summary
+    touch: Callable[[], None]  # a foreign change of metadata alone
+    rollback: Callable[[int], None]
+    replace_table: Callable[[], None]
+    expire: Callable[[int], None]
+    stage: Callable[..., None]
+    rows: Callable[[str], list]
+    bytes_on_disk: Callable[[str], list[Path]] | None = None
+
+    def state(self, pipeline: str = PIPELINE) -> TableState:
+        found = self.port.state(TABLE, pipeline)
+        assert found is not None
+        return found
+
+    def seeded(self) -> "Kit":
+        self.create()
+        self.port.seed(TABLE, PIPELINE, START)
+        return self
+
+    def merged(self, position: Position, pipeline: str = PIPELINE, attempt: str = "m1") -> Publication:
+        """Cut, one snapshot on the branch, and the publication that would swap it in."""
+        state, branch = self.state(pipeline), names.branch(pipeline, position.batch, attempt)
+        self.port.cut(TABLE, state, branch)
+        self.append(
+            branch, [{"id": attempt, "n": 1}], {**position.to_properties(pipeline), "tidegate.attempt": attempt}
+        )
+        head = self.port.head(TABLE, branch)
+        return Publication(
+            TABLE, pipeline, state.uuid, state.schema_id, state.snapshot_id, branch, head.snapshot_id, position
+        )
+
+
+def in_memory() -> Kit:
+    port = MemoryDestination()
+
+    def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
+        port.create(STAGED, ())
+        kept = [r for r in port.tables[STAGED].rows() if r["batch_number"] != batch]
+        added = [{"batch_number": batch, "n": n} for n in range(rows)]
+        port.add_snapshot(STAGED, "main", (*kept, *added), summary_of(batch, attempt))
+        if finished:
+            port.tables[STAGED].properties[names.staged_property(attempt)] = outcome_of(rows, bad)
+
+    def append(ref: str, rows: list, summary: dict) -> None:
+        port.add_snapshot(TABLE, ref, (*port.tables[TABLE].rows(ref), *rows), summary)
+
+    return Kit(
+        port=port,
+        create=lambda: port.create(TABLE, COLUMNS),
+        append=append,
+        touch=lambda: port.tables[TABLE].properties.update(comment="x"),
+        rollback=lambda snapshot: port.rollback(TABLE, snapshot),
+        replace_table=lambda: port.replace(TABLE),
+        expire=lambda snapshot: port.expire(TABLE, snapshot),
+        stage=stage,
+        rows=lambda table: port.tables[table].rows(),
+    )
+
+
+def in_iceberg(folder: Path) -> Kit:
+    import pyarrow as pa
+    from pyiceberg.io.pyarrow import _dataframe_to_data_files
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.transforms import IdentityTransform
+    from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+    from tidegate.adapters.iceberg import IcebergDestination
+    from tidegate.adapters.iceberg_catalogs import Catalogs
+
+    warehouse = folder / "warehouse"
+    properties = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{warehouse}"}
+    catalogs = Catalogs({"lake": properties})
+    catalog = catalogs.catalog("lake")
+    catalog.create_namespace("shop")
+    schema = Schema(NestedField(1, "id", StringType()), NestedField(2, "n", IntegerType()))
+    staged_schema = Schema(NestedField(1, "batch_number", LongType()), NestedField(2, "n", LongType()))
+    by_batch = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "batch_number"))
+
+    def load(table: str = TABLE) -> Any:
+        return catalog.load_table(table.removeprefix("lake."))
+
+    def create() -> None:
+        catalog.create_table("shop.orders", schema, properties={"format-version": "2"})
+
+    def append(ref: str, rows: list, summary: dict) -> None:
+        arrow = pa.Table.from_pylist(rows, schema=schema.as_arrow())
+        load().append(arrow, snapshot_properties=summary, branch=ref)
+
+    def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
+        catalog.create_table_if_not_exists(STAGED.removeprefix("lake."), staged_schema, partition_spec=by_batch)
+        arrow = pa.Table.from_pylist(
+            [{"batch_number": batch, "n": n} for n in range(rows)], schema=staged_schema.as_arrow()
+        )
+        table = load(STAGED)
+        replaced = list(table.scan(f"batch_number = {batch}").plan_files())
+        # one snapshot, as Spark's overwrite makes it; PyIceberg's own overwrite would make two
+        transaction = table.transaction()
+        with transaction.update_snapshot(snapshot_properties=summary_of(batch, attempt)).overwrite() as overwrite:
+            for task in replaced:
+                overwrite.delete_data_file(task.file)
+            for file in _dataframe_to_data_files(transaction.table_metadata, arrow, table.io):
+                overwrite.append_data_file(file)
+        transaction.commit_transaction()
+        if finished:
+            with load(STAGED).transaction() as transaction:
+                transaction.set_properties({names.staged_property(attempt): outcome_of(rows, bad)})
+
+    def touch() -> None:
+        with load().transaction() as transaction:
+            transaction.set_properties(comment="x")
+
+    def replace_table() -> None:
+        catalog.drop_table("shop.orders")
+        create()
+
+    def on_disk(table: str) -> list[Path]:
+        location = Path(load(table).location().removeprefix("file://"))
+        return sorted(path for path in (location / "data").rglob("*") if path.is_file())
+
+    return Kit(
+        port=IcebergDestination(catalogs),
+        create=create,
+        append=append,
+        touch=touch,
+        rollback=lambda snapshot: load().manage_snapshots().set_current_snapshot(snapshot).commit(),
+        replace_table=replace_table,
+        expire=lambda snapshot: load().maintenance.expire_snapshots().by_id(snapshot).commit(),
+        stage=stage,
+        rows=lambda table: load(table).scan().to_arrow().to_pylist(),
+        bytes_on_disk=on_disk,
+    )
+
+
+def summary_of(batch: int, attempt: str) -> dict[str, str]:
+    asked = {"ranges": {"t": {"0": [0, 10]}}, "cluster_id": "c", "topic_ids": {"t": "i"}, "table_uuid": None}
+    return {"tidegate.batch": str(batch), "tidegate.attempt": attempt, "tidegate.staged": json.dumps(asked)}
+
+
+def outcome_of(rows: int, bad: int = 0) -> str:
+    return json.dumps(
+        {
+            "read": 10,
+            "staged": rows,
+            "ignored": 10 - rows,
+            "filtered": 0,
+            "bad": bad,
+            "timestamps": {},
+            "first_bad": None,
+        }
+    )
+
+
+@pytest.fixture(params=["memory", pytest.param("iceberg", marks=pytest.mark.real)])
+def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
+    return in_memory() if request.param == "memory" else in_iceberg(tmp_path)
+
+
+def ids(kit: Kit) -> list[str]:
+    return sorted(row["id"] for row in kit.rows(TABLE))
+
+
+# state and seed
+
+
+def test_missing_table_has_no_state(kit: Kit) -> None:
+    assert kit.port.state(TABLE, PIPELINE) is None
+    assert kit.port.count_rows(TABLE) is None
+
+
+def test_new_table_has_neither_snapshot_nor_position(kit: Kit) -> None:
+    kit.create()
+    state = kit.state()
+    assert (state.snapshot_id, state.position, state.highest_batch, state.rolled_back) == (None, None, 0, False)
+    assert state.columns == COLUMNS
+
+
+def test_seeded_table_is_empty_and_carries_the_starting_position(kit: Kit) -> None:
+    state = kit.seeded().state()
+    assert (state.position, state.recorded, state.rolled_back) == (START, START, False)
+    assert kit.port.head(TABLE, names.tag(PIPELINE)).snapshot_id == state.snapshot_id
+    assert (kit.rows(TABLE), kit.port.count_rows(TABLE)) == ([], 0)
+
+
+def test_second_seed_is_refused_and_changes_nothing(kit: Kit) -> None:
+    before = kit.seeded().state()
+    with pytest.raises(CommitRefused):
+        kit.port.seed(TABLE, PIPELINE, FIRST)
+    assert kit.state() == before
+
+
+def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
+    kit.create()
+    kit.append("main", [{"id": "x", "n": 0}], {})
+    state = kit.state()
+    assert state.snapshot_id is not None
+    assert (state.position, state.rolled_back) == (None, False)
+
+
+# cut
+
+
+def test_cut_branch_starts_at_main(kit: Kit) -> None:
+    state = kit.seeded().state()
+    kit.port.cut(TABLE, state, "tidegate_shop_1_a")
+    assert kit.port.head(TABLE, "tidegate_shop_1_a").snapshot_id == state.snapshot_id
+
+
+def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
+    state = kit.seeded().state()
+    kit.append("main", [{"id": "foreign", "n": 0}], {})
+    with pytest.raises(CommitRefused):
+        kit.port.cut(TABLE, state, "tidegate_shop_1_a")
+    assert kit.port.head(TABLE, "tidegate_shop_1_a") is None
+
+
+def test_cut_is_refused_when_the_branch_is_there_already(kit: Kit) -> None:
+    state = kit.seeded().state()
+    kit.port.cut(TABLE, state, "tidegate_shop_1_a")
+    with pytest.raises(CommitRefused):
+        kit.port.cut(TABLE, state, "tidegate_shop_1_a")
+
+
+def test_cut_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
+    state = kit.seeded().state()
+    kit.replace_table()
+    with pytest.raises(CommitRefused):
+        kit.port.cut(TABLE, state, "tidegate_shop_1_a")
+
+
+def test_what_is_on_a_branch_is_not_in_the_table(kit: Kit) -> None:
+    kit.seeded().merged(FIRST)
+    assert ids(kit) == []
+
+
+def test_empty_snapshot_on_a_branch_has_the_cut_as_parent_and_the_summary(kit: Kit) -> None:
+    state = kit.seeded().state()
+    kit.port.cut(TABLE, state, "tidegate_shop_1_a")
+    kit.port.append_empty(TABLE, "tidegate_shop_1_a", {"tidegate.attempt": "a"})
+    head = kit.port.head(TABLE, "tidegate_shop_1_a")
+    assert (head.parent_id, head.summary["tidegate.attempt"]) == (state.snapshot_id, "a")
+    assert kit.state().snapshot_id == state.snapshot_id
+
+
+def test_branch_that_is_gone_has_no_head(kit: Kit) -> None:
+    assert kit.seeded().port.head(TABLE, "tidegate_shop_1_a") is None
+
+
+# publish
+
+
+def test_publish_moves_main_tag_and_position_together_and_drops_the_branch(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST)
+    kit.port.publish(publication)
+    state = kit.state()
+    assert (state.snapshot_id, state.position, state.highest_batch) == (publication.head, FIRST, 1)
+    assert kit.port.head(TABLE, names.tag(PIPELINE)).snapshot_id == publication.head
+    assert kit.port.head(TABLE, publication.branch) is None
+    assert ids(kit) == ["m1"]
+
+
+def refused(kit: Kit, publication: Publication) -> None:
+    before = kit.state()
+    with pytest.raises(CommitRefused):
+        kit.port.publish(publication)
+    assert kit.state() == before
+
+
+def test_publish_is_refused_when_another_publish_moved_the_position(kit: Kit) -> None:
+    ours, theirs = kit.seeded().merged(FIRST, attempt="m1"), kit.merged(FIRST, attempt="m2")
+    kit.port.publish(theirs)
+    refused(kit, ours)
+    assert ids(kit) == ["m2"]
+
+
+def test_publish_is_refused_when_a_foreign_writer_moved_main(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST)
+    kit.append("main", [{"id": "foreign", "n": 0}], {})
+    refused(kit, publication)
+    assert ids(kit) == ["foreign"]
+
+
+def test_publish_is_refused_when_the_branch_moved_after_it_was_checked(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST)
+    kit.append(publication.branch, [{"id": "late", "n": 0}], {})
+    refused(kit, publication)
+    assert ids(kit) == []
+
+
+def test_publish_is_refused_when_the_branch_is_gone(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST)
+    kit.port.drop_branches(TABLE, PIPELINE, 1)
+    refused(kit, publication)
+
+
+def test_publish_is_refused_when_the_schema_changed(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST)
+    kit.port.evolve(TABLE, (*COLUMNS, Column("more", "STRING")), add=True, widen=True, relax=True)
+    refused(kit, publication)
+
+
+def test_publish_is_refused_when_the_table_was_replaced(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST)
+    kit.replace_table()
+    refused(kit, publication)
+    assert kit.rows(TABLE) == []
+
+
+def test_publish_twice_is_refused_the_second_time(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST)
+    kit.port.publish(publication)
+    refused(kit, publication)
+    assert ids(kit) == ["m1"]
+
+
+def test_publish_survives_a_foreign_change_of_metadata_before_it(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST)
+    kit.touch()
+    kit.port.publish(publication)
+    assert kit.state().position == FIRST
+
+
+def test_two_pipelines_publish_into_one_table_without_touching_each_others_position(kit: Kit) -> None:
+    kit.seeded().port.publish(kit.merged(FIRST))
+    kit.port.publish(kit.merged(SECOND, pipeline="other", attempt="o1"))
+    assert kit.state(PIPELINE).position == FIRST
+    assert kit.state("other").position == SECOND
+    assert not kit.state(PIPELINE).rolled_back
+    assert ids(kit) == ["m1", "o1"]
+
+
+# rollback
+
+
+def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
+    kit.seeded().port.publish(kit.merged(FIRST))
+    first = kit.state().snapshot_id
+    kit.port.publish(kit.merged(SECOND, attempt="m2"))
+    kit.rollback(first)
+    state = kit.state()
+    assert (state.rolled_back, state.position, state.recorded, state.highest_batch) == (True, FIRST, SECOND, 2)
+
+
+def test_foreign_append_after_the_publish_is_no_rollback(kit: Kit) -> None:
+    kit.seeded().port.publish(kit.merged(FIRST))
+    kit.append("main", [{"id": "foreign", "n": 0}], {})
+    state = kit.state()
+    assert (state.rolled_back, state.position) == (False, FIRST)
+
+
+def test_position_survives_the_expiry_of_the_snapshots_that_carried_it(kit: Kit) -> None:
+    seed = kit.seeded().state().snapshot_id
+    kit.port.publish(kit.merged(FIRST))
+    kit.port.publish(kit.merged(SECOND, attempt="m2"))
+    kit.expire(seed)
+    assert (kit.state().rolled_back, kit.state().position) == (False, SECOND)
+
+
+def test_replaced_table_has_another_uuid_and_no_position(kit: Kit) -> None:
+    before = kit.seeded().state()
+    kit.replace_table()
+    assert kit.state().uuid != before.uuid
+    assert kit.state().position is None
+
+
+# branches
+
+
+def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) -> None:
+    state = kit.seeded().state()
+    branches = [names.branch(PIPELINE, n, "a") for n in (1, 2, 3)] + [names.branch("other", 1, "a")]
+    for branch in branches:
+        kit.port.cut(TABLE, state, branch)
+    assert kit.port.drop_branches(TABLE, PIPELINE, 2) == 2
+    assert [kit.port.head(TABLE, branch) is not None for branch in branches] == [False, False, True, True]
+    assert kit.port.drop_branches(TABLE, PIPELINE, 2) == 0
+
+
+# evolve
+
+
+def test_evolving_is_additive_and_idempotent(kit: Kit) -> None:
+    kit.create()
+    wanted = (Column("id", "STRING"), Column("n", "BIGINT"), Column("more", "STRING"))
+    assert len(kit.port.evolve(TABLE, wanted, add=True, widen=True, relax=True)) == 2
+    assert kit.port.evolve(TABLE, wanted, add=True, widen=True, relax=True) == []
+    assert kit.state().columns == wanted
+
+
+def test_narrower_column_is_no_change(kit: Kit) -> None:
+    kit.create()
+    kit.port.evolve(TABLE, (COLUMNS[0], Column("n", "BIGINT")), add=True, widen=True, relax=True)
+    assert kit.port.evolve(TABLE, COLUMNS, add=True, widen=True, relax=True) == []
+
+
+def test_incompatible_or_forbidden_change_gives_up_and_changes_nothing(kit: Kit) -> None:
+    kit.create()
+    before = kit.state()
+    for columns, allowed in (
+        ((COLUMNS[0], Column("n", "STRING")), {"add": True, "widen": True}),
+        ((*COLUMNS, Column("more", "INT")), {"add": False, "widen": True}),
+        ((COLUMNS[0], Column("n", "BIGINT")), {"add": True, "widen": False}),
+    ):
+        with pytest.raises(GiveUp):
+            kit.port.evolve(TABLE, columns, relax=True, **allowed)
+    assert kit.state() == before
+
+
+# staged batches
+
+
+def test_nothing_is_staged_where_there_is_no_table(kit: Kit) -> None:
+    assert kit.port.staged(STAGED, TABLE) == []
+    assert kit.port.staged_outcome(STAGED, "a") is None
+    assert kit.port.highest_staged(STAGED) == 0
+    assert kit.port.clean_up(STAGED, 5) == {}
+
+
+def test_staged_batches_come_oldest_first_with_ranges_and_counts(kit: Kit) -> None:
+    kit.stage(1, "a1", 3)
+    kit.stage(2, "a2", 4)
+    one, two = kit.port.staged(STAGED, TABLE)
+    assert (one.batch, one.attempt, one.table, one.counts) == (1, "a1", TABLE, Counts(10, 10, 3, 7, 0))
+    assert (two.batch, two.ranges, two.cluster_id) == (2, Ranges({"t": {0: (0, 10)}}), "c")
+    assert kit.port.highest_staged(STAGED) == 2
+
+
+def test_newest_attempt_at_a_batch_counts(kit: Kit) -> None:
+    kit.stage(1, "a1", 3)
+    kit.stage(1, "a2", 4)
+    (staged,) = kit.port.staged(STAGED, TABLE)
+    assert (staged.attempt, staged.counts.staged) == ("a2", 4)
+    assert len(kit.rows(STAGED)) == 4
+
+
+def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit) -> None:
+    kit.stage(1, "a1", 3, finished=False)
+    kit.stage(2, "a2", 3, bad=1)
+    assert kit.port.staged(STAGED, TABLE) == []
+    assert kit.port.staged_outcome(STAGED, "a1") is None
+    assert kit.port.staged_outcome(STAGED, "a2")["bad"] == 1
+    assert kit.port.highest_staged(STAGED) == 2
+
+
+def test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_newer(kit: Kit) -> None:
+    for batch in (1, 2, 3):
+        kit.stage(batch, f"a{batch}", batch)
+    kit.port.clean_up(STAGED, 2)
+    assert [row["batch_number"] for row in kit.rows(STAGED)] == [3, 3, 3]
+    assert [s.batch for s in kit.port.staged(STAGED, TABLE)] == [3]
+    assert kit.port.staged_outcome(STAGED, "a1") is None
+    kit.port.clean_up(STAGED, 3)
+    assert kit.rows(STAGED) == []
+    if kit.bytes_on_disk:  # also those of 1 and 2, which the snapshot of 3 kept alive until now
+        assert kit.bytes_on_disk(STAGED) == []
+
+
+def test_clean_up_of_everything_leaves_no_row_and_no_byte(kit: Kit) -> None:
+    kit.stage(1, "a1", 3)
+    kit.stage(1, "a2", 3)
+    kit.stage(2, "a3", 1, finished=False)
+    kit.port.clean_up(STAGED, 2)
+    assert kit.rows(STAGED) == []
+    if kit.bytes_on_disk:
+        assert kit.bytes_on_disk(STAGED) == []
+
+
+def test_clean_up_twice_is_harmless(kit: Kit) -> None:
+    kit.stage(1, "a1", 3)
+    kit.port.clean_up(STAGED, 1)
+    kit.port.clean_up(STAGED, 1)
+    kit.stage(2, "a2", 2)
+    assert [s.batch for s in kit.port.staged(STAGED, TABLE)] == [2]
+
+
+def test_batch_number_is_remembered_after_clean_up(kit: Kit) -> None:
+    kit.stage(4, "a4", 1)
+    kit.port.clean_up(STAGED, 4)
+    assert kit.port.highest_staged(STAGED) == 4
+    kit.port.clean_up(STAGED, 4)
+    assert kit.port.highest_staged(STAGED) == 4
+
+
+def test_clean_up_below_an_open_batch_does_not_lower_the_highest_number(kit: Kit) -> None:
+    kit.stage(7, "a7", 1)
+    kit.port.clean_up(STAGED, 7)
+    kit.port.clean_up(STAGED, 3)
+    assert kit.port.highest_staged(STAGED) == 7
+
+
+def test_snapshot_pinned_by_a_newer_batch_survives_the_clean_up_of_older_ones(kit: Kit) -> None:
+    kit.stage(1, "a1", 2)
+    kit.stage(2, "a2", 5)
+    (_, pinned) = kit.port.staged(STAGED, TABLE)
+    kit.port.clean_up(STAGED, 1)
+    (again,) = kit.port.staged(STAGED, TABLE)
+    assert again == pinned
+
+
+# history
+
+
+def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
+    control = names.control_table(a_pipeline(a_table(TABLE)))
+    assert kit.port.history(control, 5) == []
+    for batch in (1, 2, 3):
+        kit.port.record(control, history_row(batch))
+    assert [row["batch"] for row in kit.port.history(control, 2)] == [3, 2]
+    assert kit.port.history(control, 1) == [history_row(3)]
+
+
+def history_row(batch: int) -> dict[str, Any]:
+    numbers = ("span", "read", "staged", "ignored", "filtered", "inserted", "updated", "deleted")
+    return {
+        "batch": batch, "published_at_ms": 1000 + batch, "table": TABLE, "attempt": "a", "ranges": "{}", "seconds": 0.5,
+        "staged_snapshot_id": 2**62 + batch, "snapshot_id": 2**62, "valid_through_ms": None,
+        **dict.fromkeys(numbers, 1),
+    }  # fmt: skip
+
+
+def test_verbs_on_a_table_that_vanished_tell_what_to_do(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST)
+    gone = replace(publication, table="lake.shop.gone")
+    with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):
+        kit.port.publish(gone)
+    with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):
+        kit.port.drop_branches("lake.shop.gone", PIPELINE, 1)
