@@ -38,7 +38,7 @@ def write_include(folder: Path, run_dir: Path) -> dict[str, str]:
     (folder / "pipelines").mkdir(parents=True)
     for pipeline in PIPELINES:
         shutil.copy(ROOT / "include" / "pipelines" / f"{pipeline}.yaml", folder / "pipelines")
-    lake = run_dir / "lake"
+    lake = run_dir / "tables"
     lake.mkdir()
     properties = {"type": "sql", "uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
     catalogs = {CATALOG: {"type": "iceberg", "properties": properties}}
