@@ -1,4 +1,4 @@
-"""What every broker behind the port does, over {memory, real Kafka}: the double may not promise more than Kafka keeps."""
+"""What every broker behind the port does, over {memory, real Kafka}: the double promises no more than Kafka."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -75,7 +75,7 @@ def test_metadata_files_of_the_intermediate_table_do_not_pile_up(workbench) -> N
 def test_one_big_partition_is_read_by_several_tasks(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("big", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, *(({"id": n}, '{"id": %d, "name": "x"}' % n) for n in range(210_000)))
+    workbench.produce(topic, *(({"id": n}, f'{{"id": {n}, "name": "x"}}') for n in range(210_000)))
     ports = workbench.ports("big")
     (staged,) = stage(ports, plan(ports))
     assert staged.counts.staged == 210_000

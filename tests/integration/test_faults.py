@@ -5,10 +5,11 @@ import signal
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from conftest import wait_until
-from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater, TidegateError
+from tidegate.errors import PublishedElsewhere, RetryLater, TidegateError
 from tidegate.flush import flush
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
@@ -162,15 +163,11 @@ def test_spark_killed_in_the_middle_of_a_merge_is_survived_by_the_retry(workbenc
 
     killer = threading.Thread(target=kill_when_it_writes)
     killer.start()
-    try:
+    with suppress(RetryLater):  # the kill may come a moment after the commit on the branch
         merge(ports, batch)
-    except RetryLater as error:
-        assert "Spark failed in merge" in str(error)
     killer.join(180)
     assert not killer.is_alive()
     wait_until(lambda: workbench.stack.variables.get("SPARK_PID", str(pid)) != str(pid), "Spark is back")
-    with pytest.raises(NothingToDo):
-        for _ in range(5):
-            workbench.flush("spark")
+    workbench.drain("spark")
     assert ids(workbench, "shop.spark") == list(range(-1, 60_000))
     assert workbench.committed("spark") == workbench.ends(topic)

@@ -1,4 +1,4 @@
-"""Holds the layers of the house: who may import whom, how long a file or a function may be, and what it may be called."""
+"""Holds the layers of the house: who may import whom, how long a file or function may be, and its name."""
 
 import ast
 import sys
@@ -47,7 +47,7 @@ def matches(path: Path, *patterns: str) -> bool:
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Every imported module, wherever the statement stands; `from a import b` counts as `a.b`, which may be a module."""
+    """Every imported module, wherever it stands; `from a import b` counts as `a.b`, which may be a module."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)

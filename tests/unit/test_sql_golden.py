@@ -1,6 +1,6 @@
 """Every statement of include/sql/iceberg, rendered for the cases that break SQL, as a file that people can read.
 
-``REGENERATE_GOLDEN=1 pytest tests/unit/test_sql_golden.py`` writes the files anew: read the difference before committing.
+``REGENERATE_GOLDEN=1 pytest tests/unit/test_sql_golden.py`` writes the files anew: read what changed.
 """
 
 import os
