@@ -1,0 +1,66 @@
+"""Reads finished tables through the Spark Connect server, all in the same kind of session: how long, and what is there.
+
+A table that nobody measures is read first, so that no table pays for the session's or the server's first query.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from tidegate.adapters.catalogs_file import read_catalogs
+from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_conf
+from tidegate.pipeline import Catalog
+from tidegate.settings import include_folder
+from tidegate_spark.sessions import close, connected
+
+READS = 4
+
+
+def main(request: dict[str, Any]) -> None:
+    """Read each table of the request; the answer is by table."""
+    conf: dict[str, str] = {}
+    for catalog in read_catalogs(include_folder()).values():
+        if isinstance(catalog, Catalog):
+            conf |= spark_catalog_conf(catalog, catalog_properties(catalog, lambda _: None))
+    answer = {}
+    for table in request["tables"]:
+        spark = connected(request["remote"], conf)
+        try:
+            read(spark, request["warm_up"])
+            answer[table] = {"reads": read(spark, table), **figures(spark, table), "files": files(spark, table)}
+        finally:
+            close(spark)
+    Path(request["answer"]).write_text(json.dumps(answer))
+
+
+def read(spark: SparkSession, table: str) -> list[float]:
+    """Seconds of the same question, asked some times."""
+    seconds = []
+    for _ in range(READS):
+        begun = time.monotonic()
+        spark.sql(f"SELECT count(*), sum(amount) FROM {table}").collect()
+        seconds.append(round(time.monotonic() - begun, 2))
+    return seconds
+
+
+def figures(spark: SparkSession, table: str) -> dict[str, Any]:
+    """What has to equal the truth."""
+    row = spark.sql(f"SELECT count(*) AS r, sum(amount) AS a, sum(updated_at) AS u FROM {table}").collect()[0]
+    return {"rows": row["r"], "amount": row["a"], "updated_at": row["u"]}
+
+
+def files(spark: SparkSession, table: str) -> dict[str, int]:
+    """Data files and delete files of the table, and its snapshots."""
+    kinds = spark.sql(
+        f"SELECT count_if(content = 0) AS data, count_if(content <> 0) AS deletes, "
+        f"sum(file_size_in_bytes) AS bytes FROM {table}.files"
+    ).collect()[0]
+    snapshots = spark.sql(f"SELECT count(*) AS n FROM {table}.snapshots").collect()[0]["n"]
+    return {"data": kinds["data"], "deletes": kinds["deletes"], "bytes": kinds["bytes"], "snapshots": snapshots}
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
