@@ -45,7 +45,7 @@ def pool(pipeline: Pipeline) -> str:
 
 def _tasks(pipeline: Pipeline) -> None:
     name: str = pipeline.name
-    quick: dict[str, Any] = {"execution_timeout": QUICK}
+    quick: dict[str, Any] = {"execution_timeout": QUICK, "multiple_outputs": False}
     plan = task(task_id="plan", doc_md=documents.PLAN, **quick)(tasks.run_plan)
     commit_offsets = task(
         task_id="commit_offsets",
@@ -97,6 +97,8 @@ def _merge(pipeline: Pipeline, staged: Any) -> Any:
         "pool": pool(pipeline),
         "outlets": [alias(pipeline.name)],
     }
+    # one result for each count beside the whole, so that the UI shows them at a glance
+    shown: dict[str, Any] = {"multiple_outputs": True}
     several = len(pipeline.tables) > 1
     if several:
         settings["map_index_template"] = "{{ table }}"
@@ -113,7 +115,7 @@ def _merge(pipeline: Pipeline, staged: Any) -> Any:
             return SubmitOperator.partial(**fixed).expand(given=staged).output
         return SubmitOperator(given=staged, **fixed).output
 
-    @task(**settings)
+    @task(**settings, **shown)
     def merge(staged: Any) -> dict[str, Any]:
         context, batch = get_current_context(), tasks.one_batch(staged)
         context["table"] = batch["table"]

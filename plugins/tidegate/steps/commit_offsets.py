@@ -1,5 +1,6 @@
 """commit_offsets: report to Kafka how far the pipeline has published."""
 
+import logging
 from collections.abc import Sequence
 
 from tidegate.batch import PublishedBatch
@@ -7,6 +8,8 @@ from tidegate.errors import NothingToDo
 from tidegate.offsets import Offsets
 from tidegate.ports import Ports
 from tidegate.watermark import low_watermark
+
+log = logging.getLogger(__name__)
 
 
 def commit_offsets(ports: Ports, published: Sequence[PublishedBatch]) -> Offsets:
@@ -18,5 +21,6 @@ def commit_offsets(ports: Ports, published: Sequence[PublishedBatch]) -> Offsets
     offsets = low_watermark(ports, published)
     if not offsets:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: no table has a position yet, so there is none to commit")
+    log.info("committing: pipeline=%s group=%s %s", ports.pipeline.name, ports.pipeline.source.group, offsets)
     ports.broker.commit(ports.pipeline.source.group, offsets)
     return offsets

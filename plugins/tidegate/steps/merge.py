@@ -1,6 +1,8 @@
 """merge: bring one staged batch into its table, and publish it by compare-and-swap on the table's position."""
 
-from contextlib import suppress
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from tidegate import names
@@ -15,6 +17,7 @@ from tidegate.position import Position
 from tidegate.standing import effective_position
 from tidegate.steps.stage import table_named
 
+log = logging.getLogger(__name__)
 CUTS = 5  # how often a table that others write to is cut and merged again before the task's own retry takes over
 
 
@@ -45,7 +48,7 @@ def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
     """
     work = _Merge(ports, table_named(ports, staged.table), staged, ports.now_ms())
     for _ in range(CUTS):
-        with suppress(CommitRefused):
+        with _refused(work):
             state = _prepared(work)
             done = _already_published(work, state)
             if done is not None:
@@ -54,6 +57,15 @@ def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
                 return _result(work, None, None, "no rows")
             return _cut_merge_publish(work, state)
     raise RetryLater(f"{work.where}: other writers moved main {CUTS} times during the merge; it will be tried again")
+
+
+@contextmanager
+def _refused(work: _Merge) -> Iterator[None]:
+    """A commit that was refused begins the next round, with the table read again."""
+    try:
+        yield
+    except CommitRefused as refused:
+        log.info("cut again: %s: %s", work.where, refused)
 
 
 def _prepared(work: _Merge) -> TableState:
@@ -136,11 +148,14 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
     position = replace(position, batch=max(work.staged.batch, state.highest_batch))
     branch = names.branch(name, work.staged.batch, attempt)
     ports.destination.cut(work.table.name, state, branch)
+    log.info("cut: %s branch=%s from snapshot=%s", work.where, branch, state.snapshot_id)
     summary = {**position.to_properties(name), "tidegate.pipeline": name, "tidegate.attempt": attempt}
     if work.staged.counts.staged:
         ports.engine.run(_merge_job(work, state, branch, summary))
     head = _checked_head(work, state, branch, attempt, summary)
+    log.info("merged: %s snapshot=%s rows=%s", work.where, head.snapshot_id, work.staged.counts.staged)
     _publish(work, _publication(work, state, branch, head, position))
+    log.info("published: %s position=%s", work.where, position.offsets)
     return _result(work, head, position, "published")
 
 

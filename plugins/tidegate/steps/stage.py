@@ -1,6 +1,7 @@
 """stage: read exactly the planned offsets once and put their rows into the intermediate tables."""
 
 import json
+import logging
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -12,6 +13,8 @@ from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs import StageJob, StageTable
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports
+
+log = logging.getLogger(__name__)
 
 
 def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
@@ -58,6 +61,7 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> l
         isolation=ports.pipeline.source.isolation,
         tables=tuple(asked),
     )
+    log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
     ports.engine.run(job)
     return [_outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True)]
 
