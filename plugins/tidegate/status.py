@@ -1,22 +1,30 @@
 """How far a pipeline has come and how far behind it is, for people and, as JSON, for programs."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from tidegate import names
-from tidegate.offsets import offset_of, pairs
+from tidegate.errors import PositionLost
+from tidegate.offsets import Offsets, merged, offset_of, pairs
 from tidegate.pipeline import Table
-from tidegate.ports import Log, Ports
-from tidegate.steps.plan import position_offsets, read_log, table_log
+from tidegate.ports import Log, Ports, TableState
+from tidegate.position import Position
+from tidegate.standing import check_log, effective_position
+from tidegate.steps.plan import first_start, read_log, table_log
 
 BATCHES = 10
 
 
 def status(ports: Ports) -> dict[str, Any]:
-    """Position, lag, last batches and freshness of one pipeline; changes nothing."""
+    """Position, lag, last batches and freshness of one pipeline; changes nothing.
+
+    A table that cannot go on (rolled back, log gone) is shown all the same, with the reason and way out as `problem`.
+    """
     pipeline = ports.pipeline
     log = read_log(ports)
-    tables = [_table(ports, table, log) for table in pipeline.tables]
+    views = [_view(ports, table, log) for table in pipeline.tables]
+    tables = [_table(ports, view) for view in views]
     return {
         "pipeline": pipeline.name,
         "description": pipeline.description,
@@ -24,41 +32,63 @@ def status(ports: Ports) -> dict[str, Any]:
         "freshness": min((t["valid_through"] for t in tables if t["valid_through"]), default=None),
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
-        "partitions": _partitions(ports, log),
+        "partitions": _partitions(ports, log, views),
         "batches": [_batch(row) for row in ports.destination.history(names.control_table(pipeline), BATCHES)],
         "dead_letters": 0,
     }
 
 
-def _table(ports: Ports, table: Table, log: Log) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _View:
+    """One table as it stands: `following` are its next offsets, `problem` why it cannot go on."""
+
+    table: Table
+    state: TableState | None
+    position: Position | None
+    following: Offsets
+    log: Log
+    problem: str | None
+
+
+def _view(ports: Ports, table: Table, whole_log: Log) -> _View:
+    log = table_log(whole_log, table)
     state = ports.destination.state(table.name, ports.pipeline.name)
-    position = state.position if state else None
-    part = table_log(log, table)
-    staged = ports.destination.staged(names.intermediate_table(ports.pipeline, table), table.name)
+    position, problem = state.recorded if state else None, None
+    try:
+        position = effective_position(ports.pipeline, table, state)
+        if position is not None:
+            check_log(ports.pipeline, table, position, log)
+    except PositionLost as reason:
+        problem = str(reason)
+    following = first_start(ports, log) if position is None else merged(log.begin, position.offsets)
+    return _View(table, state, position, following, log, problem)
+
+
+def _table(ports: Ports, view: _View) -> dict[str, Any]:
+    position, state, name = view.position, view.state, view.table.name
+    staged = ports.destination.staged(names.intermediate_table(ports.pipeline, view.table), name)
     published = position.batch if position else 0
-    following = position_offsets(ports, table, log)
-    lag = sum(end - (offset_of(following, t, p) or 0) for t, p, end in pairs(part.end))
     return {
-        "table": table.name,
-        "mode": table.mode,
+        "table": name,
+        "mode": view.table.mode,
         "exists": state is not None,
         "batch": position.batch if position else None,
         "position": position.offsets if position else None,
         "snapshot_id": str(state.snapshot_id) if state and state.snapshot_id else None,
         "valid_through": _time(position.valid_through_ms if position else None),
-        "rows": ports.destination.count_rows(table.name),
-        "lag": lag,
+        "rows": ports.destination.count_rows(name),
+        "lag": sum(max(0, end - (offset_of(view.following, t, p) or 0)) for t, p, end in pairs(view.log.end)),
         "rolled_back": state.rolled_back if state else False,
         "open_batches": [s.batch for s in staged if s.batch > published],
+        "problem": view.problem,
     }
 
 
-def _partitions(ports: Ports, log: Log) -> list[dict[str, Any]]:
+def _partitions(ports: Ports, log: Log, views: list[_View]) -> list[dict[str, Any]]:
     committed = ports.broker.committed(ports.pipeline.source.group, tuple(log.end))
-    following = [position_offsets(ports, table, log) for table in ports.pipeline.tables]
     rows = []
     for topic, partition, end in pairs(log.end):
-        known = [o for o in (offset_of(n, topic, partition) for n in following) if o is not None]
+        known = [o for o in (offset_of(v.following, topic, partition) for v in views) if o is not None]
         published = min(known, default=offset_of(log.begin, topic, partition) or 0)
         rows.append(
             {
@@ -68,7 +98,7 @@ def _partitions(ports: Ports, log: Log) -> list[dict[str, Any]]:
                 "published": published,
                 "committed": offset_of(committed, topic, partition),
                 "end": end,
-                "lag": end - published,
+                "lag": max(0, end - published),
                 "lag_seconds": _lag_seconds(ports, topic, partition, published, end),
             }
         )

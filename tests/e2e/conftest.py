@@ -24,6 +24,7 @@ source:
   value: {format: json, schema: "id BIGINT, name STRING"}
 tables:
   - name: lake.e2e.solo
+    create: {cluster_by: [id]}
 merge: {interval: 5s}
 """,
     "fan": """

@@ -39,6 +39,7 @@ def test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped(scene:
     first = scene.airflow.result(dag, flushes[-1]["dag_run_id"], "merge")
     assert (first["batch"], first["staged"], first["inserted"]) == (1, 3, 3)
     assert first["ranges"].keys() == {"solo"}
+    assert len(scene.table("e2e.solo").sort_order().fields) == 1
 
 
 def test_each_published_batch_updates_the_asset_of_its_table(scene: Scene) -> None:

@@ -60,6 +60,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {**TABLE, "properties": {"write.format.default": "orc", "comment": "it's \\ here"}},
     ),
     "create_table-odd_names": ("create_table", {**TABLE, "table": "lake.my shop.or`ders", "columns": ODD_COLUMNS}),
+    "order_table-plain": ("order_table", {"table": "lake.shop.orders", "cluster_by": ("id", "order id")}),
     "create_intermediate-plain": (
         "create_intermediate",
         {"table": "lake.shop.orders_shop_tmp", "keys": COLUMNS[:1], "values": COLUMNS},

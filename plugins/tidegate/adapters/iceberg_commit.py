@@ -21,6 +21,7 @@ from pyiceberg.table.update import (
 from sqlalchemy.exc import OperationalError
 
 from tidegate import names
+from tidegate.adapters.iceberg_files import remove
 from tidegate.errors import OutcomeUnknown, RetryLater
 from tidegate.ports import CommitRefused, Publication
 
@@ -45,15 +46,7 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
     if table.metadata.properties.get("write.metadata.delete-after-commit.enabled") == "true":
         for entry in table.metadata.metadata_log:
             if entry.metadata_file not in kept:
-                remove_file(table, entry.metadata_file)
-
-
-def remove_file(table: Table, location: str) -> None:
-    """Delete one file if it is there."""
-    try:
-        table.io.delete(location)
-    except FileNotFoundError:
-        return
+                remove(table, entry.metadata_file)
 
 
 def cut(table: Table, uuid: str, snapshot_id: int, branch: str) -> None:

@@ -8,6 +8,9 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table import Table
 
+from tidegate.adapters.iceberg_files import files_of, remove
+from tidegate.adapters.iceberg_state import summary_of
+
 COLUMNS = pa.schema(
     [
         *(pa.field(name, pa.int64()) for name in ("batch", "published_at_ms", "span", "read", "staged", "ignored")),
@@ -17,13 +20,32 @@ COLUMNS = pa.schema(
         pa.field("seconds", pa.float64()),
     ]
 )
-PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
+PROPERTIES = {
+    "format-version": "2",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "3",
+    "commit.manifest-merge.enabled": "true",
+}
+BATCH = "tidegate.batch"
+SNAPSHOTS, KEPT = 50, 10
 
 
 def append(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
     """Append one row; the table and its namespace are created if missing. Other writers are waited for."""
     table = _opened(catalog, identifier)
-    table.append(pa.Table.from_pylist([row], schema=COLUMNS))
+    newest_batch = {BATCH: str(row["batch"])}
+    table.append(pa.Table.from_pylist([row], schema=COLUMNS), snapshot_properties=newest_batch)
+    if len(table.metadata.snapshots) > SNAPSHOTS:
+        _forget(table)
+
+
+def _forget(table: Table) -> None:
+    """Drop all snapshots but the newest few: each costs every later commit, and history is in the rows."""
+    old = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)[:-KEPT]
+    before = files_of(table, old)
+    table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
+    for location in before - files_of(table.refresh(), table.metadata.snapshots):
+        remove(table, location)
 
 
 def _opened(catalog: Catalog, identifier: str) -> Table:
@@ -39,5 +61,7 @@ def _opened(catalog: Catalog, identifier: str) -> Table:
 
 def newest(table: Table, limit: int) -> list[dict[str, Any]]:
     """The newest rows, newest first."""
-    rows = table.scan(selected_fields=("*",)).to_arrow().sort_by([("published_at_ms", "descending")])
+    current = table.current_snapshot()
+    highest = int(summary_of(current).get(BATCH, "0")) if current else 0
+    rows = table.scan(row_filter=f"batch > {highest - limit}").to_arrow().sort_by([("published_at_ms", "descending")])
     return list(rows.slice(0, limit).to_pylist())

@@ -2,17 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from pyarrow.fs import FileSelector
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from tidegate import names
 from tidegate.adapters import iceberg_commit
+from tidegate.adapters.iceberg_files import files_of, remove
 from tidegate.adapters.iceberg_state import batch_of, summary_of
 from tidegate.batch import StagedBatch
 
@@ -75,36 +74,18 @@ def clean(table: Table, up_to_batch: int) -> dict[str, int]:
         properties = [names.staged_property(a) for a in attempts if a]
         known = [p for p in properties if p in table.metadata.properties]
         iceberg_commit.drop_staged(table, up_to_batch, [s.snapshot_id for s in old], known)
-    before = _files(table, old)
+    before = files_of(table, old)
     fresh = table.catalog.load_table(table.name())
-    kept = _files(fresh, fresh.metadata.snapshots, live_only=True)
+    kept = files_of(fresh, fresh.metadata.snapshots, live_only=True)
     doomed = (before - kept) | _strays(fresh, up_to_batch, kept)
     for location in doomed:
-        _remove(fresh, location)
+        remove(fresh, location)
     return {"snapshots": len(old), "files": len(doomed)}
 
 
 def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:
     batch = batch_of(snapshot)
     return "tidegate.clean-up" in summary_of(snapshot) or (batch is not None and batch <= up_to_batch)
-
-
-def _files(table: Table, snapshots: Iterable[Snapshot], live_only: bool = False) -> set[str]:
-    """Data files, manifests and manifest lists of some snapshots."""
-    found: set[str] = set()
-    seen: set[str] = set()
-    for snapshot in snapshots:
-        found.add(snapshot.manifest_list)
-        for manifest in snapshot.manifests(table.io):
-            found.add(manifest.manifest_path)
-            if manifest.manifest_path in seen:
-                continue
-            seen.add(manifest.manifest_path)
-            entries = manifest.fetch_manifest_entry(table.io, discard_deleted=live_only)
-            found |= {
-                e.data_file.file_path for e in entries if not live_only or e.status != ManifestEntryStatus.DELETED
-            }
-    return found
 
 
 def _strays(table: Table, up_to_batch: int, kept: set[str]) -> set[str]:
@@ -124,10 +105,3 @@ def _strays(table: Table, up_to_batch: int, kept: set[str]) -> set[str]:
 def _batch_folder(path: str) -> float:
     found = re.search(r"/batch_number=(\d+)/", path)
     return int(found.group(1)) if found else float("inf")
-
-
-def _remove(table: Table, location: str) -> None:
-    iceberg_commit.remove_file(table, location)
-    folder, _, name = location.rpartition("/")
-    if location.startswith("file:") and not name.endswith(".crc"):  # Hadoop keeps a checksum beside each local file
-        iceberg_commit.remove_file(table, f"{folder}/.{name}.crc")

@@ -45,6 +45,7 @@ def status(found: dict[str, Any]) -> str:
         return f"{found['pipeline']}: {found['error']}"
     lines = [f"{found['pipeline']}: lag={found['lag']} freshness={found['freshness'] or 'unknown'}"]
     lines += [f"  {t['table']}: batch={t['batch']} rows={t['rows']} lag={t['lag']}" for t in found["tables"]]
+    lines += [f"    {t['problem']}" for t in found["tables"] if t["problem"]]
     lines.append("  topic                            partition      begin  published  committed        end    lag")
     for row in found["partitions"]:
         numbers = "".join(

@@ -101,7 +101,8 @@ def _create(work: _Merge) -> None:
         "cluster_by": table.create.cluster_by,
         "properties": table.create.properties,
     }
-    statements = tuple(work.ports.sql.render(name, **values) for name in ("create_namespace", "create_table"))
+    wanted = ["create_namespace", "create_table"] + (["order_table"] if table.create.cluster_by else [])
+    statements = tuple(work.ports.sql.render(name, **values) for name in wanted)
     work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements))
 
 

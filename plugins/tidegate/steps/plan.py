@@ -6,7 +6,7 @@ from tidegate import names
 from tidegate.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.capacity import capped
 from tidegate.errors import NothingToDo
-from tidegate.offsets import Offsets, merged, pairs
+from tidegate.offsets import Offsets, merged
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
@@ -119,12 +119,3 @@ def first_start(ports: Ports, log: Log) -> Offsets:
         t: {p: min(max(chosen[t][p], begin), log.end[t][p]) for p, begin in parts.items()}
         for t, parts in log.begin.items()
     }
-
-
-def position_offsets(ports: Ports, table: Table, log: Log) -> Offsets:
-    """The next offsets of `table` for people: its position, or where it would begin."""
-    state = ports.destination.state(table.name, ports.pipeline.name)
-    position = effective_position(ports.pipeline, table, state)
-    part = table_log(log, table)
-    known = first_start(ports, part) if position is None else merged(part.begin, position.offsets)
-    return {t: {p: o for tt, p, o in pairs(known) if tt == t} for t in known}

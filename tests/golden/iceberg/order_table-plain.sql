@@ -1,0 +1,1 @@
+ALTER TABLE `lake`.`shop`.`orders` WRITE LOCALLY ORDERED BY `id`, `order id`
