@@ -320,6 +320,21 @@ def test_branch_that_somebody_else_wrote_to_is_not_published(world: World) -> No
     assert world.rows(NAME) == [A]
 
 
+def test_snapshot_that_somebody_put_below_ours_on_the_branch_is_not_published(world: World) -> None:
+    """The head is ours, but what it stands on is not the cut: foreign rows would be published with it."""
+    flush(world.ports(PIPELINE))
+    produce(world, "b", "y")
+
+    def meddle() -> None:
+        table = world.destination.tables[NAME]
+        branch = next(ref for ref in table.refs if names.branch_batch("shop", ref))
+        world.destination.add_snapshot(NAME, branch, ({"id": "foreign", "name": "f"},), {"operation": "append"})
+
+    with pytest.raises(RetryLater, match="not as this attempt left it"):
+        interrupted(world, "engine.run", meddle)
+    assert world.rows(NAME) == [A]
+
+
 def test_merge_that_changes_nothing_still_moves_the_position(world: World) -> None:
     """A tombstone for a row that is not there: Spark makes no snapshot, the position needs one."""
     world.broker.create("orders")

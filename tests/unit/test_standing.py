@@ -82,6 +82,10 @@ def test_retention_that_passed_the_position_is_told_with_the_number_of_lost_offs
     assert "retention" in message
 
 
+def test_one_lost_offset_is_one_too_many() -> None:
+    assert "so 1 offsets are gone" in lost(Position({"orders": {0: 10}}), log(begin=11))
+
+
 def test_retention_exactly_at_the_position_lost_nothing() -> None:
     check_log(PIPELINE, TABLE, Position({"orders": {0: 25}}), log(begin=25))
 
