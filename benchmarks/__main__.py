@@ -42,7 +42,7 @@ class Measured:
 def main(arguments: list[str]) -> int:
     """Run the bench; 0 when every table was right, else 1."""
     options = _options(arguments)
-    for name in (signal.SIGTERM, signal.SIGHUP):
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _interrupt)
     base = default_run_dir() / "bench"
     base.mkdir(parents=True, exist_ok=True)
