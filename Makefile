@@ -33,7 +33,7 @@ lint: setup  ## style and layers
 	@.venv/bin/ruff format --check .
 
 types: setup  ## static types
-	@.venv/bin/mypy plugins jobs local demo
+	@.venv/bin/mypy plugins jobs local demo benchmarks
 
 unit: setup  ## tests without servers
 	@$(PYTEST) tests/unit $(ARGS)
