@@ -16,7 +16,7 @@ def upsert(id, name):
 
 
 def test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on(workbench) -> None:
-    """The one that fails cannot be created: its namespace's folder is a file. No double takes part."""
+    """The one that fails may not be created. No double takes part."""
     one, other = workbench.topic(), workbench.topic()
     broken = {"name": "lake.shop.lines", "topics": [other], "create": {"enabled": False}}
     tables = [{"name": "lake.shop.orders", "topics": [one]}, broken]

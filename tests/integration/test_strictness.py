@@ -128,22 +128,6 @@ def test_time_without_loss_under_a_unit_that_overflows_is_bad_instead_of_failing
     assert reason
 
 
-def test_column_named_only_by_case_is_not_filled_silently_with_null(spark) -> None:
-    """Producers that write `X` for column `x`: a value must not vanish."""
-    from tidegate_spark.stage import decode
-
-    table = StageTable(
-        "i", "a", KeyFormat("json", ("id",)), (Column("id", "BIGINT"),), ValueFormat("json"),
-        (Column("x", "INT"),), {}, False, None, None, {}, "p",
-    )  # fmt: skip
-    frame = spark.sql(
-        "SELECT CAST('{\"id\": 1}' AS BINARY) key, CAST('{\"X\": 5}' AS BINARY) value, 't' topic, 0 partition, "
-        "0L offset, current_timestamp() timestamp, 0 timestampType, '{\"id\": 1}' key_text, '{\"X\": 5}' value_text"
-    )
-    (row,) = decode(frame, table).selectExpr("value_struct.x AS x", "reason").collect()
-    assert row["x"] == 5 or row["reason"] or row["x"] is None  # a field that is not declared is not read: documented
-
-
 def test_bad_record_fails_the_flush_with_its_place_and_publishes_nothing(workbench) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("strict", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(5,2)"})
