@@ -119,5 +119,5 @@ def test_a_wrong_target_is_refused_with_the_way_out(world: World, to: str, said:
 def test_a_table_without_a_position_has_none_to_move() -> None:
     fresh = World()
     fresh.broker.create("orders")
-    with pytest.raises(ConfigurationError, match="set source.start instead"):
+    with pytest.raises(ConfigurationError, match=r"set source\.start instead"):
         rebase(fresh.ports(PIPELINE), "latest")
