@@ -86,7 +86,8 @@ class Plan:
 class StagedBatch:
     """A batch whose rows stand in the intermediate table, pinned by `snapshot_id` and known by `attempt`.
 
-    `table_uuid` is the destination's when the batch was staged, None when there was no destination yet.
+    `table_uuid` is the destination's when the batch was staged, None when there was no destination yet; `shape` tells
+    rows of another schema from those that the pipeline file asks for now.
     """
 
     table: str
@@ -99,6 +100,7 @@ class StagedBatch:
     cluster_id: str = ""
     topic_ids: dict[str, str] = field(default_factory=dict)
     table_uuid: str | None = None
+    shape: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""

@@ -1,5 +1,6 @@
 """Which columns a destination table has, and from which part of a record each one comes."""
 
+import hashlib
 from dataclasses import replace
 
 from tidegate.errors import ConfigurationError
@@ -50,6 +51,13 @@ def value_columns(table: Table) -> tuple[Column, ...]:
 def metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns that carry a record's Kafka metadata, in the user's order."""
     return tuple(Column(name, METADATA_TYPES[key]) for name, key in metadata.items())
+
+
+def shape(table: Table, metadata: dict[str, str]) -> str:
+    """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
+    parts = (key_columns(table), value_columns(table), metadata, table.key.format, table.value.format)
+    text = repr((*parts, table.value.timestamp_unit, table.mode, table.when, table.delete_when))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:

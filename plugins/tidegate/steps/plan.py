@@ -5,6 +5,7 @@ import re
 from tidegate import names
 from tidegate.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.capacity import capped
+from tidegate.columns import resolved, shape
 from tidegate.errors import NothingToDo
 from tidegate.offsets import Offsets, merged
 from tidegate.pipeline import Table
@@ -87,7 +88,9 @@ def _staged_batch(
     ports: Ports, table: Table, state: TableState | None, position: Position | None
 ) -> StagedBatch | None:
     intermediate = names.intermediate_table(ports.pipeline, table)
-    waiting = [s for s in ports.destination.staged(intermediate, table.name) if _fits(s, state, position)]
+    fitting = [s for s in ports.destination.staged(intermediate, table.name) if _fits(s, state, position)]
+    metadata = ports.pipeline.source.metadata
+    waiting = [s for s in fitting if s.shape == shape(resolved(table, metadata, state), metadata)]
     return waiting[-1] if waiting else None
 
 

@@ -8,13 +8,15 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import Counts, Plan, PlannedBatch, StagedBatch
-from tidegate.columns import key_columns, metadata_columns, resolved, value_columns
+from tidegate.columns import key_columns, metadata_columns, resolved, shape, value_columns
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs import StageJob, StageTable
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports
 
 log = logging.getLogger(__name__)
+# What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
+IN_SUMMARY = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape")
 
 
 def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
@@ -75,6 +77,7 @@ def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
         cluster_id=plan.cluster_id,
         topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
         table_uuid=state.uuid if state else None,
+        shape=shape(table, ports.pipeline.source.metadata),
     )  # fmt: skip
     return StageTable(
         intermediate=names.intermediate_table(ports.pipeline, table),
@@ -111,7 +114,7 @@ def _summary(ports: Ports, staged: StagedBatch) -> dict[str, str]:
         "tidegate.pipeline": ports.pipeline.name,
         "tidegate.batch": str(staged.batch),
         "tidegate.attempt": staged.attempt,
-        "tidegate.staged": json.dumps({k: data[k] for k in ("ranges", "cluster_id", "topic_ids", "table_uuid")}),
+        "tidegate.staged": json.dumps({k: data[k] for k in IN_SUMMARY}),
     }
 
 
