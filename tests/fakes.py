@@ -314,10 +314,15 @@ class MemoryDestination:
         text = found.properties.get(names.staged_property(attempt)) if found else None
         return None if text is None else json.loads(text)
 
+    def intermediate_shape(self, intermediate: str) -> str | None:
+        found = self.tables.get(intermediate)
+        return found.properties.get("tidegate.shape", "") if found else None
+
     def highest_staged(self, intermediate: str) -> int:
         found = self.tables.get(intermediate)
         summaries = [s.summary for s in found.snapshots.values()] if found else []
-        return max([0, *(int(s.get(f"tidegate.{n}", "0")) for s in summaries for n in ("batch", "clean-up"))])
+        at_creation = int(found.properties.get("tidegate.highest-batch", "0")) if found else 0
+        return max([at_creation, *(int(s.get(f"tidegate.{n}", "0")) for s in summaries for n in ("batch", "clean-up"))])
 
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         found = self.tables.get(intermediate)
@@ -432,8 +437,11 @@ class MemoryEngine:
         if statement["statement"] == "create_table":
             self.destination.create(statement["table"], tuple(Column(**c) for c in statement["columns"]))
         elif statement["statement"] == "create_intermediate":
-            self.destination.create(statement["table"], ())
-        return statement["statement"].startswith("create_")
+            made = self.destination.create(statement["table"], ())
+            made.properties |= {"tidegate.shape": statement["shape"], "tidegate.highest-batch": str(statement["batch"])}
+        elif statement["statement"] == "drop_intermediate":
+            self.destination.tables.pop(statement["table"], None)
+        return statement["statement"].startswith(("create_", "drop_"))
 
     def _stage(self, job: StageJob, table: StageTable) -> None:
         rows: list[Row] = []

@@ -7,7 +7,7 @@ from tidegate.pipeline import Column
 
 from tidegate_spark.strict import literal, lossy, quoted, text_type, typed
 
-CORRUPT = "_tidegate_corrupt"
+CORRUPT, OBJECT = "_tidegate_corrupt", "o"
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,13 @@ def _step(column: Column) -> str:
 
 
 def parsed_json(text: str, fields: str) -> str:
-    """Parse `text`; the whole text lands in `CORRUPT` when anything in it does not fit."""
-    schema = literal(f"STRUCT<{fields}, {quoted(CORRUPT)}: STRING>")
-    return f"from_json({text}, {schema}, map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'))"
+    """Parse `text` into a struct of `OBJECT` and `CORRUPT`, which is filled when anything in the text does not fit.
+
+    The text is parsed as the only field of an object: alone, Spark would stop after it and not see what follows.
+    """
+    schema = literal(f"STRUCT<{OBJECT}: STRUCT<{fields}>, {quoted(CORRUPT)}: STRING>")
+    whole = f"concat('{{\"{OBJECT}\":', {text}, '}}')"
+    return f"from_json({whole}, {schema}, map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'))"
 
 
 def not_an_object(text: str) -> str:

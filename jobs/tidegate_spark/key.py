@@ -6,7 +6,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
 
-from tidegate_spark.json_fields import CORRUPT, Fields, not_an_object, parsed_json
+from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, not_an_object, parsed_json
 from tidegate_spark.strict import literal, quoted
 
 NOWHERE = "the record has no key, and no value to take it from"
@@ -38,7 +38,8 @@ def _in_value(records: DataFrame, table: StageTable) -> DataFrame:
     else:
         inner = fields.inner
         found = f"CASE WHEN kv IS NOT NULL THEN {fields.picked('kv')} END"
-    parsed = records.selectExpr("*", f"CASE WHEN key IS NULL THEN {parsed_json('value_text', inner)} END AS kv")
+    found_in = f"CASE WHEN key IS NULL THEN {parsed_json('value_text', inner)} END"
+    parsed = records.selectExpr("*", f"{found_in} AS kvj").selectExpr("*", f"kvj.{OBJECT} AS kv").drop("kvj")
     return parsed.selectExpr("*", f"{found} AS in_value").drop("kv")
 
 
@@ -61,19 +62,22 @@ def _json_key(located: DataFrame, table: StageTable) -> DataFrame:
     enveloped = "payload" not in {c.name for c in fields.columns}
     inner = fields.inner + (f", payload: {fields.text_struct}" if enveloped else "")
     parsed = located.selectExpr("*", f"{_object_text(fields)} AS key_json").selectExpr(
-        "*", f"{parsed_json('key_json', inner)} AS kj"
+        "*", f"{parsed_json('key_json', inner)} AS kjj"
     )
+    parsed = parsed.selectExpr("*", f"kjj.{OBJECT} AS kj")
     own = fields.picked("kj")
     found = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if enveloped else own
     chosen = parsed.selectExpr("*", f"CASE WHEN key IS NULL THEN in_value ELSE {found} END AS kf")
-    unreadable = f"NOT is_valid_utf8(key_text) OR {not_an_object('key_json')} OR kj IS NULL OR kj.{CORRUPT} IS NOT NULL"
+    unreadable = (
+        f"NOT is_valid_utf8(key_text) OR {not_an_object('key_json')} OR kj IS NULL OR kjj.{CORRUPT} IS NOT NULL"
+    )
     return chosen.selectExpr(
         "*",
         f"{fields.struct('kf')} AS key_struct",
         f"CASE WHEN key IS NULL AND kf IS NULL THEN '{NOWHERE}' "
         f"WHEN key IS NOT NULL AND ({unreadable}) THEN 'the key is not a JSON object that fits the key columns' "
         f"ELSE {fields.reason('kf', 'the key')} END AS key_reason",
-    ).drop("in_value", "kj", "kf", "key_json")
+    ).drop("in_value", "kjj", "kj", "kf", "key_json")
 
 
 def _object_text(fields: Fields) -> str:

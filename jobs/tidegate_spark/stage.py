@@ -22,7 +22,7 @@ SUMMARY = "spark.sql.iceberg.snapshot-property."
 def run(spark: SparkSession, job: StageJob) -> None:
     """Stage the job's ranges.
 
-    1. Create the intermediate tables that are missing.
+    1. Create the intermediate tables that are missing, or that hold rows of another shape.
     2. Read the records once; several tables share the read.
     3. Decode, count in the same pass, and overwrite batch N of each table.
     4. Leave the counts, or the first bad record, in a table property named by the attempt.
@@ -48,8 +48,7 @@ def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataF
     decoded = decode(records, table).observe(observation, *_counts(job.ranges))
     rows = decoded.where("fate = 'staged'").selectExpr(*_columns(job, table))
     configure(spark, {SUMMARY + key: value for key, value in table.summary.items()})
-    writer = rows.writeTo(_name(table.intermediate)).option("mergeSchema", "true")
-    writer.overwrite(F.expr(f"batch_number = {job.batch}"))
+    rows.writeTo(_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
     outcome = _outcome(observation.get, job.ranges)
     spark.sql(
         f"ALTER TABLE {_name(table.intermediate)} "

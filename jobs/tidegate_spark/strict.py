@@ -10,6 +10,7 @@ GUARDED = ("TINYINT", "SMALLINT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 DIGITS = "^[+-]?[0-9]+$"
 DAY = "^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}$"
 BEYOND_MICROS = "[.][0-9]{6}[0-9]*[1-9]"
+LARGEST, FACTORS = 2**63 - 1, {"seconds": 1_000_000, "millis": 1_000, "micros": 1}  # microseconds in 64 bits
 
 
 def quoted(name: str) -> str:
@@ -83,12 +84,18 @@ def lossy(expr: str, data_type: DataType, unit: str | None) -> str | None:
 def _typed_leaf(expr: str, leaf: Primitive, unit: str | None) -> str:
     cast = f"try_cast({expr} AS {leaf.name})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        whole = f"timestamp_{unit}(try_cast({expr} AS BIGINT))" if unit else "NULL"
+        whole = _from_number(f"try_cast({expr} AS BIGINT)", unit) if unit else "NULL"
         return f"CASE WHEN {expr} RLIKE '{DIGITS}' THEN CAST({whole} AS {leaf.name}) ELSE {cast} END"
     if leaf.name == "DATE":
         days = f"date_add(DATE'1970-01-01', try_cast({expr} AS INT))" if unit else "NULL"
         return f"CASE WHEN {expr} RLIKE '{DIGITS}' THEN {days} WHEN {expr} RLIKE '{DAY}' THEN {cast} END"
     return cast
+
+
+def _from_number(number: str, unit: str) -> str:
+    """A whole number since 1970 as a time; NULL where it would overflow, which Spark would fail the whole job for."""
+    limit = LARGEST // FACTORS[unit]
+    return f"CASE WHEN {number} BETWEEN -{limit} AND {limit} THEN timestamp_{unit}({number}) END"
 
 
 def _lossy_leaf(expr: str, leaf: Primitive, unit: str | None) -> str:

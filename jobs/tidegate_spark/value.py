@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
 
-from tidegate_spark.json_fields import CORRUPT, Fields, not_an_object, parsed_json
+from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, not_an_object, parsed_json
 from tidegate_spark.strict import quoted
 
 DELETE, UPSERTS = "d", ("c", "r", "u")
@@ -36,11 +36,11 @@ def with_value(records: DataFrame, table: StageTable) -> DataFrame:
 def _plain(records: DataFrame, fields: Fields) -> DataFrame:
     """JSON objects: a value is an upsert, no value is a delete."""
     parsed = records.selectExpr("*", f"{parsed_json('value_text', fields.inner)} AS j")
-    misfits = fields.misfits("value_text", "j", ("$",))
+    misfits = fields.misfits("value_text", f"j.{OBJECT}", ("$",))
     return parsed.selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE 'u' END AS change",
-        "j AS row",
+        f"j.{OBJECT} AS row",
         f"CASE WHEN value IS NULL THEN NULL {_unreadable('j', misfits)} END AS located_reason",
     )
 
@@ -49,8 +49,8 @@ def _debezium(records: DataFrame, fields: Fields) -> DataFrame:
     """Change events: `op` decides; a tombstone is a delete; with or without Kafka Connect's schema envelope."""
     event = f"after: {fields.text_struct}, op: STRING"
     parsed = records.selectExpr("*", f"{parsed_json('value_text', f'{event}, payload: STRUCT<{event}>')} AS j")
-    located = parsed.selectExpr(
-        "*", "coalesce(j.payload.op, j.op) AS event_op", "coalesce(j.payload.after, j.after) AS row"
+    located = parsed.selectExpr("*", f"j.{OBJECT} AS e").selectExpr(
+        "*", "coalesce(e.payload.op, e.op) AS event_op", "coalesce(e.payload.after, e.after) AS row"
     )
     misfits = fields.misfits("value_text", "row", ("$.after", "$.payload.after"))
     known = ", ".join(f"'{op}'" for op in (*UPSERTS, DELETE))
@@ -69,7 +69,7 @@ def _unreadable(parsed: str, misfits: str) -> str:
     return (
         f"WHEN NOT is_valid_utf8(value_text) THEN 'the value is not valid UTF-8' "
         f"WHEN {not_an_object('value_text')} THEN 'the value is not a JSON object' "
-        f"WHEN {parsed} IS NULL OR {parsed}.{CORRUPT} IS NOT NULL "
+        f"WHEN {parsed}.{OBJECT} IS NULL OR {parsed}.{CORRUPT} IS NOT NULL "
         f"THEN concat('the value does not fit value.schema, fields: ', {misfits})"
     )
 

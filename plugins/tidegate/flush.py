@@ -54,7 +54,7 @@ def _merge_all(ports: Ports, batches: list[StagedBatch]) -> Flushed:
             published.append(merge(ports, staged))
             record(ports, staged, published[-1])
         except TidegateError as error:
-            log.error("merge failed: pipeline=%s table=%s batch=%s", ports.pipeline.name, staged.table, staged.batch)
+            log.info("not merged: pipeline=%s table=%s batch=%s", ports.pipeline.name, staged.table, staged.batch)
             failures.append((staged.table, error))
     return Flushed(tuple(published), tuple(failures))
 

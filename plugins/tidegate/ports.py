@@ -138,6 +138,10 @@ class Destination(Protocol):
         """What the stage job of this attempt left behind (with its snapshot id), None if it did not finish."""
         ...
 
+    def intermediate_shape(self, intermediate: str) -> str | None:
+        """The shape of the rows that the intermediate table was made for; None where there is no table."""
+        ...
+
     def highest_staged(self, intermediate: str) -> int:
         """The highest batch number that any attempt ever wrote there, 0 for none."""
         ...

@@ -1,7 +1,7 @@
 """Where a table stands against the log: its effective position, and every reason not to read on from it."""
 
-from tidegate.errors import PositionLost
-from tidegate.offsets import Offsets, merged, offset_of, pairs
+from tidegate.errors import PositionLost, PublishedElsewhere
+from tidegate.offsets import Offsets, Ranges, merged, offset_of, pairs
 from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Log, TableState
 from tidegate.position import Position
@@ -21,6 +21,16 @@ def effective_position(pipeline: Pipeline, table: Table, state: TableState | Non
         f"table={table.name} was rolled back: the last published snapshot of pipeline={pipeline.name} is no longer "
         "part of main; set on_rollback: rewind to read its records again, or on_rollback: keep to go on after them"
     )
+
+
+def check_not_overtaken(pipeline: Pipeline, table: Table, state: TableState | None, batch: int, ranges: Ranges) -> None:
+    """Raise `PublishedElsewhere` when the table no longer stands where a batch starts."""
+    position = effective_position(pipeline, table, state)
+    if position is not None and not ranges.continues(position.offsets):
+        raise PublishedElsewhere(
+            f"pipeline={pipeline.name} table={table.name} batch={batch}: another run published first: "
+            f"position={position.offsets} start={ranges.start}; nothing was changed and nothing needs repair"
+        )
 
 
 def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) -> None:

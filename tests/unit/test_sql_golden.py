@@ -41,6 +41,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 COLUMNS = (Column("id", "BIGINT", False), Column("name", "STRING"))
 ODD_COLUMNS = tuple(Column(name, "STRUCT<`a b`: INT>") for name in ODD)
+STAGED: dict[str, Any] = {"shape": "0123456789ab", "batch": 7}
 TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -60,18 +61,19 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {**TABLE, "properties": {"write.format.default": "orc", "comment": "it's \\ here"}},
     ),
     "create_table-odd_names": ("create_table", {**TABLE, "table": "lake.my shop.or`ders", "columns": ODD_COLUMNS}),
+    "drop_intermediate-plain": ("drop_intermediate", {"table": "lake.shop.orders_shop_tmp"}),
     "order_table-plain": ("order_table", {"table": "lake.shop.orders", "cluster_by": ("id", "order id")}),
     "create_intermediate-plain": (
         "create_intermediate",
-        {"table": "lake.shop.orders_shop_tmp", "keys": COLUMNS[:1], "values": COLUMNS},
+        {"table": "lake.shop.orders_shop_tmp", "keys": COLUMNS[:1], "values": COLUMNS, **STAGED},
     ),
     "create_intermediate-odd_names": (
         "create_intermediate",
-        {"table": "lake.my shop.or`ders_shop_tmp", "keys": ODD_COLUMNS[:2], "values": ODD_COLUMNS[2:]},
+        {"table": "lake.my shop.or`ders_shop_tmp", "keys": ODD_COLUMNS[:2], "values": ODD_COLUMNS[2:], **STAGED},
     ),
     "create_intermediate-no_key": (
         "create_intermediate",
-        {"table": "lake.shop.log_shop_tmp", "keys": (Column("bytes", "BINARY"),), "values": COLUMNS},
+        {"table": "lake.shop.log_shop_tmp", "keys": (Column("bytes", "BINARY"),), "values": COLUMNS, **STAGED},
     ),
 }
 

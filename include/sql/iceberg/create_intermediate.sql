@@ -15,8 +15,9 @@ USING iceberg
 PARTITIONED BY (batch_number)
 TBLPROPERTIES (
   'format-version' = '2',
+  'tidegate.shape' = {{ shape | text }},
+  'tidegate.highest-batch' = '{{ batch }}',
   'write.distribution-mode' = 'none',
-  'write.spark.accept-any-schema' = 'true',
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '3',
   'commit.retry.num-retries' = '10'

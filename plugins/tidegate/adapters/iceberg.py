@@ -74,6 +74,11 @@ class IcebergDestination:
         found = self._catalogs.table(intermediate)
         return None if found is None else iceberg_staging.outcome_of(found, attempt)
 
+    def intermediate_shape(self, intermediate: str) -> str | None:
+        """See the port."""
+        found = self._catalogs.table(intermediate)
+        return None if found is None else found.metadata.properties.get("tidegate.shape", "")
+
     def highest_staged(self, intermediate: str) -> int:
         """See the port."""
         found = self._catalogs.table(intermediate)

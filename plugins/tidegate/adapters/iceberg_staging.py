@@ -57,7 +57,8 @@ def _staged(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch |
 def highest_batch(table: Table) -> int:
     """The highest batch number that any attempt wrote, or that was ever cleaned up; 0 for none."""
     cleaned = [int(summary_of(s).get("tidegate.clean-up", "0")) for s in table.metadata.snapshots]
-    return max([0, *cleaned, *(batch_of(s) or 0 for s in table.metadata.snapshots)])
+    at_creation = int(table.metadata.properties.get("tidegate.highest-batch", "0"))
+    return max([at_creation, *cleaned, *(batch_of(s) or 0 for s in table.metadata.snapshots)])
 
 
 def clean(table: Table, up_to_batch: int) -> dict[str, int]:

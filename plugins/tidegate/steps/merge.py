@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from tidegate import names
 from tidegate.batch import PublishedBatch, StagedBatch
 from tidegate.columns import destination_columns, key_columns, resolved
-from tidegate.errors import GiveUp, OutcomeUnknown, PositionLost, PublishedElsewhere, RetryLater
+from tidegate.errors import GiveUp, OutcomeUnknown, PositionLost, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.offsets import merged
 from tidegate.pipeline import Table
 from tidegate.ports import CommitRefused, Head, Ports, Publication, TableState
 from tidegate.position import Position
-from tidegate.standing import effective_position
+from tidegate.standing import check_not_overtaken, effective_position
 from tidegate.steps.stage import table_named
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,12 @@ def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
                 return done
             if not staged.counts.staged and not _moves_without_rows(work, state):
                 return _result(work, None, None, "no rows")
-            return _cut_merge_publish(work, state)
+            try:
+                return _cut_merge_publish(work, state)
+            except RetryLater:
+                # the winner of a race removes the loser's branch, and Spark's words for that are not the reason
+                check_not_overtaken(ports.pipeline, work.table, _state(work), staged.batch, staged.ranges)
+                raise
     raise RetryLater(f"{work.where}: other writers moved main {CUTS} times during the merge; it will be tried again")
 
 
@@ -71,21 +76,21 @@ def _refused(work: _Merge) -> Iterator[None]:
 def _prepared(work: _Merge) -> TableState:
     """1. The table as it stands, created, evolved and with at least one snapshot."""
     destination, table, name = work.ports.destination, work.table, work.ports.pipeline.name
-    state = destination.state(table.name, name)
+    state = _state(work)
     _check_same_table(work, state)
     if state is None:
         _create(work)
-        state = destination.state(table.name, name)
+        state = _state(work)
     if state is None:
         raise RetryLater(f"{work.where}: the table was created and is not there; it will be tried again")
     table = resolved(table, work.ports.pipeline.source.metadata, state)
     columns = destination_columns(table, work.ports.pipeline.source.metadata)
     if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
-        state = destination.state(table.name, name) or state
+        state = _state(work) or state
     if state.snapshot_id is None:
         start = replace(_end_position(work, None), offsets=work.staged.ranges.start, batch=0, staged_attempt="")
         destination.seed(table.name, name, replace(start, timestamps={}))
-        state = destination.state(table.name, name) or state
+        state = _state(work) or state
     return state
 
 
@@ -106,6 +111,10 @@ def _create(work: _Merge) -> None:
     work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements))
 
 
+def _state(work: _Merge) -> TableState | None:
+    return work.ports.destination.state(work.table.name, work.ports.pipeline.name)
+
+
 def _check_same_table(work: _Merge, state: TableState | None) -> None:
     """A batch from the middle of the log must not become the first of another table."""
     staged_for, found = work.staged.table_uuid, state.uuid if state else None
@@ -119,16 +128,13 @@ def _check_same_table(work: _Merge, state: TableState | None) -> None:
 def _already_published(work: _Merge, state: TableState) -> PublishedBatch | None:
     """A success if this batch stands in the table, None if it is next, an error if neither."""
     staged = work.staged
-    position = effective_position(work.ports.pipeline, work.table, state)
-    if position is None or staged.ranges.continues(position.offsets):
-        return None
-    if position.staged_attempt == staged.attempt:
-        head = work.ports.destination.head(work.table.name, names.tag(work.ports.pipeline.name))
+    pipeline = work.ports.pipeline
+    position = effective_position(pipeline, work.table, state)
+    if position is not None and position.offsets == staged.ranges.end and position.staged_attempt == staged.attempt:
+        head = work.ports.destination.head(work.table.name, names.tag(pipeline.name))
         return _result(work, head, position, "already published")
-    raise PublishedElsewhere(
-        f"{work.where}: another run published first: position={position.offsets} this batch starts "
-        f"at={staged.ranges.start}; nothing was changed and nothing needs repair"
-    )
+    check_not_overtaken(pipeline, work.table, state, staged.batch, staged.ranges)
+    return None
 
 
 def _moves_without_rows(work: _Merge, state: TableState) -> bool:
@@ -241,7 +247,7 @@ def _publish(work: _Merge, publication: Publication) -> None:
 
 def _stands(work: _Merge, publication: Publication) -> bool:
     """True: it is published. False: main and position are as they were cut. Else look again, or give way."""
-    state = work.ports.destination.state(publication.table, publication.pipeline)
+    state = _state(work)
     if state is None:
         raise CommitRefused(f"{work.where}: the table is gone")
     _check_same_table(work, state)

@@ -13,6 +13,7 @@ from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs import StageJob, StageTable
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports
+from tidegate.standing import check_not_overtaken
 
 log = logging.getLogger(__name__)
 # What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
@@ -64,8 +65,15 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> l
         tables=tuple(asked),
     )
     log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
-    ports.engine.run(job)
-    return [_outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True)]
+    try:
+        ports.engine.run(job)
+        return [_outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True)]
+    except RetryLater:
+        for planned in group:  # the winner of a race cleans up what the loser stages
+            state = ports.destination.state(planned.table, ports.pipeline.name)
+            table = table_named(ports, planned.table)
+            check_not_overtaken(ports.pipeline, table, state, planned.batch, planned.ranges)
+        raise
 
 
 def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
@@ -92,20 +100,30 @@ def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
         delete_when=table.delete_when,
         summary=_summary(ports, staged),
         property=names.staged_property(attempt),
-        create=_create(ports, table),
+        create=_create(ports, table, planned.batch),
     )
 
 
-def _create(ports: Ports, table: Table) -> tuple[str, ...]:
-    """Statements that make the intermediate table and its namespace; both are harmless where these exist."""
+def _create(ports: Ports, table: Table, batch: int) -> tuple[str, ...]:
+    """Statements that make the intermediate table, none where it is there with this shape.
+
+    One of another shape is dropped: what waits in it was staged under another pipeline file and is never merged.
+    """
+    wanted = shape(table, ports.pipeline.source.metadata)
+    found = ports.destination.intermediate_shape(names.intermediate_table(ports.pipeline, table))
+    if found == wanted:
+        return ()
     fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in key_columns(table))
     values = {
         "table": names.intermediate_table(ports.pipeline, table),
         "parent": table.name.rsplit(".", 1)[0],
         "keys": fields or (Column("bytes", "BINARY"),),
         "values": (*value_columns(table), *metadata_columns(ports.pipeline.source.metadata)),
+        "shape": wanted,
+        "batch": batch,
     }
-    return tuple(ports.sql.render(name, **values) for name in ("create_namespace", "create_intermediate"))
+    statements = (*(["drop_intermediate"] if found is not None else []), "create_namespace", "create_intermediate")
+    return tuple(ports.sql.render(name, **values) for name in statements)
 
 
 def _summary(ports: Ports, staged: StagedBatch) -> dict[str, str]:

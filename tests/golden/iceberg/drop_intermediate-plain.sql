@@ -1,0 +1,1 @@
+DROP TABLE IF EXISTS `lake`.`shop`.`orders_shop_tmp` PURGE
