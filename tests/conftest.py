@@ -83,7 +83,7 @@ class Workbench:
         name = name or f"t{os.getpid()}-{next(_numbers)}"
         new = NewTopic(name, partitions, 1, config=config)
         self.admin.create_topics([new])[name].result(30)
-        wait_until(lambda: len(self._partitions(name)) == partitions, f"topic={name} exists")
+        wait_until(lambda: self._answers(name, partitions), f"topic={name} exists")
         return name
 
     def recreate(self, topic: str, partitions: int = 1) -> None:
@@ -95,13 +95,24 @@ class Workbench:
         from confluent_kafka.admin import NewPartitions
 
         self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
-        wait_until(lambda: len(self._partitions(topic)) == partitions, f"topic={topic} has grown")
+        wait_until(lambda: self._answers(topic, partitions), f"topic={topic} has grown")
 
     def retain_from(self, topic: str, offset: int, partition: int = 0) -> None:
         from confluent_kafka import TopicPartition
 
         asked = TopicPartition(topic, partition, offset)
         self.admin.delete_records([asked])[asked].result(30)
+
+    def _answers(self, topic: str, partitions: int) -> bool:
+        """Whether every partition has a leader that answers: the metadata knows them a moment earlier."""
+        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+        try:
+            return all(future.result(30) for future in self.admin.list_offsets(asked).values())
+        except KafkaException:
+            return False
 
     def _partitions(self, topic: str) -> dict[int, Any]:
         found = self.admin.list_topics(timeout=30).topics.get(topic)
