@@ -106,11 +106,13 @@ class Workbench:
     def _answers(self, topic: str, partitions: int) -> bool:
         """Whether every partition has a leader that answers: the metadata knows them a moment earlier."""
         from confluent_kafka import KafkaException, TopicPartition
-        from confluent_kafka.admin import OffsetSpec
+        from confluent_kafka.admin import AdminClient, OffsetSpec
 
         asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+        # a client that was told "not the leader" once keeps asking by its old metadata: a new one for each try
+        client = AdminClient({"bootstrap.servers": self.stack.kafka_bootstrap, "log_level": 0})
         try:
-            return all(future.result(30) for future in self.admin.list_offsets(asked).values())
+            return all(future.result(30) for future in client.list_offsets(asked).values())
         except KafkaException:
             return False
 
