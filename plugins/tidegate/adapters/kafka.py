@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -21,10 +21,18 @@ from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.offsets import Offsets, pairs
 from tidegate.ports import Log
 
+T = TypeVar("T")
 PEEK = 5.0  # seconds that a look at one record may take
 PAUSE = 0.2
 TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
 UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+PASSING = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 ISOLATION = {
     "read_committed": IsolationLevel.READ_COMMITTED,
     "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
@@ -57,6 +65,9 @@ class KafkaBroker:
 
     def log(self, topics: tuple[str, ...], isolation: str) -> Log:
         """See the port."""
+        return self._patiently(f"topics={', '.join(topics)}", lambda: self._log(topics, isolation))
+
+    def _log(self, topics: tuple[str, ...], isolation: str) -> Log:
         cluster_id, topic_ids, partitions = self._describe(topics)
         begin = self._offsets(partitions, OffsetSpec.earliest(), isolation)
         end = self._offsets(partitions, OffsetSpec.latest(), isolation)
@@ -64,6 +75,9 @@ class KafkaBroker:
 
     def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         """See the port."""
+        return self._patiently(f"topics={', '.join(topics)}", lambda: self._offsets_at(topics, timestamp_ms))
+
+    def _offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         _, _, partitions = self._describe(topics)
         found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_uncommitted")
         end = self._offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
@@ -78,7 +92,7 @@ class KafkaBroker:
 
     def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         """See the port."""
-        _, _, partitions = self._describe(topics)
+        _, _, partitions = self._patiently(f"topics={', '.join(topics)}", lambda: self._describe(topics))
         with self._member(group) as member:
             return self._read_back(group, member, [TopicPartition(t, p) for t, p in partitions])
 
@@ -105,14 +119,14 @@ class KafkaBroker:
         known = self._patiently(what, lambda: member.committed(partitions, timeout=TIMEOUT)) if partitions else []
         return _by_topic({(tp.topic, tp.partition): tp.offset for tp in known if tp.offset >= 0})
 
-    def _patiently(self, what: str, call: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
-        """A group's first call may find its coordinator still loading, which the brokers ask to wait for."""
+    def _patiently(self, what: str, call: Callable[[], T]) -> T:
+        """A young topic may have no leader yet, and a group's coordinator may be loading: both pass in a moment."""
         deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 return call()
             except KafkaException as error:
-                if not error.args[0].retriable() or time.monotonic() > deadline:
+                if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                     raise self._failure(what, error) from error
                 time.sleep(PAUSE)
 
@@ -148,6 +162,8 @@ class KafkaBroker:
         try:
             return future.result(timeout=TIMEOUT + 5)
         except KafkaException as error:
+            if error.args[0].code() in PASSING:
+                raise
             raise self._failure(what, error) from error
         except TimeoutError as error:
             raise RetryLater(f"brokers={self._servers} gave no answer within {TIMEOUT:.0f} s: {what}") from error

@@ -30,8 +30,8 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
         report |= ports.destination.clean_up(names.intermediate_table(ports.pipeline, table), batch)
         report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
     except Exception as error:  # whatever it is, rows are published and must not be held up by rubbish
-        log.warning(
-            "clean_up failed: pipeline=%s table=%s batch=%s", ports.pipeline.name, table.name, batch, exc_info=error
-        )
-        report["failed"] = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
+        where = f"pipeline={ports.pipeline.name} table={table.name} batch={batch}"
+        log.warning("not cleaned up, the next run will: %s: %s", where, reason)
+        report["failed"] = reason
     return report
