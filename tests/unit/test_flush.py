@@ -81,7 +81,7 @@ def test_clean_up_that_fails_does_not_fail_the_flush(world: World, caplog) -> No
     with caplog.at_level(logging.WARNING):
         flush(world.ports(a_pipeline(), destination=CannotCleanUp(world.destination)))
     assert committed(world) == {"orders": {0: 1}}
-    assert "not cleaned up pipeline=shop table=lake.shop.orders batch=1" in caplog.text
+    assert "not cleaned up, the next run will: pipeline=shop table=lake.shop.orders batch=1" in caplog.text
 
 
 def test_next_clean_up_removes_what_a_failed_one_left(world: World) -> None:
