@@ -11,6 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, settings
+
+# The machine is shared: an example may be slow, and a build must not depend on which examples chance picks.
+settings.register_profile(
+    "shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
+settings.load_profile("shared")
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 180

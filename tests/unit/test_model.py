@@ -2,7 +2,6 @@
 
 import json
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
@@ -121,7 +120,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
 
 @settings(
     max_examples=800,
-    deadline=timedelta(seconds=20),
+    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
