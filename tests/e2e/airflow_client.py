@@ -62,10 +62,10 @@ class AirflowClient:
         return [event for event in events if event["name"] == asset]
 
 
-def wait_until(condition: Callable[[], bool], what: str, patience: float = 300) -> None:
+def wait_until(condition: Callable[[], bool], what: str, patience: float = 300, pause: float = 0.5) -> None:
     """Wait generously: the machine is shared, and only never is too late."""
     deadline = time.monotonic() + patience
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {patience:.0f} s in vain for {what}")
-        time.sleep(0.5)
+        time.sleep(pause)
