@@ -108,7 +108,11 @@ def _create(work: _Merge) -> None:
     }
     wanted = ["create_namespace", "create_table"] + (["order_table"] if table.create.cluster_by else [])
     statements = tuple(work.ports.sql.render(name, **values) for name in wanted)
-    work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements))
+    try:
+        work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements))
+    except RetryLater:
+        if _state(work) is None:  # else another first run was faster, and its table is as good
+            raise
 
 
 def _state(work: _Merge) -> TableState | None:
