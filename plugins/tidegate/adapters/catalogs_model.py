@@ -1,5 +1,6 @@
 """The words of ``catalogs.yaml``: how a record's destination may be declared."""
 
+from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 from pydantic import Field
@@ -7,14 +8,14 @@ from pydantic import Field
 from tidegate.adapters.pipeline_model import PropertyText, Words
 
 
-class CatalogModel(Words):
+class CatalogModel(Words, ABC):
     """What both types of catalog share."""
 
     connection: str | None = Field(default=None, min_length=1, description="Airflow connection that holds the secrets.")
 
+    @abstractmethod
     def shared_properties(self) -> dict[str, Any]:
         """The properties under the names that the destination's client knows."""
-        raise NotImplementedError
 
 
 class IcebergModel(CatalogModel):
