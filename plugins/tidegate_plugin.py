@@ -5,7 +5,7 @@ from tidegate_airflow import pools
 
 
 class TidegatePlugin(AirflowPlugin):
-    """Makes the pools when the scheduler starts."""
+    """Makes the pools when Airflow starts."""
 
     name = "tidegate"
     listeners = [pools]  # noqa: RUF012 (Airflow's own way to declare them)

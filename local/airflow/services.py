@@ -38,7 +38,7 @@ def servers(run: RunDir, port: int, include: Path, connections: Mapping[str, str
         "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), str(ROOT / "jobs")]),
         "TIDEGATE_INCLUDE": str(include),
     }
-    database = _Database(home, port, include, env, log_of(run, "airflow-database"))
+    database = _Database(home, port, env, log_of(run, "airflow-database"))
     return [_service(run, name, port, env, database) for name in SERVICES]
 
 
@@ -61,8 +61,8 @@ def _service(run: RunDir, name: str, port: int, env: Mapping[str, str], database
 class _Database:
     """The metadata database, created by whichever service comes first; fresh each time the stack comes up."""
 
-    def __init__(self, home: Path, port: int, include: Path, env: Mapping[str, str], log: Path) -> None:
-        self._home, self._port, self._include, self._env, self._log = home, port, include, env, log
+    def __init__(self, home: Path, port: int, env: Mapping[str, str], log: Path) -> None:
+        self._home, self._port, self._env, self._log = home, port, env, log
         self._lock = threading.Lock()
         self._created = False
 
@@ -76,7 +76,7 @@ class _Database:
     def _create(self) -> None:
         shutil.rmtree(self._home, ignore_errors=True)
         settings.write(self._home, self._port)
-        prepare = [str(PYTHON), "-m", "local.airflow.prepare", str(self._include / "catalogs.yaml")]
+        prepare = [str(PYTHON), "-m", "local.airflow.prepare"]
         path = os.pathsep.join([str(ROOT), self._env["PYTHONPATH"]])
         with self._log.open("ab") as output:
             result = subprocess.run(

@@ -24,6 +24,11 @@ def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Sce
         assert mistake in error
 
 
+def test_the_scheduler_has_made_the_pool_of_the_catalog(scene: Scene) -> None:
+    """A task in a pool that does not exist would wait for ever."""
+    assert "tidegate_lake" in {pool["name"] for pool in scene.airflow.get("pools")["pools"]}
+
+
 def test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped(scene: Scene) -> None:
     dag = "tidegate_solo"
     scene.produce("solo", {1: "a", 2: "b", 3: "c"})
