@@ -1,0 +1,54 @@
+"""In-memory doubles of the ports, faithful enough to run whole flushes, and doubles named for the fault they have.
+
+A `World` is one broker, one lake and one clock; `World.ports` gives a runner its ports, with every call passing through
+a hook, so that a test can kill the runner, or let another one run, between any two calls.
+"""
+
+from fakes.broker import MemoryBroker, Partition, Record
+from fakes.clock import Clock, Crash
+from fakes.faults import (
+    AnswerLostAfterPublish,
+    AnswerLostBeforePublish,
+    BusyTable,
+    CannotCleanUp,
+    CannotRecord,
+    FailsToMerge,
+    ForgetsToFinish,
+    LosesARecord,
+    RefusesPublish,
+)
+from fakes.lake import MemoryDestination, MemoryTable, Row, Snapshot
+from fakes.pipelines import a_pipeline, a_table
+from fakes.spark import BAD, MemoryEngine, StructuredSql
+from fakes.world import CrashAt, Hook, PauseAt, Watched, World
+
+__all__ = [
+    "BAD",
+    "AnswerLostAfterPublish",
+    "AnswerLostBeforePublish",
+    "BusyTable",
+    "CannotCleanUp",
+    "CannotRecord",
+    "Clock",
+    "Crash",
+    "CrashAt",
+    "FailsToMerge",
+    "ForgetsToFinish",
+    "Hook",
+    "LosesARecord",
+    "MemoryBroker",
+    "MemoryDestination",
+    "MemoryEngine",
+    "MemoryTable",
+    "Partition",
+    "PauseAt",
+    "Record",
+    "RefusesPublish",
+    "Row",
+    "Snapshot",
+    "StructuredSql",
+    "Watched",
+    "World",
+    "a_pipeline",
+    "a_table",
+]

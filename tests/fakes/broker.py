@@ -1,0 +1,128 @@
+"""`tidegate.ports.Broker` in memory, with what tests need to fill and to damage the log."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from tidegate.errors import PositionLost
+from tidegate.offsets import Offsets, merged
+from tidegate.ports import Log
+
+from fakes.clock import Clock
+
+
+@dataclass(frozen=True)
+class Record:
+    """One offset of the log. `kind` is data, aborted (seen by read_uncommitted only), control or open."""
+
+    offset: int
+    key: Any = None
+    value: Any = None
+    timestamp: int = 0
+    kind: str = "data"
+
+
+@dataclass
+class Partition:
+    """An in-memory partition; compaction and retention take records out, offsets stay."""
+
+    records: list[Record] = field(default_factory=list)
+    begin: int = 0
+    end: int = 0
+
+    def add(self, key: Any, value: Any, timestamp: int, kind: str = "data") -> int:
+        self.records.append(Record(self.end, key, value, timestamp, kind))
+        self.end += 1
+        return self.end - 1
+
+    def stable_end(self, isolation: str) -> int:
+        """The last stable offset: a transaction that is still open hides all that follows from read_committed."""
+        opened = [r.offset for r in self.records if r.kind == "open"]
+        return min([self.end, *opened]) if isolation == "read_committed" else self.end
+
+    def read(self, start: int, end: int, isolation: str) -> list[Record]:
+        shown = ("data",) if isolation == "read_committed" else ("data", "aborted", "open")
+        return [r for r in self.records if start <= r.offset < end and r.kind in shown]
+
+
+class MemoryBroker:
+    """`tidegate.ports.Broker` over lists, with what tests need to fill and to damage the log."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
+        self.cluster_id = "cluster-1"
+        self.partitions: dict[str, list[Partition]] = {}
+        self.ids: dict[str, str] = {}
+        self.groups: dict[str, Offsets] = {}
+        self._ids = count(1)
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        """A new topic with an id of its own; an existing one is deleted first."""
+        self.partitions[topic] = [Partition() for _ in range(partitions)]
+        self.ids[topic] = f"topic-{next(self._ids)}"
+        for offsets in self.groups.values():
+            offsets.pop(topic, None)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        while len(self.partitions[topic]) < partitions:
+            self.partitions[topic].append(Partition())
+
+    def produce(self, topic: str, key: Any, value: Any, partition: int = 0, timestamp: int | None = None) -> int:
+        return self.partitions[topic][partition].add(key, value, self.clock.tick() if timestamp is None else timestamp)
+
+    def transaction(self, topic: str, rows: list[tuple[Any, Any]], partition: int = 0, ending: str = "commit") -> None:
+        """Records in one transaction, ended by commit or abort with a control record, or left open."""
+        kind = {"commit": "data", "abort": "aborted", "open": "open"}[ending]
+        for key, value in rows:
+            self.partitions[topic][partition].add(key, value, self.clock.tick(), kind)
+        if ending != "open":
+            self.partitions[topic][partition].add(None, None, self.clock.tick(), "control")
+
+    def compact(self, topic: str, partition: int = 0) -> None:
+        """Keep the last record of each key only."""
+        part = self.partitions[topic][partition]
+        last = {json.dumps(r.key): r.offset for r in part.records}
+        part.records = [r for r in part.records if last[json.dumps(r.key)] == r.offset]
+
+    def retain_from(self, topic: str, offset: int, partition: int = 0) -> None:
+        part = self.partitions[topic][partition]
+        part.begin = offset
+        part.records = [r for r in part.records if r.offset >= offset]
+
+    def topics(self, pattern: str) -> tuple[str, ...]:
+        return tuple(sorted(t for t in self.partitions if re.fullmatch(pattern, t)))
+
+    def log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        ids, begin, end = {}, {}, {}
+        for topic in topics:
+            parts = self._known(topic)
+            ids[topic] = self.ids[topic]
+            begin[topic] = {p: part.begin for p, part in enumerate(parts)}
+            end[topic] = {p: part.stable_end(isolation) for p, part in enumerate(parts)}
+        return Log(self.cluster_id if topics else "", ids, begin, end)
+
+    def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
+        return {
+            topic: {
+                p: min((r.offset for r in part.records if r.timestamp >= timestamp_ms), default=part.end)
+                for p, part in enumerate(self._known(topic))
+            }
+            for topic in topics
+        }
+
+    def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
+        later = self.partitions[topic][partition].read(offset, 2**62, "read_committed")
+        return later[0].timestamp if later else None
+
+    def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
+        return {t: dict(parts) for t, parts in self.groups.get(group, {}).items() if t in topics}
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        self.groups[group] = merged(self.groups.get(group, {}), offsets)
+
+    def _known(self, topic: str) -> list[Partition]:
+        if topic not in self.partitions:
+            raise PositionLost(f"topic={topic} does not exist on brokers=memory: create it, or correct source.topics")
+        return self.partitions[topic]

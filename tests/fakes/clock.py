@@ -1,0 +1,19 @@
+"""The only time that passes in a test, and the end of a process."""
+
+
+class Crash(BaseException):
+    """The process is gone: no `except Exception` of the product may see it."""
+
+
+class Clock:
+    """Milliseconds that move only when a test, or a write, moves them."""
+
+    def __init__(self, ms: int = 1_000_000) -> None:
+        self.ms = ms
+
+    def __call__(self) -> int:
+        return self.ms
+
+    def tick(self, ms: int = 1) -> int:
+        self.ms += ms
+        return self.ms

@@ -1,0 +1,119 @@
+"""Doubles of single ports, each named for the fault that it has."""
+
+import json
+from typing import Any
+
+from tidegate.errors import OutcomeUnknown, RetryLater
+from tidegate.jobs import Job, MergeJob, StageJob
+from tidegate.ports import CommitRefused, Publication
+
+from fakes.lake import Row
+from fakes.spark import MemoryEngine
+
+
+class _Delegating:
+    def __init__(self, port: Any) -> None:
+        self._port = port
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+
+class AnswerLostAfterPublish(_Delegating):
+    """A catalog that commits the publish and loses the answer, once."""
+
+    lost = False
+
+    def publish(self, publication: Publication) -> None:
+        self._port.publish(publication)
+        if not self.lost:
+            self.lost = True
+            raise OutcomeUnknown("the catalog gave no answer")
+
+
+class AnswerLostBeforePublish(_Delegating):
+    """A catalog that never saw the publish, once, and cannot tell."""
+
+    lost = False
+
+    def publish(self, publication: Publication) -> None:
+        if not self.lost:
+            self.lost = True
+            raise OutcomeUnknown("the catalog gave no answer")
+        self._port.publish(publication)
+
+
+class RefusesPublish(_Delegating):
+    """A catalog whose table metadata others touch: the first commits are refused though nothing of ours moved."""
+
+    def __init__(self, port: Any, times: int = 1) -> None:
+        super().__init__(port)
+        self.left = times
+
+    def publish(self, publication: Publication) -> None:
+        if self.left:
+            self.left -= 1
+            raise CommitRefused("metadata changed")
+        self._port.publish(publication)
+
+
+class BusyTable(_Delegating):
+    """A table that somebody else appends to just before each of the first publishes."""
+
+    def __init__(self, port: Any, times: int = 1) -> None:
+        super().__init__(port)
+        self.left = times
+
+    def publish(self, publication: Publication) -> None:
+        if self.left:
+            self.left -= 1
+            self._port.foreign_append(publication.table)
+        self._port.publish(publication)
+
+
+class CannotCleanUp(_Delegating):
+    """A store that refuses deletes."""
+
+    def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
+        raise OSError("permission denied")
+
+
+class CannotRecord(_Delegating):
+    """A control table that cannot be written."""
+
+    def record(self, control: str, row: Row) -> None:
+        raise OSError("permission denied")
+
+
+class FailsToMerge(_Delegating):
+    """Spark that fails every merge into one table while `broken`."""
+
+    def __init__(self, engine: MemoryEngine, table: str) -> None:
+        super().__init__(engine)
+        self.table, self.broken = table, True
+
+    def run(self, job: Job) -> None:
+        if self.broken and isinstance(job, MergeJob) and f'"target": "{self.table}"' in job.statements[0]:
+            raise RetryLater(f"Spark failed in merge: table={self.table}")
+        self._port.run(job)
+
+
+class ForgetsToFinish(_Delegating):
+    """Spark that dies in every stage job after the rows are written and before the counts are."""
+
+    def run(self, job: Job) -> None:
+        self._port.run(job)
+        if isinstance(job, StageJob):
+            for table in job.tables:
+                del self._port.destination.tables[table.intermediate].properties[table.property]
+
+
+class LosesARecord(_Delegating):
+    """Spark whose counts do not add up."""
+
+    def run(self, job: Job) -> None:
+        self._port.run(job)
+        for table in job.tables if isinstance(job, StageJob) else ():
+            properties = self._port.destination.tables[table.intermediate].properties
+            outcome = json.loads(properties[table.property])
+            properties[table.property] = json.dumps({**outcome, "staged": outcome["staged"] - 1})

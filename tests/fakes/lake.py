@@ -1,0 +1,243 @@
+"""`tidegate.ports.Destination` in memory: tables with snapshots, branches and properties, and compare-and-swap."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+from tidegate import names
+from tidegate.batch import StagedBatch
+from tidegate.errors import GiveUp
+from tidegate.pipeline import Column
+from tidegate.ports import CommitRefused, Head, Publication, TableState
+from tidegate.position import Position
+
+from fakes.clock import Clock
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A whole table at one time; `sequence` orders snapshots over all branches."""
+
+    id: int
+    parent: int | None
+    summary: dict[str, str]
+    rows: tuple[Row, ...]
+    ms: int
+    sequence: int
+
+
+@dataclass
+class MemoryTable:
+    """A table with snapshots, references and properties, as Iceberg keeps them."""
+
+    uuid: str
+    columns: tuple[Column, ...]
+    schema_id: int = 0
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)
+    refs: dict[str, int] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def rows(self, ref: str = "main") -> list[Row]:
+        return [dict(row) for row in self.snapshots[self.refs[ref]].rows] if ref in self.refs else []
+
+    def ancestors(self, ref: str = "main") -> list[Snapshot]:
+        chain, current = [], self.refs.get(ref)
+        while current is not None and current in self.snapshots:
+            chain.append(self.snapshots[current])
+            current = self.snapshots[current].parent
+        return chain
+
+    def tagged(self, pipeline: str) -> Snapshot | None:
+        return self.snapshots.get(self.refs.get(names.tag(pipeline), -1))
+
+
+class MemoryDestination:
+    """`tidegate.ports.Destination` over dicts, with compare-and-swap, and foreign writers for tests."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
+        self.tables: dict[str, MemoryTable] = {}
+        self.control: dict[str, list[Row]] = {}
+        self._ids = count(7_000_000_000_000_000_001)  # beyond what a float can hold, as Iceberg's are
+        self._uuids, self._sequence = count(1), count(1)
+
+    # the port
+
+    def state(self, table: str, pipeline: str) -> TableState | None:
+        found = self.tables.get(table)
+        if found is None:
+            return None
+        recorded = Position.from_properties(pipeline, found.properties)
+        ancestors, tagged = found.ancestors(), found.tagged(pipeline)
+        rolled_back = recorded is not None and (tagged is None or tagged.id not in {s.id for s in ancestors})
+        carried = (Position.from_properties(pipeline, s.summary) for s in ancestors)
+        return TableState(
+            uuid=found.uuid,
+            snapshot_id=found.refs.get("main"),
+            schema_id=found.schema_id,
+            position=next((p for p in carried if p), None) if rolled_back else recorded,
+            highest_batch=recorded.batch if recorded else 0,
+            columns=found.columns,
+            rolled_back=rolled_back,
+            recorded=recorded,
+            snapshot_ms=tagged.ms if tagged else 0,
+        )
+
+    def seed(self, table: str, pipeline: str, position: Position) -> None:
+        found = self._table(table)
+        if "main" in found.refs:
+            raise CommitRefused(f"table={table} has a snapshot already")
+        self.add_snapshot(table, "main", (), position.to_properties(pipeline))
+        found.refs[names.tag(pipeline)] = found.refs["main"]
+        found.properties |= position.to_properties(pipeline)
+
+    def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
+        found = self._table(table)
+        held, changes = {c.name.lower(): c for c in found.columns}, []
+        for column in columns:
+            old = held.get(column.name.lower())
+            if old is None:
+                if not add:
+                    raise GiveUp(f"table={table} has no column={column.name} and evolve.add_columns=false")
+                held[column.name.lower()] = column
+                changes.append(f"added {column.name}")
+            elif (old.type, column.type) in (("INT", "BIGINT"), ("FLOAT", "DOUBLE")) and widen:
+                held[column.name.lower()] = replace(old, type=column.type)
+                changes.append(f"widened {column.name}")
+            elif old.type != column.type and (column.type, old.type) not in (("INT", "BIGINT"), ("FLOAT", "DOUBLE")):
+                raise GiveUp(f"table={table} column={column.name}: incompatible change to type={column.type}")
+        if changes:
+            found.columns, found.schema_id = tuple(held.values()), found.schema_id + 1
+        return changes
+
+    def cut(self, table: str, state: TableState, branch: str) -> None:
+        found = self._table(table)
+        if (found.uuid, found.refs.get("main")) != (state.uuid, state.snapshot_id) or branch in found.refs:
+            raise CommitRefused(f"table={table}: main has moved")
+        found.refs[branch] = found.refs["main"]
+
+    def head(self, table: str, branch: str) -> Head | None:
+        found = self._table(table)
+        snapshot = found.snapshots.get(found.refs.get(branch, -1))
+        return Head(snapshot.id, snapshot.parent, dict(snapshot.summary)) if snapshot else None
+
+    def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
+        self.add_snapshot(table, branch, tuple(self._table(table).rows(branch)), summary)
+
+    def publish(self, publication: Publication) -> None:
+        found = self._table(publication.table)
+        required = (publication.uuid, publication.cut, publication.head, publication.schema_id)
+        standing = (found.uuid, found.refs.get("main"), found.refs.get(publication.branch), found.schema_id)
+        if required != standing:
+            raise CommitRefused(f"table={publication.table}: required={required} found={standing}")
+        found.refs["main"] = found.refs[names.tag(publication.pipeline)] = publication.head
+        found.properties |= publication.position.to_properties(publication.pipeline)
+        del found.refs[publication.branch]
+
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
+        found = self._table(table)
+        numbers = {ref: names.branch_batch(pipeline, ref) for ref in found.refs}
+        stale = [ref for ref, number in numbers.items() if number is not None and number <= up_to_batch]
+        for ref in stale:
+            del found.refs[ref]
+        return len(stale)
+
+    def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+        found = self.tables.get(intermediate)
+        newest: dict[int, StagedBatch] = {}
+        for snapshot in sorted(found.snapshots.values(), key=lambda s: s.sequence) if found else []:
+            outcome = self.staged_outcome(intermediate, snapshot.summary.get("tidegate.attempt", ""))
+            if outcome is None or outcome["bad"]:
+                continue
+            asked = json.loads(snapshot.summary["tidegate.staged"])
+            span = sum(end - start for parts in asked["ranges"].values() for start, end in parts.values())
+            counts = {"span": span, **{n: outcome[n] for n in ("read", "staged", "ignored", "filtered")}}
+            batch = int(snapshot.summary["tidegate.batch"])
+            attempt = snapshot.summary["tidegate.attempt"]
+            known = {"table": table, "batch": batch, "attempt": attempt, "snapshot_id": snapshot.id, "counts": counts}
+            newest[batch] = StagedBatch.from_dict({**known, "timestamps": outcome["timestamps"], **asked})
+        return [newest[batch] for batch in sorted(newest)]
+
+    def staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        found = self.tables.get(intermediate)
+        text = found.properties.get(names.staged_property(attempt)) if found else None
+        return None if text is None else json.loads(text)
+
+    def intermediate_shape(self, intermediate: str) -> str | None:
+        found = self.tables.get(intermediate)
+        return found.properties.get("tidegate.shape", "") if found else None
+
+    def highest_staged(self, intermediate: str) -> int:
+        found = self.tables.get(intermediate)
+        summaries = [s.summary for s in found.snapshots.values()] if found else []
+        at_creation = int(found.properties.get("tidegate.highest-batch", "0")) if found else 0
+        return max([at_creation, *(int(s.get(f"tidegate.{n}", "0")) for s in summaries for n in ("batch", "clean-up"))])
+
+    def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
+        found = self.tables.get(intermediate)
+        if found is None:
+            return {}
+        spent = [s for s in found.snapshots.values() if _is_spent(s, up_to_batch)]
+        if not spent or all(found.refs.get("main") == s.id and "tidegate.clean-up" in s.summary for s in spent):
+            return {"snapshots": len(spent), "files": 0}
+        kept = tuple(row for row in found.rows() if row["batch_number"] > up_to_batch)
+        self.add_snapshot(intermediate, "main", kept, {"tidegate.clean-up": str(up_to_batch)})
+        for snapshot in spent:
+            del found.snapshots[snapshot.id]
+            found.properties.pop(names.staged_property(snapshot.summary.get("tidegate.attempt", "")), None)
+        return {"snapshots": len(spent), "files": len(spent)}
+
+    def record(self, control: str, row: Row) -> None:
+        self.control.setdefault(control, []).append(dict(row))
+
+    def history(self, control: str, limit: int) -> list[Row]:
+        rows = sorted(self.control.get(control, []), key=lambda r: r["published_at_ms"], reverse=True)
+        return rows[:limit]
+
+    def count_rows(self, table: str) -> int | None:
+        return len(self.tables[table].rows()) if table in self.tables else None
+
+    # what Spark and foreign writers do
+
+    def create(self, table: str, columns: tuple[Column, ...]) -> MemoryTable:
+        """CREATE TABLE IF NOT EXISTS."""
+        if table not in self.tables:
+            self.tables[table] = MemoryTable(f"00000000-0000-0000-0000-{next(self._uuids):012d}", columns)
+        return self.tables[table]
+
+    def add_snapshot(self, table: str, ref: str, rows: tuple[Row, ...], summary: Mapping[str, str]) -> Snapshot:
+        found = self._table(table)
+        made = Snapshot(
+            next(self._ids), found.refs.get(ref), dict(summary), rows, self.clock.tick(), next(self._sequence)
+        )
+        found.snapshots[made.id] = made
+        found.refs[ref] = made.id
+        return made
+
+    def foreign_append(self, table: str, *rows: Row) -> Snapshot:
+        return self.add_snapshot(table, "main", (*self._table(table).rows(), *rows), {"operation": "append"})
+
+    def rollback(self, table: str, snapshot_id: int) -> None:
+        self._table(table).refs["main"] = snapshot_id
+
+    def replace(self, table: str) -> MemoryTable:
+        """DROP TABLE and CREATE TABLE of the same name."""
+        columns = self.tables.pop(table).columns
+        return self.create(table, columns)
+
+    def expire(self, table: str, snapshot_id: int) -> None:
+        del self._table(table).snapshots[snapshot_id]
+
+    def _table(self, name: str) -> MemoryTable:
+        if name not in self.tables:
+            raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
+        return self.tables[name]
+
+
+def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:
+    batch = snapshot.summary.get("tidegate.batch")
+    return "tidegate.clean-up" in snapshot.summary or (batch is not None and int(batch) <= up_to_batch)

@@ -1,0 +1,165 @@
+"""`tidegate.ports.Engine` and `Sql` in memory: what the jobs and statements do, in Python."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from tidegate.errors import RetryLater
+from tidegate.jobs import Job, MergeJob, StageJob, StageTable
+from tidegate.pipeline import Column
+
+from fakes.broker import MemoryBroker, Record
+from fakes.lake import MemoryDestination, Row
+
+SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
+COUNTED = "spark.merge-into.num-target-rows-"
+BAD = "not JSON"  # a key or value that no format can read
+
+
+class StructuredSql:
+    """`tidegate.ports.Sql` that keeps what it was asked for as JSON, so that `MemoryEngine` can do it."""
+
+    def render(self, statement: str, **values: Any) -> str:
+        plain = lambda o: asdict(o) if is_dataclass(o) and not isinstance(o, type) else list(o)  # noqa: E731
+        return json.dumps({"statement": statement, **values}, default=plain)
+
+
+class MemoryEngine:
+    """`tidegate.ports.Engine` that does in Python what the jobs do in Spark. `conditions` gives SQL texts a meaning."""
+
+    def __init__(self, broker: MemoryBroker, destination: MemoryDestination) -> None:
+        self.broker, self.destination = broker, destination
+        self.conditions: dict[str, Callable[[Row], bool]] = {}
+        self.jobs: list[Job] = []
+
+    def run(self, job: Job) -> None:
+        job = type(job).from_json(job.to_json())  # the jobs and the steps share nothing but this text
+        self.jobs.append(job)
+        if isinstance(job, StageJob):
+            for table in job.tables:
+                for text in table.create:
+                    self._create(json.loads(text))
+                self._stage(job, table)
+        else:
+            summary = {k.removeprefix(SNAPSHOT_PROPERTY): v for k, v in job.conf.items() if SNAPSHOT_PROPERTY in k}
+            for text in job.statements:
+                statement = json.loads(text)
+                if not self._create(statement):
+                    self._merge(statement, summary)
+
+    @property
+    def merges(self) -> list[MergeJob]:
+        """The jobs that merged rows, without those that created tables."""
+        return [j for j in self.jobs if isinstance(j, MergeJob) and '"statement": "merge_' in j.statements[0]]
+
+    @property
+    def stages(self) -> list[StageJob]:
+        return [j for j in self.jobs if isinstance(j, StageJob)]
+
+    def _create(self, statement: dict[str, Any]) -> bool:
+        if statement["statement"] == "create_table":
+            self.destination.create(statement["table"], tuple(Column(**c) for c in statement["columns"]))
+        elif statement["statement"] == "create_intermediate":
+            made = self.destination.create(statement["table"], ())
+            made.properties |= {"tidegate.shape": statement["shape"], "tidegate.highest-batch": str(statement["batch"])}
+        elif statement["statement"] == "drop_intermediate":
+            self.destination.tables.pop(statement["table"], None)
+        return statement["statement"].startswith(("create_", "drop_"))
+
+    def _stage(self, job: StageJob, table: StageTable) -> None:
+        rows: list[Row] = []
+        outcome: dict[str, Any] = {"read": 0, "staged": 0, "ignored": 0, "filtered": 0, "bad": 0, "first_bad": None}
+        stamps: dict[str, dict[str, int]] = {}
+        for topic, partition, start, end in job.ranges:
+            for record in self.broker.partitions[topic][partition].read(start, end, job.isolation):
+                outcome["read"] += 1
+                seen = stamps.setdefault(topic, {})
+                seen[str(partition)] = max(record.timestamp, seen.get(str(partition), 0))
+                fate, row = self._decode(table, topic, partition, record)
+                outcome[fate] += 1
+                if fate == "staged":
+                    rows.append({**row, "batch_number": job.batch, "attempt": table.attempt})
+                elif fate == "bad" and outcome["first_bad"] is None:
+                    outcome["first_bad"] = row
+        others = [r for r in self.destination.tables[table.intermediate].rows() if r["batch_number"] != job.batch]
+        self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
+        text = json.dumps({**outcome, "timestamps": stamps})
+        self.destination.tables[table.intermediate].properties[table.property] = text
+
+    def _decode(self, table: StageTable, topic: str, partition: int, record: Record) -> tuple[str, Row]:
+        at = {"topic": topic, "partition": partition, "offset": record.offset}
+        source = record.value if record.key is None else record.key
+        if BAD in (record.key, record.value) or (table.key_columns and source is None):
+            return "bad", {**at, "reason": "not readable"}
+        prefix = table.key.prefix
+        key = {c.name: source.get(c.name.removeprefix(prefix)) for c in table.key_columns}
+        value = None if record.value is None else {c.name: record.value.get(c.name) for c in table.value_columns}
+        shown = {**at, **(value or {})}
+        deleted = value is None or (table.delete_when is not None and self.conditions[table.delete_when](shown))
+        if table.when is not None and value is not None and not self.conditions[table.when](shown):
+            return "filtered", {}
+        if deleted and table.ignore_deletes:
+            return "ignored", {}
+        if value is not None:
+            value |= {name: {**at, "timestamp": record.timestamp}.get(k) for name, k in table.metadata.items()}
+        return "staged", {"key": key, "value": None if deleted else value, "op": "d" if deleted else "u", **at, "i": 0}
+
+    def _merge(self, statement: dict[str, Any], summary: dict[str, str]) -> None:
+        pinned = self.destination.tables.get(statement["source"])
+        branch = statement["branch"].removeprefix("branch_")
+        target = self.destination.tables.get(statement["target"])
+        if pinned is None or statement["snapshot_id"] not in pinned.snapshots:
+            raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
+        if target is None or branch not in target.refs:
+            raise RetryLater(f"Spark failed in merge: no branch={branch}")
+        rows = [
+            r
+            for r in pinned.snapshots[statement["snapshot_id"]].rows
+            if r["batch_number"] == statement["batch"] and r["attempt"] == statement["attempt"]
+        ]
+        keys = [column for column, _ in statement["keys"]]
+        after, counts = _apply(statement["statement"], target.rows(branch), rows, keys, statement["values"])
+        if any(counts.values()):
+            words = {"added-records": counts["inserted"]} if statement["statement"] == "merge_append" else {}
+            words = words or {COUNTED + name: number for name, number in counts.items()}
+            told = {**summary, **{name: str(number) for name, number in words.items()}}
+            self.destination.add_snapshot(statement["target"], branch, tuple(after), told)
+
+
+def _apply(
+    statement: str, table: list[Row], staged: list[Row], keys: list[str], values: list[str]
+) -> tuple[list[Row], dict[str, int]]:
+    """What the statement of that name does; keys are compared null-safe, by Python's own equality."""
+
+    def key_of(row: Row) -> tuple[Any, ...]:
+        return tuple(json.dumps(row.get(name)) for name in keys)
+
+    def made(row: Row) -> Row:
+        return {**row["key"], **{name: row["value"].get(name) for name in values}}
+
+    ordered = sorted(staged, key=lambda r: (r["offset"], r["i"]))
+    counts = {"inserted": 0, "updated": 0, "deleted": 0}
+    if statement == "merge_append":
+        added = [made(row) for row in ordered if row["op"] != "d"]
+        return [*table, *added], {**counts, "inserted": len(added)}
+    if statement == "merge_delete":
+        last = {key_of(r["key"]): (r["offset"], r["i"]) for r in ordered if r["op"] == "d"}
+        kept = [row for row in table if key_of(row) not in last]
+        added = [
+            made(r) for r in ordered if r["op"] != "d" and (r["offset"], r["i"]) > last.get(key_of(r["key"]), (-1, 0))
+        ]
+        return [*kept, *added], {"inserted": len(added), "updated": 0, "deleted": len(table) - len(kept)}
+    last_of = {key_of(r["key"]): r for r in ordered}
+    after = []
+    for row in table:
+        change = last_of.pop(key_of(row), None)
+        if change is None:
+            after.append(row)
+        elif change["op"] == "d":
+            counts["deleted"] += 1
+        else:
+            counts["updated"] += 1
+            after.append({**row, **made(change)})
+    added = [made(change) for change in last_of.values() if change["op"] != "d"]
+    return [*after, *added], {**counts, "inserted": len(added)}

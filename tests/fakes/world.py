@@ -1,0 +1,87 @@
+"""One broker, one lake and one clock for as many runners as a test starts, and hooks between any two port calls."""
+
+import json
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from tidegate.pipeline import Pipeline
+from tidegate.ports import Ports
+
+from fakes.broker import MemoryBroker
+from fakes.clock import Clock, Crash
+from fakes.lake import MemoryDestination, Row
+from fakes.spark import MemoryEngine, StructuredSql
+
+Hook = Callable[[str, str], None]  # (port.method, "before" or "after")
+
+
+class Watched:
+    """A port whose every call passes through a hook, before and after it took effect."""
+
+    def __init__(self, name: str, port: Any, hook: Hook) -> None:
+        self._name, self._port, self._hook = name, port, hook
+
+    def __getattr__(self, method: str) -> Any:
+        found = getattr(self._port, method)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._hook(f"{self._name}.{method}", "before")
+            result = found(*args, **kwargs)
+            self._hook(f"{self._name}.{method}", "after")
+            return result
+
+        return call
+
+
+class World:
+    """One broker, one lake, one clock, shared by as many runners as a test starts."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.broker = MemoryBroker(self.clock)
+        self.destination = MemoryDestination(self.clock)
+        self.engine = MemoryEngine(self.broker, self.destination)
+        self._attempts = count(1)
+
+    def attempt(self) -> str:
+        return f"attempt{next(self._attempts)}"
+
+    def ports(self, pipeline: Pipeline, hook: Hook | None = None, **instead: Any) -> Ports:
+        """The ports of one runner; `instead` replaces some by doubles with a fault."""
+        chosen = {"broker": self.broker, "destination": self.destination, "engine": self.engine, **instead}
+        if hook is not None:
+            chosen = {name: Watched(name, port, hook) for name, port in chosen.items()}
+        return Ports(pipeline, sql=StructuredSql(), now_ms=self.clock, new_attempt=self.attempt, **chosen)
+
+    def rows(self, table: str) -> list[Row]:
+        """The table's rows in an order of their own."""
+        found = self.destination.tables.get(table)
+        return sorted(found.rows(), key=lambda r: json.dumps(r, sort_keys=True)) if found else []
+
+
+class CrashAt:
+    """A hook that kills the runner at one of its port calls; `calls` counts them."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.calls, self.at = number, 0, ""
+
+    def __call__(self, call: str, when: str) -> None:
+        self.calls += 1
+        if self.calls == self.number:
+            self.at = f"{when} {call}"
+            raise Crash(self.at)
+
+
+class PauseAt:
+    """A hook that lets others run, once, while its own runner stands between two calls."""
+
+    def __init__(self, number: int, meanwhile: Callable[[], object]) -> None:
+        self.number, self.calls, self.meanwhile = number, 0, meanwhile
+
+    def __call__(self, call: str, when: str) -> None:
+        self.calls += 1
+        if self.calls == self.number:
+            self.meanwhile()
