@@ -5,6 +5,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.batch import FATES, RECORDS
 from tidegate.jobs import StageJob, StageTable
 from tidegate.offsets import Ranges
 
@@ -79,7 +80,7 @@ def _columns(job: StageJob, table: StageTable) -> list[str]:
 def _counts(ranges: Ranges) -> list[Column]:
     """Aggregates of the one pass: records by fate, the first bad one, the latest timestamp of each partition."""
     where = "CASE WHEN reason IS NOT NULL THEN struct(topic, partition, offset) END"
-    fates = {fate: f"count_if(fate = '{fate}')" for fate in ("staged", "ignored", "filtered", "bad")}
+    fates = {fate: f"count_if(fate = '{fate}')" for fate in (*FATES, "bad")}
     first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {where})"
     wanted = {"read": "count(1)", **fates, "first_bad": first_bad}
     for index, (topic, partition) in enumerate(_observed(ranges)):
@@ -99,7 +100,7 @@ def _outcome(observed: dict[str, Any], ranges: Ranges) -> dict[str, Any]:
         latest = observed[f"timestamp_{index}"]
         if latest is not None:
             timestamps.setdefault(topic, {})[partition] = latest
-    counts = {name: observed[name] for name in ("read", "staged", "ignored", "filtered", "bad")}
+    counts = {name: observed[name] for name in (*RECORDS, "bad")}
     first = observed["first_bad"]
     return {**counts, "timestamps": timestamps, "first_bad": json.loads(first) if first else None}
 

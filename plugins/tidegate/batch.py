@@ -6,16 +6,31 @@ from typing import Any
 
 from tidegate.offsets import Offsets, Ranges, offsets_from
 
+# What can become of a record that was read: the counts of these add up to `read`.
+FATES = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
+RECORDS = ("read", *FATES)
+
 
 @dataclass(frozen=True)
 class Counts:
-    """Where a batch's records went; `span` counts offsets, all others records."""
+    """Where a batch's records went; `span` counts offsets, all others records.
+
+    superseded: a later record of the same raw key stands for them; filtered: `when` leaves them out; ignored: deletes
+    that the table does not take; dead_lettered: could not be decoded and were set aside.
+    """
 
     span: int = 0
     read: int = 0
     staged: int = 0
-    ignored: int = 0
+    superseded: int = 0
     filtered: int = 0
+    ignored: int = 0
+    dead_lettered: int = 0
+
+    @classmethod
+    def of(cls, span: int, outcome: Mapping[str, Any]) -> "Counts":
+        """The counts that a stage job left behind, over ranges of that span."""
+        return cls(span, *(outcome[name] for name in RECORDS))
 
     @property
     def gaps(self) -> int:
@@ -24,12 +39,10 @@ class Counts:
 
     def unexplained(self) -> str | None:
         """A sentence when the records do not add up, None when they do."""
-        if self.read == self.staged + self.ignored + self.filtered and self.gaps >= 0:
+        if self.read == sum(getattr(self, name) for name in FATES) and self.gaps >= 0:
             return None
-        return (
-            f"the records do not add up: span={self.span} read={self.read} staged={self.staged} "
-            f"ignored={self.ignored} filtered={self.filtered}; nothing was merged"
-        )
+        told = " ".join(f"{name}={value}" for name, value in asdict(self).items())
+        return f"the records do not add up: {told}; nothing was merged"
 
 
 @dataclass(frozen=True)

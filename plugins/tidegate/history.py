@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import asdict
 from typing import Any
 
 from tidegate import names
@@ -20,11 +21,7 @@ def record(ports: Ports, staged: StagedBatch, published: PublishedBatch) -> None
         "table": published.table,
         "attempt": staged.attempt,
         "ranges": json.dumps(published.ranges.to_dict()),
-        "span": staged.counts.span,
-        "read": staged.counts.read,
-        "staged": staged.counts.staged,
-        "ignored": staged.counts.ignored,
-        "filtered": staged.counts.filtered,
+        **asdict(staged.counts),
         "inserted": published.inserted,
         "updated": published.updated,
         "deleted": published.deleted,

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidegate import names
+from tidegate.batch import RECORDS
 from tidegate.errors import PositionLost
 from tidegate.offsets import Offsets, merged, offset_of, pairs
 from tidegate.pipeline import Table
@@ -114,8 +115,13 @@ def _lag_seconds(ports: Ports, topic: str, partition: int, published: int, end: 
 
 
 def _batch(row: dict[str, Any]) -> dict[str, Any]:
-    named = {key: row[key] for key in ("batch", "table", "read", "staged", "inserted", "updated", "deleted", "seconds")}
-    return {**named, "published_at": _time(row["published_at_ms"]), "valid_through": _time(row["valid_through_ms"])}
+    named = ("batch", "table", "span", *RECORDS, "inserted", "updated", "deleted", "seconds")
+    return {
+        **{key: row[key] for key in named},
+        "gaps": row["span"] - row["read"],
+        "published_at": _time(row["published_at_ms"]),
+        "valid_through": _time(row["valid_through_ms"]),
+    }
 
 
 def _time(milliseconds: int | None) -> str | None:

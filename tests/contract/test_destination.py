@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fakes import MemoryDestination, a_pipeline, a_table
 from tidegate import names
-from tidegate.batch import Counts
+from tidegate.batch import RECORDS, Counts
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column
@@ -170,10 +170,10 @@ def summary_of(batch: int, attempt: str) -> dict[str, str]:
 def outcome_of(rows: int, bad: int = 0) -> str:
     return json.dumps(
         {
+            **dict.fromkeys(RECORDS, 0),
             "read": 10,
             "staged": rows,
             "ignored": 10 - rows,
-            "filtered": 0,
             "bad": bad,
             "timestamps": {},
             "first_bad": None,
@@ -450,7 +450,7 @@ def test_staged_batches_come_oldest_first_with_ranges_and_counts(kit: Kit) -> No
     kit.stage(1, "a1", 3)
     kit.stage(2, "a2", 4)
     one, two = kit.port.staged(STAGED, TABLE)
-    assert (one.batch, one.attempt, one.table, one.counts) == (1, "a1", TABLE, Counts(10, 10, 3, 7, 0))
+    assert (one.batch, one.attempt, one.table, one.counts) == (1, "a1", TABLE, Counts(10, 10, 3, ignored=7))
     assert (two.batch, two.ranges, two.cluster_id) == (2, Ranges({"t": {0: (0, 10)}}), "c")
     assert kit.port.highest_staged(STAGED) == 2
 
@@ -540,7 +540,7 @@ def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
 
 
 def history_row(batch: int) -> dict[str, Any]:
-    numbers = ("span", "read", "staged", "ignored", "filtered", "inserted", "updated", "deleted")
+    numbers = ("span", *RECORDS, "inserted", "updated", "deleted")
     return {
         "batch": batch, "published_at_ms": 1000 + batch, "table": TABLE, "attempt": "a", "ranges": "{}", "seconds": 0.5,
         "staged_snapshot_id": 2**62 + batch, "snapshot_id": 2**62, "valid_through_ms": None,

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any
 
 from tidegate import names
-from tidegate.batch import StagedBatch
+from tidegate.batch import Counts, StagedBatch
 from tidegate.errors import GiveUp
+from tidegate.offsets import Ranges
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, Head, Publication, TableState
 from tidegate.position import Position
@@ -154,8 +155,7 @@ class MemoryDestination:
             if outcome is None or outcome["bad"]:
                 continue
             asked = json.loads(snapshot.summary["tidegate.staged"])
-            span = sum(end - start for parts in asked["ranges"].values() for start, end in parts.values())
-            counts = {"span": span, **{n: outcome[n] for n in ("read", "staged", "ignored", "filtered")}}
+            counts = asdict(Counts.of(Ranges.from_dict(asked["ranges"]).span, outcome))
             batch = int(snapshot.summary["tidegate.batch"])
             attempt = snapshot.summary["tidegate.attempt"]
             known = {"table": table, "batch": batch, "attempt": attempt, "snapshot_id": snapshot.id, "counts": counts}

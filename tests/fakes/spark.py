@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
+from tidegate.batch import RECORDS
 from tidegate.errors import RetryLater
 from tidegate.jobs import Job, MergeJob, StageJob, StageTable
 from tidegate.pipeline import Column
@@ -69,7 +70,7 @@ class MemoryEngine:
 
     def _stage(self, job: StageJob, table: StageTable) -> None:
         rows: list[Row] = []
-        outcome: dict[str, Any] = {"read": 0, "staged": 0, "ignored": 0, "filtered": 0, "bad": 0, "first_bad": None}
+        outcome: dict[str, Any] = {**dict.fromkeys(RECORDS, 0), "bad": 0, "first_bad": None}
         stamps: dict[str, dict[str, int]] = {}
         for topic, partition, start, end in job.ranges:
             for record in self.broker.partitions[topic][partition].read(start, end, job.isolation):

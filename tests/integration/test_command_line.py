@@ -42,8 +42,8 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
     assert (second["committed"], second["end"]) == (0, 0)
     assert [b["batch"] for b in status["batches"]] == [2, 1]
     assert set(status["batches"][0]) == {
-        "batch", "table", "read", "staged", "inserted", "updated", "deleted", "seconds",
-        "published_at", "valid_through",
+        "batch", "table", "span", "gaps", "read", "staged", "superseded", "filtered", "ignored", "dead_lettered",
+        "inserted", "updated", "deleted", "seconds", "published_at", "valid_through",
     }  # fmt: skip
 
     again = workbench.cli("flush", "told")

@@ -54,7 +54,7 @@ def test_counts_that_add_up_need_no_explanation() -> None:
         Counts(span=10, read=10, staged=9),  # a record vanished
         Counts(span=10, read=10, staged=11),  # a record was doubled
         Counts(span=10, read=11, staged=11),  # more records than offsets
-        Counts(span=10, read=10, staged=9, ignored=1, filtered=1),
+        Counts(span=10, read=10, staged=9, filtered=1, ignored=1),
     ],
 )
 def test_records_that_do_not_add_up_are_named(counts: Counts) -> None:

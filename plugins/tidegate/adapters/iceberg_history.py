@@ -10,11 +10,12 @@ from pyiceberg.table import Table
 
 from tidegate.adapters.iceberg_files import files_of, remove
 from tidegate.adapters.iceberg_state import summary_of
+from tidegate.batch import RECORDS
 
 COLUMNS = pa.schema(
     [
-        *(pa.field(name, pa.int64()) for name in ("batch", "published_at_ms", "span", "read", "staged", "ignored")),
-        *(pa.field(name, pa.int64()) for name in ("filtered", "inserted", "updated", "deleted")),
+        *(pa.field(name, pa.int64()) for name in ("batch", "published_at_ms", "span", *RECORDS)),
+        *(pa.field(name, pa.int64()) for name in ("inserted", "updated", "deleted")),
         *(pa.field(name, pa.int64()) for name in ("staged_snapshot_id", "snapshot_id", "valid_through_ms")),
         *(pa.field(name, pa.string()) for name in ("table", "attempt", "ranges")),
         pa.field("seconds", pa.float64()),
@@ -50,7 +51,7 @@ def _forget(table: Table) -> None:
 
 def _opened(catalog: Catalog, identifier: str) -> Table:
     with suppress(NoSuchTableError):
-        return catalog.load_table(identifier)
+        return _widened(catalog.load_table(identifier))
     with suppress(NamespaceAlreadyExistsError):
         catalog.create_namespace(identifier.rsplit(".", 1)[0])
     try:
@@ -65,3 +66,11 @@ def newest(table: Table, limit: int) -> list[dict[str, Any]]:
     highest = int(summary_of(current).get(BATCH, "0")) if current else 0
     rows = table.scan(row_filter=f"batch > {highest - limit}").to_arrow().sort_by([("published_at_ms", "descending")])
     return list(rows.slice(0, limit).to_pylist())
+
+
+def _widened(table: Table) -> Table:
+    """A table that an earlier version made learns the columns that it lacks."""
+    if set(COLUMNS.names) - {column.name for column in table.schema().columns}:
+        with table.update_schema() as change:
+            change.union_by_name(COLUMNS)
+    return table

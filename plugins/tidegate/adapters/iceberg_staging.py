@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import asdict
 from typing import Any
 
 from pyarrow.fs import FileSelector
@@ -13,7 +14,8 @@ from tidegate import names
 from tidegate.adapters import iceberg_commit
 from tidegate.adapters.iceberg_files import files_of, remove
 from tidegate.adapters.iceberg_state import batch_of, summary_of
-from tidegate.batch import StagedBatch
+from tidegate.batch import Counts, StagedBatch
+from tidegate.offsets import Ranges
 
 
 def outcome_of(table: Table, attempt: str) -> dict[str, Any] | None:
@@ -39,15 +41,14 @@ def _staged(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch |
     if found is None or found["bad"]:
         return None
     asked = json.loads(summary["tidegate.staged"])
-    span = sum(end - start for parts in asked["ranges"].values() for start, end in parts.values())
-    counts = {"span": span, **{name: found[name] for name in ("read", "staged", "ignored", "filtered")}}
+    span = Ranges.from_dict(asked["ranges"]).span
     return StagedBatch.from_dict(
         {
             "table": destination,
             "batch": int(summary["tidegate.batch"]),
             "attempt": summary["tidegate.attempt"],
             "snapshot_id": snapshot.snapshot_id,
-            "counts": counts,
+            "counts": asdict(Counts.of(span, found)),
             "timestamps": found["timestamps"],
             **asked,
         }

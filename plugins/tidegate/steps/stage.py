@@ -143,7 +143,7 @@ def _outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBa
         raise RetryLater(f"{where}: the stage job ended without a result: attempt={asked.attempt}; stage again")
     if found.get("bad"):
         raise BadRecord(f"{where}: {_bad(found)}")
-    counts = Counts(planned.ranges.span, found["read"], found["staged"], found["ignored"], found["filtered"])
+    counts = Counts.of(planned.ranges.span, found)
     problem = counts.unexplained()
     if problem:
         raise GiveUp(f"{where}: {problem}")
