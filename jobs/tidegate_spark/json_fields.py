@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from tidegate.datatypes import DataType, parse
 from tidegate.pipeline import Column
+from tidegate.spark_sql import literal, quoted
 
-from tidegate_spark.strict import literal, lossy, quoted, text_type, typed
+from tidegate_spark.strict import lossy, text_type, typed
 
 CORRUPT, OBJECT = "_tidegate_corrupt", "o"
 

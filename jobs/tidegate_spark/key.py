@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
+from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, not_an_object, parsed_json
-from tidegate_spark.strict import literal, quoted
 
 NOWHERE = "the record has no key, and no value to take it from"
 

@@ -8,11 +8,11 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.batch import FATES, RECORDS
 from tidegate.jobs import StageJob, StageTable
 from tidegate.offsets import Ranges
+from tidegate.spark_sql import literal, quoted_name
 
 from tidegate_spark.key import with_key
 from tidegate_spark.read import read
 from tidegate_spark.sessions import configure
-from tidegate_spark.strict import literal, quoted
 from tidegate_spark.value import with_value
 
 # Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
@@ -49,10 +49,10 @@ def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataF
     decoded = decode(records, table).observe(observation, *_counts(job.ranges))
     rows = decoded.where("fate = 'staged'").selectExpr(*_columns(job, table))
     configure(spark, {SUMMARY + key: value for key, value in table.summary.items()})
-    rows.writeTo(_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
+    rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
     outcome = _outcome(observation.get, job.ranges)
     spark.sql(
-        f"ALTER TABLE {_name(table.intermediate)} "
+        f"ALTER TABLE {quoted_name(table.intermediate)} "
         f"SET TBLPROPERTIES ({literal(table.property)} = {literal(json.dumps(outcome))})"
     )
 
@@ -103,7 +103,3 @@ def _outcome(observed: dict[str, Any], ranges: Ranges) -> dict[str, Any]:
     counts = {name: observed[name] for name in (*RECORDS, "bad")}
     first = observed["first_bad"]
     return {**counts, "timestamps": timestamps, "first_bad": json.loads(first) if first else None}
-
-
-def _name(table: str) -> str:
-    return ".".join(quoted(part) for part in table.split("."))

@@ -5,22 +5,13 @@ parsed (NULL where it cannot), and `lossy` is true where that conversion would c
 """
 
 from tidegate.datatypes import Array, DataType, Map, Primitive, Struct
+from tidegate.spark_sql import literal, quoted
 
 GUARDED = ("TINYINT", "SMALLINT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 DIGITS = "^[+-]?[0-9]+$"
 DAY = "^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}$"
 BEYOND_MICROS = "[.][0-9]{6}[0-9]*[1-9]"
 LARGEST, FACTORS = 2**63 - 1, {"seconds": 1_000_000, "millis": 1_000, "micros": 1}  # microseconds in 64 bits
-
-
-def quoted(name: str) -> str:
-    """One identifier in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def literal(text: str) -> str:
-    """A string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def text_type(data_type: DataType) -> str:

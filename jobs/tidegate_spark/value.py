@@ -2,9 +2,9 @@
 
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
+from tidegate.spark_sql import quoted
 
 from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, not_an_object, parsed_json
-from tidegate_spark.strict import quoted
 
 DELETE, UPSERTS = "d", ("c", "r", "u")
 METADATA = {

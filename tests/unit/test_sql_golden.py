@@ -9,8 +9,9 @@ from typing import Any
 
 import jinja2
 import pytest
-from tidegate.adapters.templates import SQL_FOLDER, SqlFiles, quoted, quoted_name, text
+from tidegate.adapters.templates import SQL_FOLDER, SqlFiles
 from tidegate.pipeline import Column
+from tidegate.spark_sql import literal, quoted, quoted_name
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "iceberg"
 SQL = SqlFiles("iceberg")
@@ -127,7 +128,7 @@ def test_table_name_is_quoted_part_by_part() -> None:
 
 
 def test_text_cannot_be_broken_out_of() -> None:
-    assert text("it's \\") == "'it\\'s \\\\'"
+    assert literal("it's \\") == "'it\\'s \\\\'"
 
 
 def test_delete_only_append_and_upsert_differ_where_they_must() -> None:

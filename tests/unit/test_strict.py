@@ -2,7 +2,8 @@
 
 import pytest
 from tidegate.datatypes import parse
-from tidegate_spark.strict import ddl, literal, lossy, quoted, text_type, typed
+from tidegate.spark_sql import literal, quoted
+from tidegate_spark.strict import ddl, lossy, text_type, typed
 
 GUARDED = ["DECIMAL(12,2)", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TINYINT", "SMALLINT"]
 EXACT = ["STRING", "INT", "BIGINT", "BOOLEAN", "DOUBLE", "FLOAT", "BINARY"]

@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 from tidegate.pipeline import Column
+from tidegate.spark_sql import quoted
 
 # sqlglot's name of a type -> Spark's. What is missing here Spark or Iceberg cannot hold.
 SIMPLE = {
@@ -86,11 +87,6 @@ def _decimal(inner: list[Any]) -> str:
 def _field(definition: Any) -> str:
     column = _column(definition)
     return f"{quoted(column.name)}: {column.type}{'' if column.nullable else ' NOT NULL'}"
-
-
-def quoted(name: str) -> str:
-    """An identifier in Spark's backquotes."""
-    return f"`{name.replace('`', '``')}`"
 
 
 @lru_cache(maxsize=1024)

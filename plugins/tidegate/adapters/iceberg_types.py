@@ -25,6 +25,7 @@ from pyiceberg.types import (
 from tidegate.datatypes import Array, DataType, Map, Primitive, Struct, parse
 from tidegate.errors import ConfigurationError
 from tidegate.pipeline import Column
+from tidegate.spark_sql import quoted
 
 _SIMPLE: dict[str, IcebergType] = {
     "BOOLEAN": BooleanType(),
@@ -71,7 +72,7 @@ def spark_type(iceberg: IcebergType) -> str:
         case MapType():
             return f"MAP<{spark_type(iceberg.key_type)}, {spark_type(iceberg.value_type)}>"
         case StructType():
-            return f"STRUCT<{', '.join(f'{_quoted(f.name)}: {spark_type(f.field_type)}' for f in iceberg.fields)}>"
+            return f"STRUCT<{', '.join(f'{quoted(f.name)}: {spark_type(f.field_type)}' for f in iceberg.fields)}>"
         case DecimalType():
             return f"DECIMAL({iceberg.precision},{iceberg.scale})"
     return _SPARK.get(str(iceberg), "STRING" if str(iceberg) == "uuid" else "BINARY")
@@ -80,7 +81,3 @@ def spark_type(iceberg: IcebergType) -> str:
 def columns_of(schema: Schema) -> tuple[Column, ...]:
     """A table's columns in Spark's words."""
     return tuple(Column(f.name, spark_type(f.field_type), not f.required) for f in schema.fields)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

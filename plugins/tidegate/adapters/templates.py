@@ -6,22 +6,9 @@ from typing import Any
 
 import jinja2
 
+from tidegate.spark_sql import literal, quoted, quoted_name
+
 SQL_FOLDER = Path(__file__).parents[3] / "include" / "sql"
-
-
-def quoted(name: str) -> str:
-    """One identifier in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def quoted_name(table: str) -> str:
-    """A dotted table name, each part in backquotes."""
-    return ".".join(quoted(part) for part in table.split("."))
-
-
-def text(value: str) -> str:
-    """A string literal."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def ours(name: str) -> str:
@@ -33,7 +20,7 @@ def ours(name: str) -> str:
 def _environment(dialect: str) -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(SQL_FOLDER / dialect)
     environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False)
-    environment.filters |= {"quoted": quoted, "name": quoted_name, "text": text, "ours": ours}
+    environment.filters |= {"quoted": quoted, "name": quoted_name, "text": literal, "ours": ours}
     return environment
 
 
