@@ -34,3 +34,8 @@ def tag(pipeline: str) -> str:
 def staged_property(attempt: str) -> str:
     """The intermediate table's property in which a stage job leaves its counts."""
     return f"tidegate.staged.{attempt}"
+
+
+def mark(pipeline: str, what: str) -> str:
+    """A destination's property that belongs to this pipeline."""
+    return f"tidegate.{pipeline}.{what}"

@@ -1,7 +1,7 @@
 """What the steps need from the outside world: the log, the destination, Spark, SQL text and a clock."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tidegate.batch import StagedBatch
@@ -54,7 +54,8 @@ class TableState:
     """A destination table as one load of its metadata shows it.
 
     `rolled_back` says that the last published snapshot is not an ancestor of main; `position` is then that of the
-    newest ancestor that carries one. `highest_batch` is never lowered.
+    newest ancestor that carries one. `highest_batch` is never lowered. `marks` are the table's properties that belong
+    to the pipeline (`tidegate.<pipeline>.`): what a publish left behind is found there.
     """
 
     uuid: str
@@ -66,6 +67,7 @@ class TableState:
     rolled_back: bool = False
     recorded: Position | None = None
     snapshot_ms: int = 0
+    marks: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,16 +81,19 @@ class Head:
 
 @dataclass(frozen=True)
 class Publication:
-    """One compare-and-swap: main moves from `cut` to `head` if table, schema and main are still those named here."""
+    """One compare-and-swap: main moves from `cut` to `head` if table, schema and main are still those named here.
+
+    In the same commit `properties` are set on the table, and `tag`, where there is one, moves to `head`.
+    """
 
     table: str
-    pipeline: str
     uuid: str
     schema_id: int
     cut: int
     branch: str
     head: int
-    position: Position
+    properties: dict[str, str]
+    tag: str | None = None
 
 
 class CommitRefused(Exception):

@@ -57,7 +57,14 @@ class Kit:
         )
         head = self.port.head(TABLE, branch)
         return Publication(
-            TABLE, pipeline, state.uuid, state.schema_id, state.snapshot_id, branch, head.snapshot_id, position
+            table=TABLE,
+            uuid=state.uuid,
+            schema_id=state.schema_id,
+            cut=state.snapshot_id,
+            branch=branch,
+            head=head.snapshot_id,
+            properties=position.to_properties(pipeline),
+            tag=names.tag(pipeline),
         )
 
 
@@ -287,6 +294,17 @@ def test_publish_moves_main_tag_and_position_together_and_drops_the_branch(kit: 
     assert kit.port.head(TABLE, names.tag(PIPELINE)).snapshot_id == publication.head
     assert kit.port.head(TABLE, publication.branch) is None
     assert ids(kit) == ["m1"]
+
+
+def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) -> None:
+    kit.seeded().port.publish(kit.merged(FIRST))
+    tagged = kit.port.head(TABLE, names.tag(PIPELINE)).snapshot_id
+    other = replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={names.mark(PIPELINE, "note"): "x"})
+    kit.port.publish(other)
+    state = kit.state()
+    assert (state.snapshot_id, state.position, state.rolled_back) == (other.head, FIRST, False)
+    assert kit.port.head(TABLE, names.tag(PIPELINE)).snapshot_id == tagged
+    assert state.marks == {**FIRST.to_properties(PIPELINE), names.mark(PIPELINE, "note"): "x"}
 
 
 def refused(kit: Kit, publication: Publication) -> None:

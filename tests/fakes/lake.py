@@ -86,6 +86,7 @@ class MemoryDestination:
             rolled_back=rolled_back,
             recorded=recorded,
             snapshot_ms=tagged.ms if tagged else 0,
+            marks={k: v for k, v in found.properties.items() if k.startswith(names.mark(pipeline, ""))},
         )
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
@@ -135,8 +136,10 @@ class MemoryDestination:
         standing = (found.uuid, found.refs.get("main"), found.refs.get(publication.branch), found.schema_id)
         if required != standing:
             raise CommitRefused(f"table={publication.table}: required={required} found={standing}")
-        found.refs["main"] = found.refs[names.tag(publication.pipeline)] = publication.head
-        found.properties |= publication.position.to_properties(publication.pipeline)
+        found.refs["main"] = publication.head
+        if publication.tag is not None:
+            found.refs[publication.tag] = publication.head
+        found.properties |= publication.properties
         del found.refs[publication.branch]
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:

@@ -21,9 +21,10 @@ from tidegate.flush import flush
 from tidegate.pipeline import Column, Create, Heartbeat
 from tidegate.position import Position
 from tidegate.steps.clean_up import clean_up
-from tidegate.steps.merge import CUTS, merge
+from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
+from tidegate.swap import CUTS
 
 NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 PIPELINE = a_pipeline()

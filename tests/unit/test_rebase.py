@@ -6,10 +6,11 @@ import pytest
 from fakes import PauseAt, World, a_pipeline
 from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.flush import flush
+from tidegate.ports import Ports
 from tidegate.status import status
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
-from tidegate.steps.rebase import preview, rebase
+from tidegate.steps.rebase import propose, rebase
 from tidegate.steps.stage import stage
 
 NAME = "lake.shop.orders"
@@ -30,6 +31,10 @@ def produce(world: World, key: str, name: str) -> None:
     world.broker.produce("orders", {"id": key}, {"id": key, "name": name})
 
 
+def moved(ports: Ports, to: str) -> None:
+    rebase(ports, propose(ports, to))
+
+
 def offsets(world: World) -> dict[str, dict[int, int]]:
     state = world.destination.state(NAME, "shop")
     assert state is not None
@@ -39,15 +44,15 @@ def offsets(world: World) -> dict[str, dict[int, int]]:
 
 def test_preview_counts_what_is_skipped_or_read_again_and_changes_nothing(world: World) -> None:
     produce(world, "d", "1")
-    [forward] = preview(world.ports(PIPELINE), "latest")
-    [back] = preview(world.ports(PIPELINE), "earliest")
+    [forward] = propose(world.ports(PIPELINE), "latest")[0].moves
+    [back] = propose(world.ports(PIPELINE), "earliest")[0].moves
     assert (forward.before, forward.after, forward.skipped, forward.read_again) == (3, 4, 1, 0)
     assert (back.before, back.after, back.skipped, back.read_again) == (3, 0, 0, 3)
     assert offsets(world) == {"orders": {0: 3}}
 
 
 def test_a_move_back_reads_the_records_again_and_the_table_stays_equal(world: World) -> None:
-    rebase(world.ports(PIPELINE), '{"orders": {"0": 1}}')
+    moved(world.ports(PIPELINE), '{"orders": {"0": 1}}')
     assert offsets(world) == {"orders": {0: 1}}
     flush(world.ports(PIPELINE))
     assert [row["id"] for row in world.rows(NAME)] == ["a", "b", "c"]
@@ -56,7 +61,7 @@ def test_a_move_back_reads_the_records_again_and_the_table_stays_equal(world: Wo
 
 
 def test_the_move_leaves_a_mark_and_never_reuses_a_batch_number(world: World) -> None:
-    rebase(world.ports(PIPELINE), "earliest")
+    moved(world.ports(PIPELINE), "earliest")
     head = world.destination.head(NAME, "tidegate_shop")
     assert head is not None
     assert json.loads(head.summary["tidegate.rebase"]) == {"from": {"orders": {"0": 3}}, "to": {"orders": {"0": 0}}}
@@ -67,7 +72,7 @@ def test_a_batch_staged_before_the_move_is_not_published_after_it(world: World) 
     produce(world, "d", "1")
     ports = world.ports(PIPELINE)
     [batch] = stage(ports, plan(ports))
-    rebase(ports, "earliest")
+    moved(ports, "earliest")
     with pytest.raises(PublishedElsewhere):
         merge(ports, batch)
     assert offsets(world) == {"orders": {0: 0}}
@@ -80,11 +85,11 @@ def test_a_flush_that_publishes_during_the_move_wins(world: World) -> None:
         flush(world.ports(PIPELINE))
 
     calls: list[str] = []
-    rebase(world.ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None), "latest")
+    moved(world.ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None), "latest")
     at = calls.index("destination.publish") * 2
     produce(world, "e", "1")
     with pytest.raises(RetryLater, match="another writer was faster"):
-        rebase(world.ports(PIPELINE, hook=PauseAt(at, meanwhile)), "earliest")
+        moved(world.ports(PIPELINE, hook=PauseAt(at, meanwhile)), "earliest")
     assert offsets(world) == {"orders": {0: 5}}
 
 
@@ -96,7 +101,7 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
         flush(world.ports(PIPELINE))
     [problem] = [table["problem"] for table in status(world.ports(PIPELINE))["tables"]]
     assert "tidegate rebase" in problem
-    rebase(world.ports(PIPELINE), "earliest")
+    moved(world.ports(PIPELINE), "earliest")
     flush(world.ports(PIPELINE))
     assert [row["id"] for row in world.rows(NAME)] == ["a", "b", "c", "z"]
 
@@ -112,7 +117,7 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
 )
 def test_a_wrong_target_is_refused_with_the_way_out(world: World, to: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        rebase(world.ports(PIPELINE), to)
+        moved(world.ports(PIPELINE), to)
     assert offsets(world) == {"orders": {0: 3}}
 
 
@@ -120,4 +125,4 @@ def test_a_table_without_a_position_has_none_to_move() -> None:
     fresh = World()
     fresh.broker.create("orders")
     with pytest.raises(ConfigurationError, match=r"set source\.start instead"):
-        rebase(fresh.ports(PIPELINE), "latest")
+        moved(fresh.ports(PIPELINE), "latest")

@@ -60,19 +60,20 @@ def cut(table: Table, uuid: str, snapshot_id: int, branch: str) -> None:
 
 
 def publish(table: Table, publication: Publication) -> None:
-    """The law: main, tag and position move together, if main, branch, schema and table are still what was merged."""
+    """The law: main, tag and properties move together, if main, branch, schema and table are still what was merged."""
     requirements = (
         AssertTableUUID(uuid=UUID(publication.uuid)),
         AssertRefSnapshotId(ref=MAIN, snapshot_id=publication.cut),
         AssertRefSnapshotId(ref=publication.branch, snapshot_id=publication.head),
         AssertCurrentSchemaId(current_schema_id=publication.schema_id),
     )
-    updates = (
+    updates: list[TableUpdate] = [
         _reference(MAIN, SnapshotRefType.BRANCH, publication.head),
-        _reference(names.tag(publication.pipeline), SnapshotRefType.TAG, publication.head),
-        SetPropertiesUpdate(updates=publication.position.to_properties(publication.pipeline)),
+        SetPropertiesUpdate(updates=publication.properties),
         RemoveSnapshotRefUpdate(ref_name=publication.branch),
-    )
+    ]
+    if publication.tag is not None:
+        updates.append(_reference(publication.tag, SnapshotRefType.TAG, publication.head))
     commit(table, requirements, updates)
 
 

@@ -33,6 +33,7 @@ def state_of(table: Table, pipeline: str) -> TableState:
         rolled_back=rolled_back,
         recorded=recorded,
         snapshot_ms=_position_moved_ms(table, pipeline),
+        marks={k: v for k, v in metadata.properties.items() if k.startswith(names.mark(pipeline, ""))},
     )
 
 

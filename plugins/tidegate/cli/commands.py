@@ -21,7 +21,7 @@ from tidegate.ports import Ports
 from tidegate.settings import include_folder
 from tidegate.status import status
 from tidegate.steps.plan import plan
-from tidegate.steps.rebase import preview, rebase
+from tidegate.steps.rebase import propose, rebase
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,11 +119,12 @@ def _status(words: argparse.Namespace) -> int:
 
 def _rebase(words: argparse.Namespace) -> int:
     ports = _ports(words.pipeline)
-    print(shown.moves(preview(ports, words.to)))
+    proposed = propose(ports, words.to)
+    print(shown.moves([move for table in proposed for move in table.moves]))
     if not words.yes and not _agreed():
         print("nothing was changed", file=sys.stderr)
         return 1
-    rebase(ports, words.to)
+    rebase(ports, proposed)
     print("the position was moved")
     return 0
 

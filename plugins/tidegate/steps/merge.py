@@ -1,24 +1,23 @@
 """merge: bring one staged batch into its table, and publish it by compare-and-swap on the table's position."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tidegate import names
 from tidegate.batch import PublishedBatch, StagedBatch
 from tidegate.columns import destination_columns, key_columns, resolved
-from tidegate.errors import GiveUp, OutcomeUnknown, PositionLost, RetryLater
+from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.offsets import merged
 from tidegate.pipeline import Table
-from tidegate.ports import CommitRefused, Head, Ports, Publication, TableState
+from tidegate.ports import Head, Ports, TableState
 from tidegate.position import Position
 from tidegate.standing import check_not_overtaken, effective_position
 from tidegate.steps.stage import table_named
+from tidegate.swap import Swap, changed_rows, in_rounds, publish, written
 
 log = logging.getLogger(__name__)
-CUTS = 5  # how often a table that others write to is cut and merged again before the task's own retry takes over
 
 
 @dataclass(frozen=True)
@@ -47,30 +46,23 @@ def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
     Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
     """
     work = _Merge(ports, table_named(ports, staged.table), staged, ports.now_ms())
-    for _ in range(CUTS):
-        with _refused(work):
-            state = _prepared(work)
-            done = _already_published(work, state)
-            if done is not None:
-                return done
-            if not staged.counts.staged and not _moves_without_rows(work, state):
-                return _result(work, None, None, "no rows")
-            try:
-                return _cut_merge_publish(work, state)
-            except RetryLater:
-                # the winner of a race removes the loser's branch, and Spark's words for that are not the reason
-                check_not_overtaken(ports.pipeline, work.table, _state(work), staged.batch, staged.ranges)
-                raise
-    raise RetryLater(f"{work.where}: other writers moved main {CUTS} times during the merge; it will be tried again")
+    return in_rounds(work.where, partial(_round, work))
 
 
-@contextmanager
-def _refused(work: _Merge) -> Iterator[None]:
-    """A commit that was refused begins the next round, with the table read again."""
+def _round(work: _Merge) -> PublishedBatch:
+    """One cut; `CommitRefused` asks for the next."""
+    state = _prepared(work)
+    done = _already_published(work, state)
+    if done is not None:
+        return done
+    if not work.staged.counts.staged and not _moves_without_rows(work, state):
+        return _result(work, None, None, "no rows")
     try:
-        yield
-    except CommitRefused as refused:
-        log.info("cut again: %s: %s", work.where, refused)
+        return _cut_merge_publish(work, state)
+    except RetryLater:
+        # the winner of a race removes the loser's branch, and Spark's words for that are not the reason
+        check_not_overtaken(work.ports.pipeline, work.table, _state(work), work.staged.batch, work.staged.ranges)
+        raise
 
 
 def _prepared(work: _Merge) -> TableState:
@@ -156,18 +148,33 @@ def _moves_without_rows(work: _Merge, state: TableState) -> bool:
 def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
     ports, name, attempt = work.ports, work.ports.pipeline.name, work.ports.new_attempt()
     position = _end_position(work, effective_position(ports.pipeline, work.table, state))
-    position = replace(position, batch=max(work.staged.batch, state.highest_batch))
+    properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
     branch = names.branch(name, work.staged.batch, attempt)
-    ports.destination.cut(work.table.name, state, branch)
-    log.info("cut: %s branch=%s from snapshot=%s", work.where, branch, state.snapshot_id)
-    summary = {**position.to_properties(name), "tidegate.pipeline": name, "tidegate.attempt": attempt}
-    if work.staged.counts.staged:
-        ports.engine.run(_merge_job(work, state, branch, summary))
-    head = _checked_head(work, state, branch, attempt, summary)
+    swap = Swap(
+        ports=ports,
+        where=work.where,
+        table=work.table.name,
+        state=state,
+        branch=branch,
+        attempt=attempt,
+        properties=properties,
+        guard=partial(_check_fits, work),
+        summary={**properties, "tidegate.pipeline": name},
+        tag=names.tag(name),
+    )
+    statements = (_statement(work, state, branch),) if work.staged.counts.staged else ()
+    head = written(swap, work.staged.batch, *statements)
     log.info("merged: %s snapshot=%s rows=%s", work.where, head.snapshot_id, work.staged.counts.staged)
-    _publish(work, _publication(work, state, branch, head, position))
+    publish(swap, head)
     log.info("published: %s position=%s", work.where, position.offsets)
     return _result(work, head, position, "published")
+
+
+def _check_fits(work: _Merge, state: TableState | None) -> None:
+    """Raise when the batch is not the table's next one any more."""
+    _check_same_table(work, state)
+    if state is not None:
+        _already_published(work, state)
 
 
 def _end_position(work: _Merge, before: Position | None) -> Position:
@@ -192,12 +199,12 @@ def _latest(before: Position | None, staged: StagedBatch) -> dict[str, dict[int,
     return merged(known, newer)
 
 
-def _merge_job(work: _Merge, state: TableState, branch: str, summary: dict[str, str]) -> MergeJob:
-    """3. One statement, in a session of its own, over the pinned snapshot."""
+def _statement(work: _Merge, state: TableState, branch: str) -> str:
+    """3. One statement over the pinned snapshot."""
     pipeline = work.ports.pipeline
     table = resolved(work.table, pipeline.source.metadata, state)
     keys = {c.name for c in key_columns(table)}
-    statement = work.ports.sql.render(
+    return work.ports.sql.render(
         f"merge_{table.mode}",
         target=table.name,
         branch=f"branch_{branch}",
@@ -208,76 +215,15 @@ def _merge_job(work: _Merge, state: TableState, branch: str, summary: dict[str, 
         keys=[(c.name, c.name.removeprefix(table.key.prefix)) for c in key_columns(table)],
         values=[c.name for c in destination_columns(table, pipeline.source.metadata) if c.name not in keys],
     )
-    conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
-    return MergeJob(pipeline.name, work.staged.batch, (statement,), conf)
-
-
-def _checked_head(work: _Merge, state: TableState, branch: str, attempt: str, summary: dict[str, str]) -> Head:
-    """4. The branch holds exactly one snapshot more than the cut, and it is ours."""
-    destination, table = work.ports.destination, work.table.name
-    head = destination.head(table, branch)
-    if head is not None and head.snapshot_id == state.snapshot_id:
-        destination.append_empty(table, branch, summary)
-        head = destination.head(table, branch)
-    if head is None or head.parent_id != state.snapshot_id or head.summary.get("tidegate.attempt") != attempt:
-        raise RetryLater(f"{work.where}: branch={branch} is not as this attempt left it; it will be merged again")
-    return head
-
-
-def _publication(work: _Merge, state: TableState, branch: str, head: Head, position: Position) -> Publication:
-    if state.snapshot_id is None:
-        raise CommitRefused(f"{work.where}: no snapshot to cut from")
-    return Publication(
-        table=work.table.name,
-        pipeline=work.ports.pipeline.name,
-        uuid=state.uuid,
-        schema_id=state.schema_id,
-        cut=state.snapshot_id,
-        branch=branch,
-        head=head.snapshot_id,
-        position=position,
-    )
-
-
-def _publish(work: _Merge, publication: Publication) -> None:
-    """5. The swap. The table is read again before each try: what it says decides, also after a lost answer."""
-    for _ in range(CUTS):
-        if _stands(work, publication):
-            return None
-        with suppress(CommitRefused, OutcomeUnknown):
-            return work.ports.destination.publish(publication)
-    raise RetryLater(f"{work.where}: the catalog refused the publish {CUTS} times; it will be tried again")
-
-
-def _stands(work: _Merge, publication: Publication) -> bool:
-    """True: it is published. False: main and position are as they were cut. Else look again, or give way."""
-    state = _state(work)
-    if state is None:
-        raise CommitRefused(f"{work.where}: the table is gone")
-    _check_same_table(work, state)
-    published = work.ports.destination.head(publication.table, names.tag(publication.pipeline))
-    if published is not None and published.snapshot_id == publication.head:
-        return True
-    _already_published(work, state)
-    if state.snapshot_id != publication.cut or state.schema_id != publication.schema_id:
-        raise CommitRefused(f"{work.where}: main moved to snapshot={state.snapshot_id}")
-    return False
 
 
 def _result(work: _Merge, head: Head | None, position: Position | None, outcome: str) -> PublishedBatch:
-    def count(name: str) -> int:
-        return int(head.summary.get(name, "0")) if head else 0
-
-    rows = "spark.merge-into.num-target-rows-"
-    appended = 0 if head and f"{rows}inserted" in head.summary else count("added-records")
     return PublishedBatch(
         table=work.table.name,
         batch=work.staged.batch,
         ranges=work.staged.ranges,
         staged=work.staged.counts.staged,
-        inserted=count(f"{rows}inserted") + appended,
-        updated=count(f"{rows}updated"),
-        deleted=count(f"{rows}deleted"),
+        **changed_rows(head),
         seconds=round((work.ports.now_ms() - work.started_ms) / 1000, 2),
         snapshot_id=head.snapshot_id if head else None,
         valid_through_ms=position.valid_through_ms if position else None,

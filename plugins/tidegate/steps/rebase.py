@@ -3,14 +3,16 @@
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from tidegate import names
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.offsets import Offsets, merged, offset_of, pairs
 from tidegate.pipeline import Table
-from tidegate.ports import CommitRefused, Log, Ports, Publication, TableState
+from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
 from tidegate.steps.plan import read_log, table_log
+from tidegate.swap import Swap, in_rounds, publish, written
 
 
 @dataclass(frozen=True)
@@ -34,64 +36,92 @@ class Move:
         return max(0, (self.before or 0) - self.after)
 
 
-def preview(ports: Ports, to: str) -> list[Move]:
-    """What `rebase` would do to each partition of each table; changes nothing."""
-    log = read_log(ports)
-    moves = []
-    for table in ports.pipeline.tables:
-        before = _recorded(_state(ports, table)).offsets
-        for topic, partition, after in pairs(_target(ports, table, to, log)):
-            moves.append(Move(table.name, topic, partition, offset_of(before, topic, partition), after))
-    return moves
+@dataclass(frozen=True)
+class TableMove:
+    """One table's position as it stands, and as it will stand."""
+
+    table: Table
+    before: Position
+    after: Position
+
+    @property
+    def moves(self) -> list[Move]:
+        """Partition by partition."""
+        name, known = self.table.name, self.before.offsets
+        return [Move(name, t, p, offset_of(known, t, p), after) for t, p, after in pairs(self.after.offsets)]
 
 
-def rebase(ports: Ports, to: str) -> list[Move]:
-    """Move the position of every table; returns what was moved.
+def propose(ports: Ports, to: str) -> list[TableMove]:
+    """What `rebase` would do to each table; changes nothing.
 
     `to` is earliest, latest, group, a time (ISO 8601 with zone) or offsets as JSON, ``{"topic": {"0": 42}}``, where
-    partitions that are not named stay. Like a publish, the move is one compare-and-swap, and its snapshot keeps a mark
-    of it: ``tidegate.rebase`` with the offsets before and after.
+    partitions that are not named stay. The log and each table are read once.
     """
-    moves, log = preview(ports, to), read_log(ports)
-    for table in ports.pipeline.tables:
-        try:
-            _move(ports, table, _target(ports, table, to, log), log)
-        except CommitRefused as refused:
-            raise RetryLater(
-                f"pipeline={ports.pipeline.name} table={table.name}: another writer was faster, this position was not "
-                f"moved: {refused}; look at the status and rebase again"
-            ) from refused
-    return moves
+    log = read_log(ports)
+    return [_proposal(ports, table, to, log) for table in ports.pipeline.tables]
 
 
-def _move(ports: Ports, table: Table, target: Offsets, log: Log) -> None:
-    destination, name, state = ports.destination, ports.pipeline.name, _state(ports, table)
-    part = table_log(log, table)
+def _proposal(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
+    state, part = _state(ports, table), table_log(log, table)
+    before = _recorded(state)
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
-    position = Position(target, state.highest_batch, cluster_id=log.cluster_id, topic_ids=ids)
-    branch = names.branch(name, state.highest_batch, ports.new_attempt())
-    mark = json.dumps({"from": _recorded(state).offsets, "to": target})
-    destination.cut(table.name, state, branch)
-    destination.append_empty(table.name, branch, {**position.to_properties(name), "tidegate.rebase": mark})
-    head = destination.head(table.name, branch)
-    if head is None or state.snapshot_id is None:
-        raise CommitRefused(f"branch={branch} is gone")
-    destination.publish(
-        Publication(
-            table.name, name, state.uuid, state.schema_id, state.snapshot_id, branch, head.snapshot_id, position
-        )
+    target = _target(ports, before.offsets, to, part)
+    return TableMove(table, before, Position(target, state.highest_batch, cluster_id=log.cluster_id, topic_ids=ids))
+
+
+def rebase(ports: Ports, proposed: list[TableMove]) -> None:
+    """Move the position of every table as proposed, if it still stands where it stood then.
+
+    Like a publish, the move is one compare-and-swap, and its snapshot keeps a mark of it: ``tidegate.rebase`` with the
+    offsets before and after.
+    """
+    for move in proposed:
+        in_rounds(_where(ports, move), partial(_move, ports, move))
+
+
+def _where(ports: Ports, move: TableMove) -> str:
+    return f"pipeline={ports.pipeline.name} table={move.table.name}"
+
+
+def _move(ports: Ports, move: TableMove) -> None:
+    name, state, attempt = ports.pipeline.name, _state(ports, move.table), ports.new_attempt()
+    guard = partial(_check_unmoved, _where(ports, move), move.before)
+    guard(state)
+    properties = move.after.to_properties(name)
+    mark = json.dumps({"from": move.before.offsets, "to": move.after.offsets})
+    swap = Swap(
+        ports=ports,
+        where=_where(ports, move),
+        table=move.table.name,
+        state=state,
+        branch=names.branch(name, state.highest_batch, attempt),
+        attempt=attempt,
+        properties=properties,
+        guard=guard,
+        summary={**properties, "tidegate.pipeline": name, "tidegate.rebase": mark},
+        tag=names.tag(name),
     )
+    publish(swap, written(swap, state.highest_batch))
 
 
-def _target(ports: Ports, table: Table, to: str, log: Log) -> Offsets:
-    part, topics = table_log(log, table), table_log(log, table).begin.keys()
+def _check_unmoved(where: str, before: Position, state: TableState | None) -> None:
+    if state is None or state.recorded != before:
+        raise RetryLater(
+            f"{where}: another writer was faster, this position was not moved: found="
+            f"{state.recorded.offsets if state and state.recorded else None} shown={before.offsets}; "
+            "look at the status and rebase again"
+        )
+
+
+def _target(ports: Ports, before: Offsets, to: str, log: Log) -> Offsets:
+    topics = tuple(log.begin)
     if to in ("earliest", "latest"):
-        return part.begin if to == "earliest" else part.end
+        return log.begin if to == "earliest" else log.end
     if to == "group":
-        return merged(part.begin, ports.broker.committed(ports.pipeline.source.group, tuple(topics)))
+        return _checked(log, merged(log.begin, ports.broker.committed(ports.pipeline.source.group, topics)))
     if to.lstrip().startswith("{"):
-        return _checked(part, merged(part.begin, _recorded(_state(ports, table)).offsets, _offsets(to)))
-    return ports.broker.offsets_at(tuple(topics), _time_ms(to))
+        return _checked(log, merged(log.begin, before, _offsets(to)))
+    return ports.broker.offsets_at(topics, _time_ms(to))
 
 
 def _offsets(to: str) -> Offsets:

@@ -1,0 +1,134 @@
+"""The swap: what was written on a branch becomes main in one commit, with the properties that tell of it, or not.
+
+cut → write → check the head → read the table again → publish. A batch, a backfill and a rebase all end in this.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tidegate.errors import OutcomeUnknown, RetryLater
+from tidegate.jobs import MergeJob
+from tidegate.ports import CommitRefused, Head, Ports, Publication, TableState
+
+Result = TypeVar("Result")
+log = logging.getLogger(__name__)
+CUTS = 5  # how often a table that others write to is cut and written again before the task's own retry takes over
+
+
+@dataclass(frozen=True)
+class Swap:
+    """One attempt to publish, over the table as `state` was read.
+
+    `summary` goes into the snapshot, `properties` into the table in the commit that publishes it; `tag`, if any, moves
+    along. `guard` looks at the table as it is found later, and raises when this attempt must give way.
+    """
+
+    ports: Ports
+    where: str
+    table: str
+    state: TableState
+    branch: str
+    attempt: str
+    properties: dict[str, str]
+    guard: Callable[[TableState | None], None]
+    summary: dict[str, str] = field(default_factory=dict)
+    tag: str | None = None
+
+
+def in_rounds(where: str, once: Callable[[], Result]) -> Result:
+    """Call `once` until no commit of it is refused; each round has to read the table again."""
+    for _ in range(CUTS):
+        try:
+            return once()
+        except CommitRefused as refused:
+            log.info("cut again: %s: %s", where, refused)
+    raise RetryLater(f"{where}: other writers moved main {CUTS} times during the merge; it will be tried again")
+
+
+def written(swap: Swap, batch: int, *statements: str) -> Head:
+    """Cut the branch, run the statements on it, and return the one snapshot that they made.
+
+    Statements that change nothing make no snapshot in Spark; an empty one is put in its place.
+    """
+    destination, summary = swap.ports.destination, {**swap.summary, "tidegate.attempt": swap.attempt}
+    destination.cut(swap.table, swap.state, swap.branch)
+    log.info("cut: %s branch=%s from snapshot=%s", swap.where, swap.branch, swap.state.snapshot_id)
+    if statements:
+        conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
+        swap.ports.engine.run(MergeJob(swap.ports.pipeline.name, batch, statements, conf))
+    head = destination.head(swap.table, swap.branch)
+    if head is not None and head.snapshot_id == swap.state.snapshot_id:
+        destination.append_empty(swap.table, swap.branch, summary)
+        head = destination.head(swap.table, swap.branch)
+    ours = head is not None and head.summary.get("tidegate.attempt") == swap.attempt
+    if head is None or not ours or head.parent_id != swap.state.snapshot_id:
+        raise RetryLater(f"{swap.where}: branch={swap.branch} is not as this attempt left it; it will be merged again")
+    return head
+
+
+def publish(swap: Swap, head: Head) -> None:
+    """Make `head` main. The table is read again before each try: what it says decides, also after a lost answer."""
+    publication = _publication(swap, head)
+    for _ in range(CUTS):
+        if _stands(swap, publication):
+            return None
+        with suppress(CommitRefused, OutcomeUnknown):
+            return swap.ports.destination.publish(publication)
+    raise RetryLater(f"{swap.where}: the catalog refused the publish {CUTS} times; it will be tried again")
+
+
+def _publication(swap: Swap, head: Head) -> Publication:
+    state = swap.state
+    if state.snapshot_id is None:
+        raise CommitRefused(f"{swap.where}: no snapshot to cut from")
+    return Publication(
+        table=swap.table,
+        uuid=state.uuid,
+        schema_id=state.schema_id,
+        cut=state.snapshot_id,
+        branch=swap.branch,
+        head=head.snapshot_id,
+        properties=swap.properties,
+        tag=swap.tag,
+    )
+
+
+def _stands(swap: Swap, publication: Publication) -> bool:
+    """True: it is published. False: main and schema are as they were cut. Else look again, or give way."""
+    state = swap.ports.destination.state(swap.table, swap.ports.pipeline.name)
+    if state is None:
+        raise CommitRefused(f"{swap.where}: the table is gone")
+    if state.uuid == publication.uuid and _tells_of(swap, publication, state):
+        return True
+    swap.guard(state)
+    if state.snapshot_id != publication.cut or state.schema_id != publication.schema_id:
+        raise CommitRefused(f"{swap.where}: main moved to snapshot={state.snapshot_id}")
+    return False
+
+
+def _tells_of(swap: Swap, publication: Publication, state: TableState) -> bool:
+    """Whether the table carries this publication's properties, and its tag is on this very snapshot."""
+    if any(state.marks.get(key) != value for key, value in publication.properties.items()):
+        return False
+    if publication.tag is None:
+        return True
+    tagged = swap.ports.destination.head(swap.table, publication.tag)
+    return tagged is not None and tagged.snapshot_id == publication.head
+
+
+def changed_rows(head: Head | None) -> dict[str, int]:
+    """Rows inserted, updated and deleted, as the snapshot's summary has them."""
+
+    def count(name: str) -> int:
+        return int(head.summary.get(name, "0")) if head else 0
+
+    rows = "spark.merge-into.num-target-rows-"
+    appended = 0 if head and f"{rows}inserted" in head.summary else count("added-records")
+    return {
+        "inserted": count(f"{rows}inserted") + appended,
+        "updated": count(f"{rows}updated"),
+        "deleted": count(f"{rows}deleted"),
+    }
