@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.batch import FATES, RECORDS
+from tidegate.crash_points import reached
 from tidegate.jobs import StageJob, StageTable
 from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
@@ -34,6 +35,7 @@ def run(spark: SparkSession, job: StageJob) -> None:
     for table in job.tables:
         for statement in table.create:
             spark.sql(statement)
+            reached("job.created")
     records = read(spark, job)
     shared = records.persist() if len(job.tables) > 1 else records
     try:
@@ -49,12 +51,15 @@ def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataF
     decoded = decode(records, table).observe(observation, *_counts(job.ranges))
     rows = decoded.where("fate = 'staged'").selectExpr(*_columns(job, table))
     configure(spark, {SUMMARY + key: value for key, value in table.summary.items()})
+    reached("job.decoded")
     rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
+    reached("job.overwritten")
     outcome = _outcome(observation.get, job.ranges)
     spark.sql(
         f"ALTER TABLE {quoted_name(table.intermediate)} "
         f"SET TBLPROPERTIES ({literal(table.property)} = {literal(json.dumps(outcome))})"
     )
+    reached("job.counted")
 
 
 def decode(records: DataFrame, table: StageTable) -> DataFrame:

@@ -6,6 +6,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from tidegate.batch import RECORDS
+from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
 from tidegate.jobs import Job, MergeJob, StageJob, StageTable
 from tidegate.pipeline import Column
@@ -41,6 +42,7 @@ class MemoryEngine:
             for table in job.tables:
                 for text in table.create:
                     self._create(json.loads(text))
+                    reached("job.created")
                 self._stage(job, table)
         else:
             summary = {k.removeprefix(SNAPSHOT_PROPERTY): v for k, v in job.conf.items() if SNAPSHOT_PROPERTY in k}
@@ -48,6 +50,7 @@ class MemoryEngine:
                 statement = json.loads(text)
                 if not self._create(statement):
                     self._merge(statement, summary)
+                reached("job.statement")
 
     @property
     def merges(self) -> list[MergeJob]:
@@ -83,10 +86,13 @@ class MemoryEngine:
                     rows.append({**row, "batch_number": job.batch, "attempt": table.attempt})
                 elif fate == "bad" and outcome["first_bad"] is None:
                     outcome["first_bad"] = row
+        reached("job.decoded")
         others = [r for r in self.destination.tables[table.intermediate].rows() if r["batch_number"] != job.batch]
         self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
+        reached("job.overwritten")
         text = json.dumps({**outcome, "timestamps": stamps})
         self.destination.tables[table.intermediate].properties[table.property] = text
+        reached("job.counted")
 
     def _decode(self, table: StageTable, topic: str, partition: int, record: Record) -> tuple[str, Row]:
         at = {"topic": topic, "partition": partition, "offset": record.offset}
