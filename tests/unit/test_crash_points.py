@@ -18,7 +18,7 @@ from tidegate.flush import flush
 from tidegate.offsets import Offsets
 from tidegate.pipeline import Column, Pipeline
 from tidegate.steps.plan import plan
-from tidegate.steps.rebase import rebase
+from tidegate.steps.rebase import propose, rebase
 from tidegate.steps.stage import stage
 
 ROOT = Path(__file__).parents[2]
@@ -217,7 +217,8 @@ def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(re
     def moved(meet: Callable[[Point], None]) -> tuple[World, Journey]:
         world = situated(without_effect, pipeline)
         with Journey(meet).inside() as journey, suppress(Crash, Broken, TidegateError):
-            rebase(journey.ports(world.ports(pipeline)), "earliest")
+            ports = journey.ports(world.ports(pipeline))
+            rebase(ports, propose(ports, "earliest"))
         return world, journey
 
     _, journey = moved(lambda _: None)
@@ -237,7 +238,8 @@ def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
     points = [p for situation in SITUATIONS for p in passed(situation, pipeline_of("upsert_delete", 2))]
     world = situated(later_batch, pipeline_of("upsert_delete", 2))
     with Journey().inside() as journey:
-        rebase(journey.ports(world.ports(pipeline_of("upsert_delete", 2))), "earliest")
+        ports = journey.ports(world.ports(pipeline_of("upsert_delete", 2)))
+        rebase(ports, propose(ports, "earliest"))
     found: dict[str, set[str]] = {}
     for point in points + journey.passed:
         step, _, call = point.name.partition("/")
