@@ -76,10 +76,15 @@ class MemoryEngine:
         outcome: dict[str, Any] = {**dict.fromkeys(RECORDS, 0), "bad": 0, "first_bad": None}
         stamps: dict[str, dict[str, int]] = {}
         for topic, partition, start, end in job.ranges:
-            for record in self.broker.partitions[topic][partition].read(start, end, job.isolation):
+            records = self.broker.partitions[topic][partition].read(start, end, job.isolation)
+            last = {json.dumps(record.key): record.offset for record in records}
+            for record in records:
                 outcome["read"] += 1
                 seen = stamps.setdefault(topic, {})
                 seen[str(partition)] = max(record.timestamp, seen.get(str(partition), 0))
+                if table.last_per_raw_key and record.key is not None and record.offset < last[json.dumps(record.key)]:
+                    outcome["superseded"] += 1
+                    continue
                 fate, row = self._decode(table, topic, partition, record)
                 outcome[fate] += 1
                 if fate == "staged":
