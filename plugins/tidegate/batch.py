@@ -47,12 +47,16 @@ class Counts:
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """What `plan` decided for one table. `attempt` is set when a batch that is already staged is resumed."""
+    """What `plan` decided for one table. `attempt` is set when a batch that is already staged is resumed.
+
+    `follows` is the attempt of the staged batch that a new one starts behind, empty when it starts at the position.
+    """
 
     table: str
     batch: int
     ranges: Ranges
     attempt: str | None = None
+    follows: str = ""
 
     @property
     def resumed(self) -> bool:
@@ -66,33 +70,40 @@ class PlannedBatch:
             "batch": self.batch,
             "offsets": self.ranges.span,
             "resumed_attempt": self.attempt,
+            "follows": self.follows,
             "ranges": self.ranges.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PlannedBatch":
         """Inverse of `to_dict`."""
-        return cls(data["table"], data["batch"], Ranges.from_dict(data["ranges"]), data["resumed_attempt"])
+        ranges = Ranges.from_dict(data["ranges"])
+        return cls(data["table"], data["batch"], ranges, data["resumed_attempt"], data["follows"])
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The batches of one run, one for each table that has work, and the log they were cut from."""
+    """The batches of one run and the log they were cut from.
+
+    For each table that has work: those that wait in its queue, oldest first, then the new one. `held` says why there is
+    no new one for any table.
+    """
 
     tables: tuple[PlannedBatch, ...]
     cluster_id: str
     topic_ids: dict[str, str]
+    held: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         tables = [table.to_dict() for table in self.tables]
-        return {"tables": tables, "cluster_id": self.cluster_id, "topic_ids": self.topic_ids}
+        return {"tables": tables, "cluster_id": self.cluster_id, "topic_ids": self.topic_ids, "held": self.held}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Plan":
         """Inverse of `to_dict`."""
         tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
-        return cls(tables, data["cluster_id"], dict(data["topic_ids"]))
+        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"])
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,8 @@ class StagedBatch:
     """A batch whose rows stand in the intermediate table, pinned by `snapshot_id` and known by `attempt`.
 
     `table_uuid` is the destination's when the batch was staged, None when there was no destination yet; `shape` tells
-    rows of another schema from those that the pipeline file asks for now.
+    rows of another schema from those that the pipeline file asks for now. `follows` is the attempt that was ahead of it
+    in the queue when it was planned, empty for none; `together` counts the batches that it stands for in a merge.
     """
 
     table: str
@@ -114,6 +126,8 @@ class StagedBatch:
     topic_ids: dict[str, str] = field(default_factory=dict)
     table_uuid: str | None = None
     shape: str = ""
+    follows: str = ""
+    together: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""
@@ -150,6 +164,7 @@ class PublishedBatch:
     snapshot_id: int | None
     valid_through_ms: int | None
     outcome: str = "published"
+    batches: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""
@@ -162,3 +177,16 @@ class PublishedBatch:
         ready = {**data, "ranges": Ranges.from_dict(data["ranges"])}
         ready["snapshot_id"] = None if data["snapshot_id"] is None else int(data["snapshot_id"])
         return cls(**ready)
+
+    def then(self, later: "PublishedBatch") -> "PublishedBatch":
+        """This result and that of the batches after it, of the same table, as one: rows and seconds add up."""
+        sums = ("staged", "inserted", "updated", "deleted", "batches")
+        return replace(
+            later,
+            **{name: getattr(self, name) + getattr(later, name) for name in sums},
+            ranges=self.ranges.joined(later.ranges),
+            seconds=round(self.seconds + later.seconds, 2),
+            snapshot_id=self.snapshot_id if later.snapshot_id is None else later.snapshot_id,
+            valid_through_ms=later.valid_through_ms or self.valid_through_ms,
+            outcome=self.outcome if later.snapshot_id is None else later.outcome,
+        )

@@ -1,20 +1,16 @@
 """One whole flush without a scheduler: the steps in order, as the DAG runs them."""
 
-import logging
 from dataclasses import dataclass
 
 from tidegate.batch import Plan, PublishedBatch, StagedBatch
 from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
-from tidegate.history import record
 from tidegate.ports import Ports
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.heartbeat import heartbeat
-from tidegate.steps.merge import merge
+from tidegate.steps.merge_queue import merge_queue, queues
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -29,7 +25,7 @@ def flush(ports: Ports) -> Flushed:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
     `NothingToDo` when there was no work (the heartbeat has run). Tables are merged one after the other; one that
-    fails keeps its staged batch while the others go on, and `SomeTablesFailed` is raised at the end.
+    fails keeps its staged batches while the others go on, and `SomeTablesFailed` is raised at the end.
     """
     try:
         planned: Plan = plan(ports)
@@ -39,24 +35,17 @@ def flush(ports: Ports) -> Flushed:
         raise
     flushed = _merge_all(ports, stage(ports, planned))
     if flushed.published:
-        commit_offsets(ports, flushed.published)
+        commit_offsets(ports)
     clean_up(ports)
-    heartbeat(ports, flushed.published)
+    heartbeat(ports)
     _raise_failures(ports, flushed)
     return flushed
 
 
 def _merge_all(ports: Ports, batches: list[StagedBatch]) -> Flushed:
-    published: list[PublishedBatch] = []
-    failures: list[tuple[str, TidegateError]] = []
-    for staged in batches:
-        try:
-            published.append(merge(ports, staged))
-            record(ports, staged, published[-1])
-        except TidegateError as error:
-            log.info("not merged: pipeline=%s table=%s batch=%s", ports.pipeline.name, staged.table, staged.batch)
-            failures.append((staged.table, error))
-    return Flushed(tuple(published), tuple(failures))
+    merged = [merge_queue(ports, queue) for queue in queues(batches)]
+    published = tuple(batch for one in merged for batch in one.published)
+    return Flushed(published, tuple((one.table, one.failure) for one in merged if one.failure is not None))
 
 
 def _raise_failures(ports: Ports, flushed: Flushed) -> None:

@@ -16,15 +16,14 @@ def record(ports: Ports, staged: StagedBatch, published: PublishedBatch) -> None
     """Append one batch to the pipeline's control table; a failure is logged, the rows are published all the same."""
     if published.outcome != "published":
         return
+    is_last = staged.batch == published.batch  # batches without rows that went along changed none
     row: dict[str, Any] = {
-        "batch": published.batch,
+        "batch": staged.batch,
         "table": published.table,
         "attempt": staged.attempt,
-        "ranges": json.dumps(published.ranges.to_dict()),
+        "ranges": json.dumps(staged.ranges.to_dict()),
         **asdict(staged.counts),
-        "inserted": published.inserted,
-        "updated": published.updated,
-        "deleted": published.deleted,
+        **{name: getattr(published, name) if is_last else 0 for name in ("inserted", "updated", "deleted")},
         "seconds": published.seconds,
         "staged_snapshot_id": staged.snapshot_id,
         "snapshot_id": published.snapshot_id,

@@ -46,6 +46,16 @@ def lowest(*parts: Offsets) -> Offsets:
     return result
 
 
+def highest(*parts: Offsets) -> Offsets:
+    """Per partition the greatest number of those maps that know it."""
+    result: Offsets = {}
+    for part in parts:
+        for topic, partition, number in pairs(part):
+            known = result.setdefault(topic, {})
+            known[partition] = max(number, known.get(partition, number))
+    return result
+
+
 @dataclass(frozen=True)
 class Ranges:
     """Half-open offset ranges, `{topic: {partition: (start, end)}}`; quiet partitions are there with start = end."""
@@ -86,6 +96,10 @@ class Ranges:
     def span(self) -> int:
         """The number of offsets covered, control records and compaction gaps included."""
         return sum(end - start for _, _, start, end in self)
+
+    def joined(self, later: "Ranges") -> "Ranges":
+        """From this start to the end of `later`, which continues these ranges and may know more partitions."""
+        return Ranges.between(merged(later.start, self.start), later.end)
 
     def only(self, topics: tuple[str, ...]) -> "Ranges":
         """The ranges of these topics alone."""

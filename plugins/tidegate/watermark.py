@@ -1,27 +1,28 @@
 """How far all tables of a pipeline have come: the low watermark that the consumer group reports."""
 
-from collections.abc import Sequence
-
-from tidegate.batch import PublishedBatch
 from tidegate.offsets import Offsets, lowest, merged
+from tidegate.pending import end_of_empty, queue_of
+from tidegate.pipeline import Table
 from tidegate.ports import Ports
 from tidegate.standing import effective_position
 
 
-def low_watermark(ports: Ports, results: Sequence[PublishedBatch] = ()) -> Offsets:
-    """Per partition the smallest published offset over the tables that have a position.
+def low_watermark(ports: Ports) -> Offsets:
+    """Per partition the smallest offset that all tables have come to.
 
-    Read from the tables themselves, so that a stale caller cannot report too much. A batch without rows counts as
-    advanced although its table's own position follows later.
+    Read from the tables themselves, so that a stale caller cannot report too much.
     """
-    advanced = {r.table: r for r in results if r.snapshot_id is None}
-    marks: list[Offsets] = []
-    for table in ports.pipeline.tables:
-        state = ports.destination.state(table.name, ports.pipeline.name)
-        position = effective_position(ports.pipeline, table, state)
-        if position is None:
-            continue
-        empty = advanced.get(table.name)
-        follows = empty is not None and empty.ranges.continues(position.offsets)
-        marks.append(merged(position.offsets, empty.ranges.end if empty and follows else {}))
-    return lowest(*marks)
+    return lowest(*(_mark(ports, table) for table in ports.pipeline.tables))
+
+
+def _mark(ports: Ports, table: Table) -> Offsets:
+    """One table's next offsets. A batch without rows counts as advanced, although the position follows later.
+
+    A table without a position holds the others back at the start of what is staged for it; without that it is not
+    there yet, and has no say.
+    """
+    state = ports.destination.state(table.name, ports.pipeline.name)
+    position = effective_position(ports.pipeline, table, state)
+    queue = queue_of(ports, table, state, position)
+    start = position.offsets if position else queue[0].ranges.start if queue else {}
+    return merged(start, end_of_empty(queue))

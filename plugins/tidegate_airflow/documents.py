@@ -2,7 +2,8 @@
 
 PLAN = """
 **plan** reads each table's position from the table itself and the end of the log from the brokers, and decides which
-half-open offset ranges become batch N. A batch that is staged and not published is finished first.
+half-open offset ranges become batch N. Batches that are staged and not published are finished first, in order. While a
+table's queue is full (`max_pending`) there is no new batch; `held` in the result says so.
 Skipped when every table stands at the end of the log.
 """
 STAGE = """
@@ -12,8 +13,9 @@ merged.
 """
 MERGE = """
 **merge** brings a staged batch into its table on a branch and publishes it: main, tag and position move in one commit,
-only if the table's position is still where the batch starts. A repeated or late attempt changes nothing.
-Returns rows inserted, updated and deleted. *Skipped* means that another run published first.
+only if the table's position is still where the batch starts. A repeated or late attempt changes nothing. A table's
+staged batches are published in order, up to the first that fails; the others go on meanwhile.
+Returns the totals of rows inserted, updated and deleted. *Skipped* means that another run published first.
 """
 COMMIT_OFFSETS = """
 **commit_offsets** reports to the consumer group the smallest published offset over all tables. Progress for people:

@@ -64,7 +64,7 @@ def _tasks(pipeline: Pipeline) -> None:
         last_of_the_run
     )
     published = _merge(pipeline, _stage(pipeline, plan(name)))
-    commit_offsets(name, published) >> clean_up(name) >> heartbeat(name)
+    published >> commit_offsets(name) >> clean_up(name) >> heartbeat(name)
 
 
 def _stage(pipeline: Pipeline, planned: Any) -> Any:
@@ -117,9 +117,9 @@ def _merge(pipeline: Pipeline, staged: Any) -> Any:
 
     @task(**settings, **shown)
     def merge(staged: Any) -> dict[str, Any]:
-        context, batch = get_current_context(), tasks.one_batch(staged)
-        context["table"] = batch["table"]
-        published = tasks.run_merge(pipeline.name, batch)
+        context, queue = get_current_context(), tasks.one_queue(staged)
+        context["table"] = queue["table"]
+        published = tasks.run_merge(pipeline.name, queue)
         announce(context, published, pipeline.name)
         return published
 

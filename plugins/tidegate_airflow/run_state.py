@@ -14,9 +14,7 @@ def last_of_the_run(name: str) -> dict[str, Any]:
     """The heartbeat, whatever happened before; then red if a task failed, as the last task colours the run."""
     context = get_current_context()
     states = _states(context)
-    merged = any(task.partition("_")[0] == "merge" and state == "success" for task, state in states.items())
-    # asked for only when it is there: a missing result would be an error line in the log of every skipped run
-    done = tasks.run_heartbeat(name, context["ti"].xcom_pull(task_ids="merge") if merged else None)
+    done = tasks.run_heartbeat(name)
     failed = sorted(task for task, state in states.items() if state in UNFINISHED)
     if failed:
         raise AirflowFailException(

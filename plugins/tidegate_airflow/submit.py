@@ -15,7 +15,7 @@ from tidegate_airflow.assets import announce
 
 
 class SubmitOperator(SparkSubmitOperator):
-    """A step whose Spark job is submitted: `given` is the plan for stage, one staged batch for merge.
+    """A step whose Spark job is submitted: `given` is the plan for stage, a table's queue for merge.
 
     The operator is the step's engine: a step may run more than one job, and each is one spark-submit.
     """
@@ -33,9 +33,9 @@ class SubmitOperator(SparkSubmitOperator):
         self._context = context
         if self.verb == "stage":
             return tasks.run_stage(self.pipeline, self.given, self)
-        batch = tasks.one_batch(self.given)
-        context["table"] = batch["table"]
-        published = tasks.run_merge(self.pipeline, batch, self)
+        queue = tasks.one_queue(self.given)
+        context["table"] = queue["table"]
+        published = tasks.run_merge(self.pipeline, queue, self)
         announce(context, published, self.pipeline)
         return published
 

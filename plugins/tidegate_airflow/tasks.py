@@ -30,40 +30,38 @@ def run_plan(name: str) -> Data:
 
 
 def run_stage(name: str, planned: Mapping[str, Any], engine: Any = None) -> list[Data]:
-    """stage: one staged batch for each table of the plan."""
+    """stage: one queue of staged batches for each table of the plan, oldest first."""
     from tidegate.batch import Plan
+    from tidegate.steps.merge_queue import queues
     from tidegate.steps.stage import stage
 
     with told_to_airflow():
-        return [staged.to_dict() for staged in stage(ports(name, engine), Plan.from_dict(planned))]
+        waiting = queues(stage(ports(name, engine), Plan.from_dict(planned)))
+        return [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in waiting]
 
 
 def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None) -> Data:
-    """merge: one table's batch, published or told why not; its history follows."""
+    """merge: one table's queue, published as far as it goes; the totals, or why the rest waits."""
     from tidegate.batch import StagedBatch
-    from tidegate.history import record
-    from tidegate.steps.merge import merge
+    from tidegate.steps.merge_queue import merge_queue
 
     with told_to_airflow():
-        used = ports(name, engine)
-        batch = StagedBatch.from_dict(staged)
-        published = merge(used, batch)
-        record(used, batch, published)
-        return published.to_dict()
+        queue = [StagedBatch.from_dict(batch) for batch in staged["batches"]]
+        return merge_queue(ports(name, engine), queue).total.to_dict()
 
 
-def one_batch(staged: Any) -> Mapping[str, Any]:
-    """The batch of one merge: mapped tasks are given one, the task of a pipeline's only table a list of one."""
+def one_queue(staged: Any) -> Mapping[str, Any]:
+    """The queue of one merge: mapped tasks are given one, the task of a pipeline's only table a list of one."""
     return staged if isinstance(staged, Mapping) else staged[0]
 
 
-def run_commit_offsets(name: str, published: Any) -> Data:
+def run_commit_offsets(name: str) -> Data:
     """commit_offsets: the low watermark over all tables, reported to the consumer group."""
     from tidegate.steps.commit_offsets import commit_offsets
 
     with told_to_airflow():
         used = ports(name)
-        return {"group": used.pipeline.source.group, "committed": commit_offsets(used, _batches(published))}
+        return {"group": used.pipeline.source.group, "committed": commit_offsets(used)}
 
 
 def run_clean_up(name: str) -> list[Data]:
@@ -74,18 +72,10 @@ def run_clean_up(name: str) -> list[Data]:
         return clean_up(ports(name))
 
 
-def run_heartbeat(name: str, published: Any) -> Data:
+def run_heartbeat(name: str) -> Data:
     """heartbeat: every partition's committed offset stays alive, whatever happened before."""
     from tidegate.steps.heartbeat import heartbeat
 
     with told_to_airflow():
         used = ports(name)
-        return {"group": used.pipeline.source.group, "committed": heartbeat(used, _batches(published))}
-
-
-def _batches(published: Any) -> list[Any]:
-    """What merge returned: nothing, one table's result, or a sequence of them when merge is mapped."""
-    from tidegate.batch import PublishedBatch
-
-    listed = [published] if isinstance(published, Mapping) else published or []
-    return [PublishedBatch.from_dict(batch) for batch in listed if batch]
+        return {"group": used.pipeline.source.group, "committed": heartbeat(used)}

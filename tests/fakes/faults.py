@@ -98,6 +98,20 @@ class FailsToMerge(_Delegating):
         self._port.run(job)
 
 
+class FailsOneMerge(_Delegating):
+    """Spark that fails its merge of that number, counted from one."""
+
+    def __init__(self, engine: MemoryEngine, number: int) -> None:
+        super().__init__(engine)
+        self.left = number
+
+    def run(self, job: Job) -> None:
+        self.left -= isinstance(job, MergeJob)
+        if isinstance(job, MergeJob) and self.left == 0:
+            raise RetryLater("Spark failed in one merge")
+        self._port.run(job)
+
+
 class ForgetsToFinish(_Delegating):
     """Spark that dies in every stage job after the rows are written and before the counts are."""
 

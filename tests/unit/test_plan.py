@@ -246,9 +246,10 @@ def test_table_that_failed_is_resumed_while_the_other_goes_on(world: World) -> N
     with pytest.raises(Exception, match="1 tables failed"):
         flush(world.ports(pipeline, engine=FailsToMerge(world.engine, "lake.shop.copy")))
     world.broker.produce("orders", {"id": "n"}, {"id": "n", "name": "x"})
-    orders, copy = plan(world.ports(pipeline)).tables
+    orders, copy, next_copy = plan(world.ports(pipeline)).tables
     assert (orders.batch, orders.resumed) == (2, False)
     assert (copy.batch, copy.resumed) == (1, True)
+    assert (next_copy.batch, next_copy.resumed, next_copy.ranges) == (2, False, orders.ranges)
 
 
 def test_resumed_batch_that_vanished_is_planned_anew_by_the_next_run(world: World) -> None:

@@ -1,9 +1,7 @@
 """commit_offsets: report to Kafka how far the pipeline has published."""
 
 import logging
-from collections.abc import Sequence
 
-from tidegate.batch import PublishedBatch
 from tidegate.errors import NothingToDo
 from tidegate.offsets import Offsets
 from tidegate.ports import Ports
@@ -12,13 +10,13 @@ from tidegate.watermark import low_watermark
 log = logging.getLogger(__name__)
 
 
-def commit_offsets(ports: Ports, published: Sequence[PublishedBatch]) -> Offsets:
+def commit_offsets(ports: Ports) -> Offsets:
     """Commit the low watermark over all tables to the consumer group, read it back and return it.
 
     Idempotent. The group's offsets are progress for people: nothing reads them once a table has a position, so what
     a late zombie commits is healed by the next run.
     """
-    offsets = low_watermark(ports, published)
+    offsets = low_watermark(ports)
     if not offsets:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: no table has a position yet, so there is none to commit")
     log.info("committing: pipeline=%s group=%s %s", ports.pipeline.name, ports.pipeline.source.group, offsets)

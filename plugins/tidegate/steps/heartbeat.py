@@ -1,15 +1,12 @@
 """heartbeat: keep every partition's committed offset alive and where it belongs, also when nothing was flushed."""
 
-from collections.abc import Sequence
-
-from tidegate.batch import PublishedBatch
 from tidegate.offsets import Offsets, merged
 from tidegate.ports import Ports
 from tidegate.steps.plan import ignored_topics
 from tidegate.watermark import low_watermark
 
 
-def heartbeat(ports: Ports, published: Sequence[PublishedBatch] = ()) -> Offsets:
+def heartbeat(ports: Ports) -> Offsets:
     """Commit again what is published, and the ends of ignored topics; return what was committed.
 
     Brokers forget a committed offset some days after its own last commit (`offsets.retention.minutes`), so quiet
@@ -18,7 +15,7 @@ def heartbeat(ports: Ports, published: Sequence[PublishedBatch] = ()) -> Offsets
     """
     ignored = ignored_topics(ports)
     quiet = ports.broker.log(ignored, ports.pipeline.source.isolation).end if ignored else {}
-    offsets = merged(low_watermark(ports, published), quiet)
+    offsets = merged(low_watermark(ports), quiet)
     if offsets:
         ports.broker.commit(ports.pipeline.source.group, offsets)
     return offsets

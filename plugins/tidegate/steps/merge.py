@@ -10,6 +10,7 @@ from tidegate.columns import destination_columns, key_columns, resolved
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.offsets import merged
+from tidegate.pending import moves_without_rows
 from tidegate.pipeline import Table
 from tidegate.ports import Head, Ports, TableState
 from tidegate.position import Position
@@ -55,7 +56,7 @@ def _round(work: _Merge) -> PublishedBatch:
     done = _already_published(work, state)
     if done is not None:
         return done
-    if not work.staged.counts.staged and not _moves_without_rows(work, state):
+    if not work.staged.counts.staged and not moves_without_rows(work.ports, work.table, state, work.staged):
         return _result(work, None, None, "no rows")
     try:
         return _cut_merge_publish(work, state)
@@ -119,6 +120,11 @@ def _check_same_table(work: _Merge, state: TableState | None) -> None:
             f"{work.where}: the table was dropped, or replaced by another of the same name: uuid={found} "
             f"staged_for={staged_for}; nothing was merged; the next flush plans anew for the table as it is then"
         )
+    if work.staged.follows and (state is None or state.recorded is None):
+        raise PositionLost(
+            f"{work.where}: the table has no position, and this batch follows attempt={work.staged.follows}, which is "
+            "not published there; nothing was merged; the next flush plans anew for the table as it is then"
+        )
 
 
 def _already_published(work: _Merge, state: TableState) -> PublishedBatch | None:
@@ -131,18 +137,6 @@ def _already_published(work: _Merge, state: TableState) -> PublishedBatch | None
         return _result(work, head, position, "already published")
     check_not_overtaken(pipeline, work.table, state, staged.batch, staged.ranges)
     return None
-
-
-def _moves_without_rows(work: _Merge, state: TableState) -> bool:
-    """Whether a batch without rows makes a snapshot: once per heartbeat interval, and where more of the log follows.
-
-    A batch that was cut short by `merge.max_records` must move the position, or the next one would be the same.
-    """
-    pipeline = work.ports.pipeline
-    interval_ms = pipeline.heartbeat.interval_seconds * 1000
-    if work.staged.ranges.span >= pipeline.merge.max_records:
-        return True
-    return 0 < interval_ms <= work.ports.now_ms() - state.snapshot_ms
 
 
 def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:

@@ -1,35 +1,68 @@
 """plan: decide which offsets of the log become the next batch of each table. Changes nothing."""
 
+import logging
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tidegate import names
 from tidegate.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.capacity import capped
-from tidegate.columns import resolved, shape
 from tidegate.errors import NothingToDo
 from tidegate.offsets import Offsets, merged
+from tidegate.pending import moves_without_rows, queue_of, together, waiting
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
 from tidegate.standing import check_log, effective_position, starts
 
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """One table as it stands: its position, what waits in its queue, and the part of the log that feeds it."""
+
+    table: Table
+    state: TableState | None
+    position: Position | None
+    queue: tuple[StagedBatch, ...]
+    log: Log
+
 
 def plan(ports: Ports) -> Plan:
-    """Return the next batch of every table that has work; `NothingToDo` when none has.
+    """Return the next batches of every table that has work; `NothingToDo` when none has.
 
     1. Read the log's ends under the pipeline's isolation level, once for all tables.
-    2. Read each table's position and check that the log still fits it.
-    3. Finish first what is staged: a batch whose ranges start exactly at the position is resumed.
-    4. Else cut a new batch from the position to the end of the log, capped by `merge.max_records`.
+    2. Read each table's position and queue, and check that the log still fits where the queue ends.
+    3. Finish first what is staged: batches that lead on exactly from the position are resumed, in order.
+    4. Cut a new batch from the end of the queue to the end of the log, capped by `merge.max_records`; tables that are
+       in step share it. None while some table's queue is full, or while a pipeline's only table has one waiting.
     """
     log = read_log(ports)
-    states = {t.name: ports.destination.state(t.name, ports.pipeline.name) for t in ports.pipeline.tables}
-    number = 1 + max(_highest_batch(ports, table, states[table.name]) for table in ports.pipeline.tables)
-    tables = [_plan_table(ports, table, states[table.name], log, number) for table in ports.pipeline.tables]
-    work = tuple(table for table in tables if table is not None)
+    tables = [_standing(ports, table, log) for table in ports.pipeline.tables]
+    number = 1 + max(_highest_batch(ports, standing) for standing in tables)
+    held = "; ".join(full_queue(ports, s.table, s.queue) for s in tables if waiting(s.queue) >= s.table.max_pending)
+    is_alone = len(tables) == 1 and waiting(tables[0].queue)
+    work: list[PlannedBatch] = []
+    for standing in tables:
+        fresh = None if held or is_alone else _new_batch(ports, standing, number)
+        work += _batches(ports, standing, fresh)
     if not work:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: every table stands at the end of the log")
-    return Plan(work, log.cluster_id, log.topic_ids)
+    if held:
+        logger.warning(held)
+    return Plan(tuple(work), log.cluster_id, log.topic_ids, held)
+
+
+def full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
+    """A sentence for a queue that holds `max_pending` batches: the pipeline reads on when the table takes them."""
+    first = next(staged for staged in queue if staged.counts.staged)
+    return (
+        f"pipeline={ports.pipeline.name} table={table.name}: its queue is full: waiting={waiting(queue)} "
+        f"max_pending={table.max_pending}, so no table gets a new batch; merge of batch={first.batch} is what fails "
+        "first: correct what its message says, and the next flush publishes the queue and reads on"
+    )
 
 
 def read_log(ports: Ports) -> Log:
@@ -64,43 +97,46 @@ def table_log(log: Log, table: Table) -> Log:
     return Log(log.cluster_id, log.topic_ids, begin, {t: log.end[t] for t in begin})
 
 
-def _highest_batch(ports: Ports, table: Table, state: TableState | None) -> int:
-    staged = ports.destination.highest_staged(names.intermediate_table(ports.pipeline, table))
-    return max(staged, state.highest_batch if state else 0)
-
-
-def _plan_table(
-    ports: Ports, table: Table, state: TableState | None, whole_log: Log, number: int
-) -> PlannedBatch | None:
-    log = table_log(whole_log, table)
+def _standing(ports: Ports, table: Table, whole_log: Log) -> _Standing:
+    state, log = ports.destination.state(table.name, ports.pipeline.name), table_log(whole_log, table)
     position = effective_position(ports.pipeline, table, state)
     if position is not None:
-        check_log(ports.pipeline, table, position, log)
-    waiting = _staged_batch(ports, table, state, position)
-    if waiting is not None:
-        return PlannedBatch(table.name, waiting.batch, waiting.ranges, waiting.attempt)
-    start = first_start(ports, log) if position is None else starts(ports.pipeline, table, position, log)
+        check_log(ports.pipeline, table, replace(position, offsets={}), log)
+    queue = queue_of(ports, table, state, position)
+    last = _end(position, queue)
+    if last is not None:
+        check_log(ports.pipeline, table, last, log)
+    return _Standing(table, state, position, queue, log)
+
+
+def _end(position: Position | None, queue: Sequence[StagedBatch]) -> Position | None:
+    """Where the queue ends: a position to come. What is staged is safe, also when the log has forgotten it."""
+    if not queue:
+        return position
+    return Position(queue[-1].ranges.end, cluster_id=queue[-1].cluster_id, topic_ids=queue[-1].topic_ids)
+
+
+def _highest_batch(ports: Ports, standing: _Standing) -> int:
+    staged = ports.destination.highest_staged(names.intermediate_table(ports.pipeline, standing.table))
+    return max(staged, standing.state.highest_batch if standing.state else 0)
+
+
+def _batches(ports: Ports, standing: _Standing, fresh: PlannedBatch | None) -> list[PlannedBatch]:
+    """The queue, then the new batch; nothing while the queue holds no rows and its position need not follow yet."""
+    queue, table = standing.queue, standing.table
+    idle = fresh is None and not waiting(queue)
+    if idle and not (queue and moves_without_rows(ports, table, standing.state, together(queue))):
+        return []
+    resumed = [PlannedBatch(table.name, s.batch, s.ranges, s.attempt) for s in queue]
+    return [*resumed, *([fresh] if fresh else [])]
+
+
+def _new_batch(ports: Ports, standing: _Standing, number: int) -> PlannedBatch | None:
+    table, log, ahead = standing.table, standing.log, _end(standing.position, standing.queue)
+    start = first_start(ports, log) if ahead is None else starts(ports.pipeline, table, ahead, log)
     ranges = capped(start, log.end, ports.pipeline.merge.max_records)
-    return PlannedBatch(table.name, number, ranges) if ranges.span else None
-
-
-def _staged_batch(
-    ports: Ports, table: Table, state: TableState | None, position: Position | None
-) -> StagedBatch | None:
-    intermediate = names.intermediate_table(ports.pipeline, table)
-    fitting = [s for s in ports.destination.staged(intermediate, table.name) if _fits(s, state, position)]
-    metadata = ports.pipeline.source.metadata
-    waiting = [s for s in fitting if s.shape == shape(resolved(table, metadata, state), metadata)]
-    return waiting[-1] if waiting else None
-
-
-def _fits(staged: StagedBatch, state: TableState | None, position: Position | None) -> bool:
-    """Whether a staged batch is the next one of the table as it stands; any other is planned and staged anew."""
-    if staged.counts.unexplained() or not staged.counts.staged:  # an empty one too: there may be rows behind it by now
-        return False
-    if staged.table_uuid not in (None, state.uuid if state else None):
-        return False
-    return position is None or (staged.ranges.span > 0 and staged.ranges.continues(position.offsets))
+    follows = standing.queue[-1].attempt if standing.queue else ""
+    return PlannedBatch(table.name, number, ranges, follows=follows) if ranges.span else None
 
 
 def first_start(ports: Ports, log: Log) -> Offsets:

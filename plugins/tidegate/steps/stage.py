@@ -14,15 +14,14 @@ from tidegate.jobs import StageJob, StageTable
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports
 from tidegate.standing import check_not_overtaken
-from tidegate.superseding import last_per_raw_key
 
 log = logging.getLogger(__name__)
 # What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
-IN_SUMMARY = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape")
+IN_SUMMARY = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape", "follows")
 
 
 def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
-    """Return one staged batch for each table of the plan.
+    """Return the staged batches of the plan, each table's in the order of its queue.
 
     1. A batch that is staged already is taken as it stands.
     2. Tables whose ranges are the same share one job, and so one read of Kafka.
@@ -34,7 +33,7 @@ def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
     for _, group in groupby(fresh, key=_group):
         staged += _stage_group(ports, plan, tuple(group))
     order = [table.table for table in plan.tables]
-    return sorted(staged, key=lambda batch: order.index(batch.table))
+    return sorted(staged, key=lambda batch: (order.index(batch.table), batch.batch))
 
 
 def _group(planned: PlannedBatch) -> tuple[int, str]:
@@ -71,6 +70,8 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> l
         return [_outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True)]
     except RetryLater:
         for planned in group:  # the winner of a race cleans up what the loser stages
+            if planned.follows:
+                continue  # it starts behind the queue, where the position is not yet
             state = ports.destination.state(planned.table, ports.pipeline.name)
             table = table_named(ports, planned.table)
             check_not_overtaken(ports.pipeline, table, state, planned.batch, planned.ranges)
@@ -87,6 +88,7 @@ def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
         topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
         table_uuid=state.uuid if state else None,
         shape=shape(table, ports.pipeline.source.metadata),
+        follows=planned.follows,
     )  # fmt: skip
     return StageTable(
         intermediate=names.intermediate_table(ports.pipeline, table),
@@ -102,7 +104,6 @@ def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
         summary=_summary(ports, staged),
         property=names.staged_property(attempt),
         create=_create(ports, table, planned.batch),
-        last_per_raw_key=last_per_raw_key(ports.pipeline, table),
     )
 
 

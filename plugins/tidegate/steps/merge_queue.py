@@ -1,0 +1,82 @@
+"""merge, for a whole queue: a table's staged batches are published in order, up to the first that fails."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from tidegate.batch import PublishedBatch, StagedBatch
+from tidegate.errors import PublishedElsewhere, TidegateError
+from tidegate.history import record
+from tidegate.pending import groups, together, waiting
+from tidegate.ports import Ports
+from tidegate.standing import effective_position
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import full_queue
+from tidegate.steps.stage import table_named
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of one table's queue; `failure` is why the rest of it waits on."""
+
+    table: str
+    published: tuple[PublishedBatch, ...]
+    failure: TidegateError | None = None
+
+    @property
+    def total(self) -> PublishedBatch:
+        """The results of the queue as one; raises the failure, if there is one."""
+        if self.failure is not None:
+            raise self.failure
+        return reduce(PublishedBatch.then, self.published)
+
+
+def queues(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
+    """Staged batches by table, in the order of each one's queue."""
+    by_table: dict[str, list[StagedBatch]] = {}
+    for staged in batches:
+        by_table.setdefault(staged.table, []).append(staged)
+    return list(by_table.values())
+
+
+def merge_queue(ports: Ports, queue: Sequence[StagedBatch]) -> Merged:
+    """Publish one table's staged batches in order and record each; stop at the first failure.
+
+    1. Leave out what an earlier attempt of this task has published already.
+    2. Batches without rows travel with the next one that has some: one snapshot for all of them.
+    3. Behind a failure the rest waits: its ranges start where the failed batch ends.
+    """
+    published: list[PublishedBatch] = []
+    table, first = queue[0].table, queue[0].batch
+    try:
+        for group in groups(_left(ports, queue)):
+            published.append(merge(ports, together(group)))
+            for staged in group:
+                record(ports, staged, published[-1])
+    except TidegateError as error:
+        log.info("not merged: pipeline=%s table=%s queue from batch=%s", ports.pipeline.name, table, first)
+        return Merged(table, tuple(published), _told(ports, queue, error))
+    return Merged(table, tuple(published))
+
+
+def _left(ports: Ports, queue: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
+    """The queue behind the batch that the table stands at; that one alone when it is the last, to say so."""
+    table = table_named(ports, queue[0].table)
+    state = ports.destination.state(table.name, ports.pipeline.name)
+    position = effective_position(ports.pipeline, table, state)
+    for index, staged in enumerate(queue):
+        if position and staged.attempt == position.staged_attempt and staged.ranges.end == position.offsets:
+            return queue[index + 1 :] or queue[index:]
+    return queue
+
+
+def _told(ports: Ports, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
+    """The failure, and what it means for the pipeline when the table's queue is full by now."""
+    table = table_named(ports, queue[0].table)
+    several = len(ports.pipeline.tables) > 1
+    if isinstance(error, PublishedElsewhere) or not several or waiting(queue) < table.max_pending:
+        return error
+    return type(error)(f"{error}\n{full_queue(ports, table, queue)}")
