@@ -8,12 +8,13 @@ from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.batch import StagedBatch
-from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.flush import flush
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
+from tidegate.steps.rebase import propose, rebase
 from tidegate.steps.stage import stage
 
 NAME, PARTITIONS = "lake.shop.orders", 3
@@ -33,6 +34,8 @@ STEPS = st.one_of(
     st.tuples(st.just("zombie"), st.integers(0, 5)),
     st.tuples(st.just("foreign")),
     st.tuples(st.just("forget")),
+    st.tuples(st.just("rollback"), st.integers(1, 4)),
+    st.tuples(st.just("replay")),
 )
 
 
@@ -50,7 +53,8 @@ def expected(mode: str, changes: list[tuple[tuple, int | None]]) -> list[dict[st
 
 
 def pipeline_of(mode: str, cap: int):
-    return a_pipeline(a_table(NAME, mode, keys=("id", "part"), columns=COLUMNS), max_records=cap)
+    table = a_table(NAME, mode, keys=("id", "part"), columns=COLUMNS)
+    return a_pipeline(table, max_records=cap, on_rollback="rewind")
 
 
 class Runner:
@@ -105,6 +109,20 @@ class Runner:
 
     def forget(self) -> None:
         self.world.broker.groups.clear()
+
+    def rollback(self, back: int) -> None:
+        """Somebody takes the table some snapshots back; `on_rollback: rewind` reads again what that undid."""
+        found = self.world.destination.tables.get(NAME)
+        ancestors = found.ancestors() if found else []
+        if back < len(ancestors):
+            self.world.destination.rollback(NAME, ancestors[back].id)
+
+    def replay(self) -> None:
+        """Read everything once more: upserts end in the same rows, other modes are not meant for it."""
+        if self.mode.startswith("upsert"):
+            with suppress(ConfigurationError):  # no position yet
+                ports = self.world.ports(pipeline_of(self.mode, 9))
+                rebase(ports, propose(ports, "earliest"))
 
     def finish(self) -> None:
         for _ in range(400):
