@@ -9,7 +9,7 @@ PYTEST := $(PYTHON) -m pytest
 ARGS ?=
 WITH ?=
 
-.PHONY: help setup up down demo test lint types unit contract integration e2e bench lock clean
+.PHONY: help setup up down demo test lint types unit contract integration e2e test-crash bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ integration: setup  ## tests on a real broker, Spark and Iceberg
 
 e2e: setup  ## one whole run under the real scheduler
 	@$(PYTEST) tests/e2e $(ARGS)
+
+test-crash: setup  ## every crash point with every fault on real components; half an hour
+	@$(PYTEST) tests/crash $(ARGS)
 
 bench: setup  ## CPU, time and memory against hand-written peers
 	@$(PYTHON) -m benchmarks $(ARGS)

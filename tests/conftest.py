@@ -52,10 +52,26 @@ def producer(stack: Any) -> Iterator[Any]:
     made.flush(30)
 
 
+@pytest.fixture(scope="session")
+def workbenches(stack: Any, admin: Any, producer: Any) -> "Callable[[Path], Workbench]":
+    """Makes a workbench in a folder, for tests that share one."""
+    return partial(Workbench, stack, admin, producer)
+
+
 @pytest.fixture
-def workbench(stack: Any, admin: Any, producer: Any, tmp_path: Path) -> "Workbench":
+def workbench(workbenches: "Callable[[Path], Workbench]", tmp_path: Path) -> "Workbench":
     """A fresh include folder with a private catalog, and everything to fill topics and to read tables."""
-    return Workbench(stack, admin, producer, tmp_path)
+    return workbenches(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def runners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Starts commands in processes of their own that meet a fault at a named point."""
+    from crash.runner import Runners
+
+    made = Runners(tmp_path_factory.mktemp("runners"))
+    yield made
+    made.close()
 
 
 def encoded(data: Any) -> bytes | None:

@@ -1,0 +1,181 @@
+"""Processes that run one command of the product and meet a fault at a named point.
+
+``python -m crash.runner`` imports everything once and then forks for each line of JSON on its standard input, before
+anything was connected to, so that a run costs what the run costs and not three seconds of imports. `Runners` is the
+test's side of it.
+"""
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from crash.points import Journey, Point, fault
+
+PATIENCE = 180
+ROOT = Path(__file__).parents[2]
+HEAVY = (
+    "confluent_kafka", "pyspark.sql.connect.session", "tidegate.adapters.iceberg", "tidegate.adapters.spark_connect",
+    "tidegate.cli.commands", "tidegate_spark.merge", "tidegate_spark.sessions", "tidegate_spark.stage",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that is over. `code` is negative for the signal that ended it; `met` says that it met its fault."""
+
+    code: int
+    told: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process of the product under test."""
+
+    runners: "Runners"
+    pid: int
+    folder: Path
+
+    def stopped(self) -> bool:
+        """Whether it stands still, by SIGSTOP."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def ended(self) -> Ended:
+        """Wait for its end."""
+        code = self.runners.ask(wait=self.pid)
+        assert code is not None, f"still running after {PATIENCE} s: {self.told()}"
+        return Ended(code, self.told(), (self.folder / "met").exists())
+
+    def told(self) -> str:
+        return (self.folder / "told").read_text()
+
+    def passed(self) -> list[Point]:
+        """The points of a run that ended by itself."""
+        return [Point.parse(line) for line in (self.folder / "passed").read_text().splitlines()]
+
+
+class Runners:
+    """Starts processes; ends those that are left when it is closed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._number = folder, 0
+        path = os.pathsep.join(str(ROOT / part) for part in ("tests", "plugins", "jobs", "."))
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "crash.runner"],
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def start(
+        self, environment: Mapping[str, str], *words: str, at: Point | None = None, kind: str = "none"
+    ) -> Running:
+        """One command in a process of its own; at `at` it meets the fault."""
+        self._number += 1
+        folder = self._folder / str(self._number)
+        folder.mkdir()
+        pid = self.ask(
+            words=words, environment=dict(environment), at=str(at) if at else None, kind=kind, folder=str(folder)
+        )
+        return Running(self, pid, folder)
+
+    def run(self, environment: Mapping[str, str], *words: str, at: Point | None = None, kind: str = "none") -> Ended:
+        return self.start(environment, *words, at=at, kind=kind).ended()
+
+    def ask(self, **what: Any) -> Any:
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(json.dumps(what) + "\n")
+        self._server.stdin.flush()
+        return json.loads(self._server.stdout.readline())
+
+    def close(self) -> None:
+        self._server.communicate(timeout=PATIENCE)
+
+
+def _serve() -> None:
+    for module in HEAVY:
+        importlib.import_module(module)
+    running: set[int] = set()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "wait" in asked:
+            answer = _end_of(asked["wait"])
+            running.discard(asked["wait"])
+        else:
+            answer = os.fork() or _become(asked)
+            running.add(answer)
+        print(json.dumps(answer), flush=True)
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _end_of(pid: int) -> int | None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    return None
+
+
+def _become(asked: dict[str, Any]) -> NoReturn:
+    """In the new process: run the command and end."""
+    code, folder = 1, Path(asked["folder"])
+    try:
+        _redirect(folder / "told")
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        code = _run(asked, folder)
+    except BaseException:  # whatever it is, this copy of the server must not go on as one
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _redirect(to: Path) -> None:
+    nothing, told = os.open(os.devnull, os.O_RDONLY), os.open(to, os.O_WRONLY | os.O_CREAT)
+    for target, source in ((0, nothing), (1, told), (2, told)):
+        os.dup2(source, target)
+
+
+def _run(asked: dict[str, Any], folder: Path) -> int:
+    from tidegate.cli import commands
+
+    def met(point: Point) -> None:
+        if str(point) == asked["at"]:
+            (folder / "met").touch()
+            act(point)
+
+    act = fault(asked["kind"], Point.parse(asked["at"]), _die) if asked["at"] else lambda _: None
+    journey, assembled = Journey(met), commands._ports
+    commands._ports = lambda name: journey.ports(assembled(name))
+    with journey.inside():
+        code = commands.main(asked["words"])
+    (folder / "passed").write_text("\n".join(map(str, journey.passed)))
+    return code
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    _serve()

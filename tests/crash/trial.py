@@ -1,0 +1,89 @@
+"""One pipeline on real components that meets faults, and what its tables must hold after the next runs.
+
+Two tables are fed by the same records: one keeps the last record of each key, the other keeps them all, so that a
+record that is lost, repeated or out of order shows. Each trial starts from a checked state and is checked itself.
+"""
+
+from typing import Any
+
+from crash.points import Point
+from crash.runner import Ended, Runners
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+LAST, ALL = {"upsert": True, "delete": True}, {"upsert": False, "delete": False}
+
+
+class Trial:
+    """A pipeline `name`, its topic and its tables ``lake.<name>.last`` and ``lake.<name>.all``."""
+
+    def __init__(self, workbench: Any, runners: Runners, name: str, *tables: str) -> None:
+        self.workbench, self.runners, self.name = workbench, runners, name
+        self.tables = tables or ("last", "all")
+        self.topic = workbench.topic()
+        self.last: dict[int, str] = {}
+        self.all: list[tuple[int, str]] = []
+        modes = {"last": LAST, "all": ALL}
+        wanted = [{"name": f"lake.{name}.{table}", **modes[table]} for table in self.tables]
+        workbench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=wanted)
+
+    def produce(self, *records: tuple[int, str | None]) -> None:
+        """Send records, and remember what they do."""
+        for id, name in records:
+            self.all += [(id, name)] if name is not None else []
+            self.last = {**self.last, id: name} if name is not None else {k: v for k, v in self.last.items() if k != id}
+        sent = [({"id": id}, name and {"id": id, "name": name}) for id, name in records]
+        self.workbench.produce(self.topic, *sent)
+
+    def next_batch(self, number: int) -> None:
+        """A row changed twice, a new one, and an old one deleted."""
+        self.produce((0, f"{number}"), (number, "new"), (0, f"{number}!"), (number - 1, None))
+
+    def flush(self, at: Point | None = None, kind: str = "none") -> Ended:
+        """One flush in a process of its own, which meets the fault."""
+        return self.runners.run(self.workbench.environment(), "flush", self.name, at=at, kind=kind)
+
+    def points(self) -> list[Point]:
+        """The points of one uninterrupted flush."""
+        running = self.runners.start(self.workbench.environment(), "flush", self.name)
+        ended = running.ended()
+        assert ended.code == 0, ended.told
+        return running.passed()
+
+    def suffers(self, at: Point, kind: str) -> None:
+        """Flush with the fault, then until nothing is left, and check everything."""
+        ended = self.flush(at, kind)
+        assert ended.met, f"{at} was not reached: {ended.told}"
+        assert ended.code == -9 if kind == "killed" else ended.code in (0, 1), ended
+        self.workbench.drain(self.name)
+        self.check()
+
+    def check(self) -> None:
+        """Rows, positions, the group's offsets, and nothing left behind."""
+        end = {self.topic: {0: len_of(self.workbench, self.topic)}}
+        assert self.rows("last") == sorted(self.last.items())
+        assert self.rows("all") == sorted(self.all)
+        ports = self.workbench.ports(self.name)
+        for table in self.tables:
+            state = ports.destination.state(f"lake.{self.name}.{table}", self.name)
+            assert state.position.offsets == end
+            found = self.workbench.iceberg(f"{self.name}.{table}")
+            assert set(found.metadata.refs) == {"main", f"tidegate_{self.name}"}
+            self.check_intermediate(f"{self.name}.{table}_{self.name}_tmp")
+        assert self.workbench.committed(self.name) == end
+
+    def check_intermediate(self, table: str) -> None:
+        assert self.workbench.rows(table) == []
+        assert self.workbench.data_files(table) == []
+        found = self.workbench.iceberg(table).metadata
+        assert len(found.snapshots) == 1
+        assert not [name for name in found.properties if name.startswith("tidegate.staged.")]
+
+    def rows(self, table: str) -> list[tuple[int, str]]:
+        if table not in self.tables:
+            return sorted(self.last.items() if table == "last" else self.all)
+        return sorted((row["id"], row["name"]) for row in self.workbench.rows(f"{self.name}.{table}"))
+
+
+def len_of(workbench: Any, topic: str) -> int:
+    return int(workbench.ends(topic)[topic][0])

@@ -1,0 +1,61 @@
+"""A covering set of crash points on a real broker, Spark and catalog, one for each way in which it can go wrong.
+
+All points: ``make test-crash``.
+"""
+
+import pytest
+from crash.points import Point
+from crash.trial import Trial
+
+# (point, fault) in a batch on tables that are there; each in a process of its own
+LATER = {
+    "rows are staged and their counts are not": ("stage/job.overwritten:inside:1", "killed"),
+    "everything is staged and no answer came": ("stage/engine.run:after:1", "lost"),
+    "the branch was cut": ("merge/destination.cut:after:1", "killed"),
+    "the branch was cut and no answer came": ("merge/destination.cut:after:1", "lost"),
+    "the merge made its snapshot and the session ended": ("merge/job.statement:inside:1", "raised"),
+    "the merge made its snapshot": ("merge/engine.run:after:2", "killed"),
+    "the publish was not sent": ("merge/destination.publish:before:1", "killed"),
+    "the publish took place and no answer came": ("merge/destination.publish:after:1", "lost"),
+    "one table is published and the other is not": ("merge/destination.publish:after:1", "killed"),
+    "the row of history was half written": ("history/history.opened:inside:1", "killed"),
+    "all is published and the group does not know": ("commit_offsets/broker.commit:before:1", "killed"),
+    "the group knows and the answer was lost": ("commit_offsets/group.committed:inside:1", "raised"),
+    "staged rows are gone from the catalog and not from disk": ("clean_up/catalog.committed:inside:1", "killed"),
+}
+# in the first batch, which creates the tables
+FIRST = {
+    "an intermediate table is there and nothing else": ("stage/job.created:inside:2", "killed"),
+    "the namespace is there and the table is not": ("merge/job.statement:inside:1", "killed"),
+    "the table is there without a snapshot": ("merge/destination.seed:before:1", "killed"),
+    "the table has its first snapshot and no answer came": ("merge/destination.seed:after:1", "lost"),
+}
+
+
+@pytest.fixture(scope="module")
+def trials(workbenches, runners, tmp_path_factory):
+    """A pipeline that goes from one fault to the next; each leaves it as it found it."""
+    trial = Trial(workbenches(tmp_path_factory.mktemp("trials")), runners, "later")
+    trial.next_batch(1)
+    trial.workbench.drain("later")
+    trial.check()
+    return trial
+
+
+@pytest.mark.parametrize("situation", LATER)
+def test_fault_in_a_later_batch_is_made_good_by_the_next_run(trials: Trial, situation: str, record_property) -> None:
+    point, kind = LATER[situation]
+    trials.next_batch(2 + list(LATER).index(situation))
+    trials.suffers(Point.parse(point), kind)
+    record_property("counted", {"crash cases on real components": 1})
+
+
+@pytest.mark.parametrize("situation", FIRST)
+def test_fault_in_the_first_batch_is_made_good_by_the_next_run(
+    workbench, runners, situation: str, record_property
+) -> None:
+    point, kind = FIRST[situation]
+    trial = Trial(workbench, runners, "first", "all")
+    trial.next_batch(1)
+    trial.suffers(Point.parse(point), kind)
+    record_property("counted", {"crash cases on real components": 1})
