@@ -35,6 +35,8 @@ def _fits(staged: StagedBatch, state: TableState | None, wanted: str) -> bool:
     """Whether a staged batch was made for the table and the pipeline file as they are; any other is staged anew."""
     if staged.counts.unexplained() or staged.shape != wanted or not staged.ranges.span:
         return False
+    if state is not None and staged.batch <= state.highest_batch:  # published once, and then rolled back
+        return False
     return staged.table_uuid in (None, state.uuid if state else None)
 
 

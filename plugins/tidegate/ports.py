@@ -54,8 +54,9 @@ class TableState:
     """A destination table as one load of its metadata shows it.
 
     `rolled_back` says that the last published snapshot is not an ancestor of main; `position` is then that of the
-    newest ancestor that carries one. `highest_batch` is never lowered. `marks` are the table's properties that belong
-    to the pipeline (`tidegate.<pipeline>.`): what a publish left behind is found there.
+    newest ancestor that carries one. `untraceable`: the snapshots that would tell a rollback from a foreign writer's
+    work have expired. `highest_batch` is never lowered. `marks` are the table's properties that belong to the pipeline
+    (`tidegate.<pipeline>.`): what a publish left behind is found there.
     """
 
     uuid: str
@@ -68,6 +69,7 @@ class TableState:
     recorded: Position | None = None
     snapshot_ms: int = 0
     marks: dict[str, str] = field(default_factory=dict)
+    untraceable: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,27 @@ def effective_position(pipeline: Pipeline, table: Table, state: TableState | Non
         return state.recorded
     if pipeline.on_rollback == "rewind" and state.position is not None:
         return state.position
-    raise PositionLost(
+    raise PositionLost(_rolled_back(pipeline, table, state))
+
+
+def _rolled_back(pipeline: Pipeline, table: Table, state: TableState) -> str:
+    recorded = state.recorded.offsets if state.recorded else {}
+    if state.untraceable:
+        return (
+            f"pipeline={pipeline.name} table={table.name}: the snapshots between main and the last published one have "
+            f"expired, so nobody can tell whether the table was rolled back behind position={recorded}; if it was not, "
+            "set on_rollback: keep; if it was, move the position with: tidegate rebase"
+        )
+    if state.position is None:
+        return (
+            f"table={table.name} was rolled back or replaced: the last published snapshot of pipeline={pipeline.name} "
+            "is no longer part of main, and no snapshot of main tells a position to rewind to; set on_rollback: keep "
+            f"to go on after position={recorded}, or move the position with: tidegate rebase"
+        )
+    return (
         f"table={table.name} was rolled back: the last published snapshot of pipeline={pipeline.name} is no longer "
-        "part of main; set on_rollback: rewind to read its records again, or on_rollback: keep to go on after them"
+        f"part of main, which stands at position={state.position.offsets} recorded={recorded}; set on_rollback: rewind "
+        "to read its records again, or on_rollback: keep to go on after them"
     )
 
 
@@ -28,9 +46,13 @@ def check_not_overtaken(pipeline: Pipeline, table: Table, state: TableState | No
     position = effective_position(pipeline, table, state)
     if position is not None and not ranges.continues(position.offsets):
         raise PublishedElsewhere(
-            f"pipeline={pipeline.name} table={table.name} batch={batch}: another run published first: "
+            f"pipeline={pipeline.name} table={table.name} batch={batch}: {_overtaken(state)}: "
             f"position={position.offsets} start={ranges.start}; nothing was changed and nothing needs repair"
         )
+
+
+def _overtaken(state: TableState | None) -> str:
+    return "the table was rolled back meanwhile" if state and state.rolled_back else "another run published first"
 
 
 def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) -> None:

@@ -72,21 +72,24 @@ class MemoryDestination:
         found = self.tables.get(table)
         if found is None:
             return None
-        recorded = Position.from_properties(pipeline, found.properties)
         ancestors, tagged = found.ancestors(), found.tagged(pipeline)
-        rolled_back = recorded is not None and (tagged is None or tagged.id not in {s.id for s in ancestors})
-        carried = (Position.from_properties(pipeline, s.summary) for s in ancestors)
+        recorded = Position.from_properties(pipeline, found.properties)
+        recorded = recorded or _carried([*([tagged] if tagged else []), *ancestors], pipeline)
+        rolled_back = recorded is not None and (tagged is None or tagged not in ancestors)
+        end = ancestors[-1] if ancestors else None
+        cut_off = end is not None and end.parent is not None and tagged is not None and end.sequence > tagged.sequence
         return TableState(
             uuid=found.uuid,
             snapshot_id=found.refs.get("main"),
             schema_id=found.schema_id,
-            position=next((p for p in carried if p), None) if rolled_back else recorded,
+            position=_carried(ancestors, pipeline) if rolled_back else recorded,
             highest_batch=recorded.batch if recorded else 0,
             columns=found.columns,
             rolled_back=rolled_back,
             recorded=recorded,
             snapshot_ms=tagged.ms if tagged else 0,
             marks={k: v for k, v in found.properties.items() if k.startswith(names.mark(pipeline, ""))},
+            untraceable=rolled_back and cut_off,
         )
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
@@ -239,6 +242,11 @@ class MemoryDestination:
         if name not in self.tables:
             raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
         return self.tables[name]
+
+
+def _carried(snapshots: list[Snapshot], pipeline: str) -> Position | None:
+    positions = (Position.from_properties(pipeline, snapshot.summary) for snapshot in snapshots)
+    return next((position for position in positions if position is not None), None)
 
 
 def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:

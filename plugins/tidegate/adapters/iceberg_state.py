@@ -14,15 +14,19 @@ from tidegate.position import Position
 def state_of(table: Table, pipeline: str) -> TableState:
     """One pipeline's view of one load of the table.
 
-    The table property is the position, as snapshots that carried it may have expired. The tag on the last published
-    snapshot decides whether it still holds: not an ancestor of main means that the table was rolled back, and then
-    the newest ancestor that carries a position tells where it stands.
+    The table property is the position, as snapshots that carried it may have expired; the tagged snapshot's summary
+    stands in for a property that somebody removed. The tag on the last published snapshot decides whether it still
+    holds: not an ancestor of main means that the table was rolled back, and then the newest ancestor that carries a
+    position tells where it stands.
     """
-    metadata = table.metadata
-    recorded = Position.from_properties(pipeline, metadata.properties)
+    metadata, tagged = table.metadata, _tagged(table, pipeline)
     current = table.current_snapshot()
     ancestors = list(ancestors_of(current, metadata))
-    rolled_back = recorded is not None and not _is_published_ancestor(table, pipeline, ancestors)
+    recorded = Position.from_properties(pipeline, metadata.properties)
+    recorded = recorded or _carried([*([tagged] if tagged else []), *ancestors], pipeline)
+    rolled_back = recorded is not None and (
+        tagged is None or tagged.snapshot_id not in {a.snapshot_id for a in ancestors}
+    )
     return TableState(
         uuid=str(metadata.table_uuid),
         snapshot_id=current.snapshot_id if current else None,
@@ -32,8 +36,9 @@ def state_of(table: Table, pipeline: str) -> TableState:
         columns=columns_of(table.schema()),
         rolled_back=rolled_back,
         recorded=recorded,
-        snapshot_ms=_position_moved_ms(table, pipeline),
         marks={k: v for k, v in metadata.properties.items() if k.startswith(names.mark(pipeline, ""))},
+        snapshot_ms=tagged.timestamp_ms if tagged else 0,
+        untraceable=rolled_back and _is_cut_off(ancestors, tagged),
     )
 
 
@@ -57,20 +62,21 @@ def branches_of(table: Table, pipeline: str, up_to_batch: int) -> list[str]:
     return [name for name, batch in numbered.items() if batch is not None and batch <= up_to_batch]
 
 
-def _is_published_ancestor(table: Table, pipeline: str, ancestors: list[Snapshot]) -> bool:
-    tagged = table.metadata.refs.get(names.tag(pipeline))
-    return tagged is not None and tagged.snapshot_id in {snapshot.snapshot_id for snapshot in ancestors}
+def _tagged(table: Table, pipeline: str) -> Snapshot | None:
+    found = table.metadata.refs.get(names.tag(pipeline))
+    return table.metadata.snapshot_by_id(found.snapshot_id) if found else None
+
+
+def _is_cut_off(ancestors: list[Snapshot], tagged: Snapshot | None) -> bool:
+    """Whether main's history ends, by expiry, at a snapshot newer than the tagged one: it may have led there."""
+    if tagged is None or not ancestors or ancestors[-1].parent_snapshot_id is None:
+        return False
+    return (ancestors[-1].sequence_number or 0) > (tagged.sequence_number or 0)
 
 
 def _carried(ancestors: list[Snapshot], pipeline: str) -> Position | None:
     positions = (Position.from_properties(pipeline, summary_of(snapshot)) for snapshot in ancestors)
     return next((position for position in positions if position is not None), None)
-
-
-def _position_moved_ms(table: Table, pipeline: str) -> int:
-    tagged = table.metadata.refs.get(names.tag(pipeline))
-    snapshot = table.metadata.snapshot_by_id(tagged.snapshot_id) if tagged else None
-    return snapshot.timestamp_ms if snapshot else 0
 
 
 def batch_of(snapshot: Snapshot) -> int | None:

@@ -63,7 +63,17 @@ def _round(work: _Merge) -> PublishedBatch:
     except RetryLater:
         # the winner of a race removes the loser's branch, and Spark's words for that are not the reason
         check_not_overtaken(work.ports.pipeline, work.table, _state(work), work.staged.batch, work.staged.ranges)
+        _check_still_staged(work)
         raise
+
+
+def _check_still_staged(work: _Merge) -> None:
+    intermediate = names.intermediate_table(work.ports.pipeline, work.table)
+    if work.ports.destination.staged_outcome(intermediate, work.staged.attempt) is None:
+        raise GiveUp(
+            f"{work.where}: the staged rows are gone from intermediate={intermediate} attempt={work.staged.attempt}; "
+            "nothing was merged; the next flush stages them again"
+        )
 
 
 def _prepared(work: _Merge) -> TableState:
@@ -71,6 +81,7 @@ def _prepared(work: _Merge) -> TableState:
     destination, table, name = work.ports.destination, work.table, work.ports.pipeline.name
     state = _state(work)
     _check_same_table(work, state)
+    effective_position(work.ports.pipeline, work.table, state)  # nothing is touched in a table that was rolled back
     if state is None:
         _create(work)
         state = _state(work)
@@ -81,8 +92,8 @@ def _prepared(work: _Merge) -> TableState:
     if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = _state(work) or state
     if state.snapshot_id is None:
-        start = replace(_end_position(work, None), offsets=work.staged.ranges.start, batch=0, staged_attempt="")
-        destination.seed(table.name, name, replace(start, timestamps={}))
+        start = replace(_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
+        destination.seed(table.name, name, replace(start, batch=state.highest_batch, timestamps={}))
         state = _state(work) or state
     return state
 

@@ -87,6 +87,9 @@ def _move(ports: Ports, move: TableMove) -> None:
     name, state, attempt = ports.pipeline.name, _state(ports, move.table), ports.new_attempt()
     guard = partial(_check_unmoved, _where(ports, move), move.before)
     guard(state)
+    if state.snapshot_id is None:  # replaced by an empty one: there is nothing yet to cut a branch from
+        ports.destination.seed(move.table.name, name, move.before)
+        state = _state(ports, move.table)
     properties = move.after.to_properties(name)
     mark = json.dumps({"from": move.before.offsets, "to": move.after.offsets})
     swap = Swap(

@@ -1,0 +1,260 @@
+"""What others move, replace or drop under a pipeline: told, or seamless; nothing skipped, nothing twice."""
+
+import json
+from typing import Any
+
+import pytest
+from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere
+from tidegate.status import status
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import plan
+from tidegate.steps.rebase import preview, rebase
+from tidegate.steps.stage import stage
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+APPEND = {"upsert": False, "delete": False}  # shows a record that is read twice or never
+
+
+class Table:
+    """One append pipeline `p` into shop.p, and the other users of its table."""
+
+    def __init__(self, workbench: Any, **sections: Any) -> None:
+        self.workbench, self.sections = workbench, sections
+        self.topic = sections.pop("topic", None) or workbench.topic()
+        self.write()
+
+    def write(self, **more: Any) -> None:
+        self.workbench.pipeline("p", [self.topic], key=KEY, value=VALUE, table=APPEND, **self.sections, **more)
+
+    def produce(self, *ids: int) -> None:
+        self.workbench.produce(self.topic, *(({"id": i}, {"id": i, "name": "x"}) for i in ids))
+
+    def flush(self, *ids: int) -> int:
+        """Produce these, flush, and return the snapshot that was published."""
+        self.produce(*ids)
+        (published,) = self.workbench.flush("p").published
+        return published.snapshot_id
+
+    def lost(self) -> str:
+        with pytest.raises(PositionLost) as caught:
+            self.workbench.flush("p")
+        (told,) = status(self.ports())["tables"]
+        assert told["problem"] == str(caught.value)
+        return str(caught.value)
+
+    def ports(self) -> Any:
+        return self.workbench.ports("p")
+
+    def rebase(self, to: str) -> None:
+        rebase(self.ports(), preview(self.ports(), to))
+
+    def sql(self, *statements: str) -> None:
+        for statement in statements:
+            self.workbench.spark_sql(statement)
+
+    @property
+    def ids(self) -> list[int]:
+        return sorted(row["id"] for row in self.workbench.rows("shop.p"))
+
+    @property
+    def batch(self) -> int:
+        return self.ports().destination.state("lake.shop.p", "p").highest_batch
+
+
+@pytest.fixture
+def table(workbench) -> Table:
+    return Table(workbench)
+
+
+def rollback(snapshot: int) -> str:
+    return f"CALL lake.system.rollback_to_snapshot('shop.p', {snapshot})"
+
+
+REWRITE = "CALL lake.system.rewrite_data_files(table => 'shop.p', options => map('rewrite-all', 'true'))"
+ALL = "older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1"
+EXPIRE = f"CALL lake.system.expire_snapshots(table => 'shop.p', {ALL})"
+
+
+@pytest.mark.parametrize(("answer", "kept"), [("rewind", [1, 2, 3, 4]), ("keep", [1, 3, 4])])
+def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not_resumed_wrongly(
+    table, answer, kept
+) -> None:
+    first = table.flush(1)
+    table.flush(2)
+    table.produce(3)
+    (staged,) = stage(table.ports(), plan(table.ports()))
+    table.sql(rollback(first))
+    message = table.lost()
+    assert "was rolled back" in message
+    assert "on_rollback: rewind" in message
+    assert "on_rollback: keep" in message
+    with pytest.raises(PositionLost):
+        merge(table.ports(), staged)
+    assert table.ids == [1]
+    table.write(on_rollback=answer)
+    table.produce(4)
+    table.workbench.drain("p")
+    assert table.ids == kept
+    assert table.batch > 3
+    with pytest.raises(PublishedElsewhere):
+        merge(table.ports(), staged)
+    table.write()
+    table.flush(5)
+    assert table.ids == [*kept, 5]
+    assert len({row["batch"] for row in table.ports().destination.history("lake.shop.tidegate_p_batches", 9)}) >= 4
+    assert table.workbench.committed("p") == table.workbench.ends(table.topic)
+    assert table.workbench.data_files("shop.p_p_tmp") == []
+
+
+def test_rollback_behind_a_foreign_compaction_loses_nothing_and_one_before_it_is_told(table) -> None:
+    first = table.flush(1)
+    second = table.flush(2)
+    table.sql(REWRITE, rollback(second))
+    table.flush(3)
+    assert table.ids == [1, 2, 3]
+    table.sql(REWRITE, rollback(first))
+    assert f"position={{'{table.topic}': {{0: 1}}}}" in table.lost()
+    table.write(on_rollback="rewind")
+    table.workbench.drain("p")
+    assert table.ids == [1, 2, 3]
+
+
+def test_rollback_to_where_no_snapshot_tells_a_position_is_never_guessed(table) -> None:
+    first = table.flush(1)
+    table.sql("INSERT INTO lake.shop.p VALUES (-1, 'foreign')")
+    foreign = table.workbench.iceberg("shop.p").metadata.current_snapshot_id
+    table.flush(2)
+    older = [s.snapshot_id for s in table.workbench.iceberg("shop.p").metadata.snapshots if s.snapshot_id < 0] + [first]
+    table.sql(
+        rollback(foreign),
+        f"CALL lake.system.expire_snapshots(table => 'shop.p', snapshot_ids => array({', '.join(map(str, older))}))",
+    )
+    table.write(on_rollback="rewind")
+    assert "no snapshot of main tells a position to rewind to" in table.lost()
+    table.rebase(json.dumps({table.topic: {"0": 1}}))
+    table.workbench.drain("p")
+    assert table.ids == [-1, 1, 2]
+
+
+def test_position_outlives_every_snapshot_but_the_last_and_a_history_cut_off_is_told(table) -> None:
+    table.flush(1)
+    table.flush(2)
+    table.sql(REWRITE, EXPIRE)
+    table.flush(3)
+    assert table.ids == [1, 2, 3]
+    table.sql(REWRITE, "INSERT INTO lake.shop.p VALUES (-1, 'foreign')", EXPIRE)
+    table.produce(4)
+    assert "nobody can tell whether the table was rolled back" in table.lost()
+    table.write(on_rollback="keep")
+    table.workbench.drain("p")
+    table.write()
+    table.flush(5)
+    assert table.ids == [-1, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("statement", "left"),
+    [("CREATE OR REPLACE TABLE lake.shop.p (id BIGINT, name STRING)", []),
+     ("CREATE OR REPLACE TABLE lake.shop.p AS SELECT * FROM lake.shop.p WHERE id > 1", [2])],
+)  # fmt: skip
+def test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on(table, statement, left) -> None:
+    table.flush(1, 2)
+    table.produce(3)
+    (staged,) = stage(table.ports(), plan(table.ports()))
+    table.sql(statement)
+    assert "was rolled back or replaced" in table.lost()
+    with pytest.raises(PositionLost):
+        merge(table.ports(), staged)
+    assert table.ids == left
+    table.write(on_rollback="keep")
+    table.workbench.drain("p")
+    assert table.ids == [*left, 3]
+    table.sql(statement)
+    table.write()
+    table.lost()
+    table.rebase("earliest")
+    table.workbench.drain("p")
+    assert table.ids == sorted([*([2, 3] if left else []), 1, 2, 3])
+    table.flush(4)
+    assert table.batch >= 4
+
+
+def test_table_replaced_by_another_of_its_name_is_told_and_starts_as_a_new_one(table) -> None:
+    table.flush(1)
+    table.produce(2)
+    (staged,) = stage(table.ports(), plan(table.ports()))
+    table.sql("DROP TABLE lake.shop.p PURGE", "CREATE TABLE lake.shop.p (id BIGINT, name STRING)")
+    with pytest.raises(PositionLost, match="replaced by another of the same name"):
+        merge(table.ports(), staged)
+    assert table.ids == []
+    table.workbench.drain("p")
+    assert table.ids == [1, 2]
+
+
+def test_what_others_remove_by_hand_is_told_or_healed(table) -> None:
+    table.flush(1)
+    table.sql(f"ALTER TABLE lake.shop.p UNSET TBLPROPERTIES ({', '.join(_position_properties(table))})")
+    table.flush(2)
+    table.sql("ALTER TABLE lake.shop.p DROP TAG tidegate_p")
+    table.produce(3)
+    assert "on_rollback: keep" in table.lost()
+    table.write(on_rollback="rewind")
+    (batch,) = stage(table.ports(), plan(table.ports()))
+    table.sql("DROP TABLE lake.shop.p_p_tmp PURGE")
+    with pytest.raises(GiveUp, match="the staged rows are gone"):
+        merge(table.ports(), batch)
+    table.workbench.drain("p")
+    table.write()
+    table.flush(4)
+    assert table.ids == [1, 2, 3, 4]
+
+
+def _position_properties(table: Table) -> list[str]:
+    names = [name for name in table.workbench.iceberg("shop.p").properties if name.startswith("tidegate.")]
+    assert names
+    return [f"'{name}'" for name in names]
+
+
+def test_log_of_another_cluster_topic_or_length_is_told_and_rebase_leads_on(table) -> None:
+    table.flush(1, 2)
+    table.produce(3)
+    table.sql("ALTER TABLE lake.shop.p SET TBLPROPERTIES ('tidegate.p.cluster-id' = 'elsewhere')")
+    assert "another cluster" in table.lost()
+    table.rebase(json.dumps({table.topic: {"0": 2}}))
+    table.workbench.drain("p")
+    assert table.ids == [1, 2, 3]
+    table.workbench.retain_from(table.topic, 3)
+    table.produce(4, 5)
+    table.workbench.retain_from(table.topic, 4)
+    assert "so 1 offsets are gone" in table.lost()
+    table.workbench.recreate(table.topic)
+    assert "deleted and created again" in table.lost()
+    properties = "'tidegate.p.topic-ids' = '{}'"
+    table.sql(f"ALTER TABLE lake.shop.p SET TBLPROPERTIES ({properties})")
+    assert "the log ends at offset=0" in table.lost()
+    table.produce(6)
+    table.rebase("earliest")
+    table.workbench.drain("p")
+    assert table.ids == [1, 2, 3, 6]
+
+
+def test_growth_is_refused_or_accepted_and_a_new_topic_under_a_pattern_starts_at_its_logs_start(workbench) -> None:
+    first = workbench.topic()
+    source = {"topic_pattern": f"{first}.*", "start": {"offsets": {first: {0: 1}}}}
+    asked = {"key": KEY, "value": VALUE, "source": source, "table": {"disjoint_keys": True}}
+    workbench.pipeline("w", [], **asked)
+    workbench.produce(first, ({"id": 0}, {"id": 0, "name": "before"}))
+    workbench.produce(first, ({"id": 1}, {"id": 1, "name": "a"}))
+    workbench.flush("w")
+    second = workbench.topic(name=f"{first}-more")
+    workbench.produce(second, ({"id": 2}, {"id": 2, "name": "b"}))
+    workbench.flush("w")
+    workbench.grow(first, 2)
+    workbench.transaction(first, ({"id": 3}, {"id": 3, "name": "c"}, {"partition": 1}))  # by a producer that knows it
+    with pytest.raises(PositionLost, match="on_partition_growth: accept"):
+        workbench.flush("w")
+    workbench.pipeline("w", [], on_partition_growth="accept", **asked)
+    workbench.flush("w")
+    assert [row["id"] for row in workbench.rows("shop.w")] == [1, 2, 3]
+    assert workbench.committed("w") == workbench.ends(first, second)
