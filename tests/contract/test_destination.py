@@ -31,6 +31,7 @@ class Kit:
     create: Callable[[], None]
     append: Callable[..., None]  # rows onto a branch, as a merge would, with a summary
     touch: Callable[[], None]  # a foreign change of metadata alone
+    forget_properties: Callable[[], None]
     rollback: Callable[[int], None]
     replace_table: Callable[[], None]
     expire: Callable[[int], None]
@@ -87,6 +88,7 @@ def in_memory() -> Kit:
         create=lambda: port.create(TABLE, COLUMNS),
         append=append,
         touch=lambda: port.tables[TABLE].properties.update(comment="x"),
+        forget_properties=lambda: port.tables[TABLE].properties.clear(),
         rollback=lambda snapshot: port.rollback(TABLE, snapshot),
         replace_table=lambda: port.replace(TABLE),
         expire=lambda snapshot: port.expire(TABLE, snapshot),
@@ -147,6 +149,10 @@ def in_iceberg(folder: Path) -> Kit:
         with load().transaction() as transaction:
             transaction.set_properties(comment="x")
 
+    def forget_properties() -> None:
+        with load().transaction() as transaction:
+            transaction.remove_properties(*(p for p in load().properties if p.startswith("tidegate.")))
+
     def replace_table() -> None:
         catalog.drop_table("shop.orders")
         create()
@@ -160,6 +166,7 @@ def in_iceberg(folder: Path) -> Kit:
         create=create,
         append=append,
         touch=touch,
+        forget_properties=forget_properties,
         rollback=lambda snapshot: load().manage_snapshots().set_current_snapshot(snapshot).commit(),
         replace_table=replace_table,
         expire=lambda snapshot: load().maintenance.expire_snapshots().by_id(snapshot).commit(),
@@ -387,6 +394,36 @@ def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
     kit.rollback(first)
     state = kit.state()
     assert (state.rolled_back, state.position, state.recorded, state.highest_batch) == (True, FIRST, SECOND, 2)
+
+
+def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -> None:
+    seed = kit.seeded().state().snapshot_id
+    kit.append("main", [{"id": "foreign", "n": 0}], {})
+    foreign = kit.state().snapshot_id
+    kit.port.publish(kit.merged(FIRST))
+    kit.rollback(foreign)
+    kit.expire(seed)
+    state = kit.state()
+    assert (state.rolled_back, state.position, state.recorded, state.untraceable) == (True, None, FIRST, False)
+
+
+def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_back_to(kit: Kit) -> None:
+    kit.seeded().port.publish(kit.merged(FIRST))
+    kit.append("main", [{"id": "f1", "n": 0}], {})
+    between = kit.state().snapshot_id
+    kit.append("main", [{"id": "f2", "n": 0}], {})
+    assert (kit.state().rolled_back, kit.state().untraceable) == (False, False)
+    kit.expire(between)
+    state = kit.state()
+    assert (state.rolled_back, state.position, state.recorded) == (True, None, FIRST)
+
+
+def test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot(kit: Kit) -> None:
+    kit.seeded().port.publish(kit.merged(FIRST))
+    kit.append("main", [{"id": "foreign", "n": 0}], {})
+    kit.forget_properties()
+    state = kit.state()
+    assert (state.rolled_back, state.position, state.highest_batch) == (False, FIRST, 1)
 
 
 def test_foreign_append_after_the_publish_is_no_rollback(kit: Kit) -> None:

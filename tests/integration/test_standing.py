@@ -8,7 +8,7 @@ from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere
 from tidegate.status import status
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
-from tidegate.steps.rebase import preview, rebase
+from tidegate.steps.rebase import propose, rebase
 from tidegate.steps.stage import stage
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -47,7 +47,7 @@ class Table:
         return self.workbench.ports("p")
 
     def rebase(self, to: str) -> None:
-        rebase(self.ports(), preview(self.ports(), to))
+        rebase(self.ports(), propose(self.ports(), to))
 
     def sql(self, *statements: str) -> None:
         for statement in statements:

@@ -472,3 +472,50 @@ def flush_the_rest(world: World) -> None:
     for _ in range(2):
         with suppress(NothingToDo):
             flush(world.ports(PIPELINE))
+
+
+def test_batch_staged_before_a_rollback_touches_nothing_in_the_table(world: World) -> None:
+    flush(world.ports(PIPELINE))
+    seeded = world.destination.tables[NAME].ancestors()[-1].id
+    produce(world, "b", "y")
+    batch = staged(world)
+    world.destination.rollback(NAME, seeded)
+    before = dict(world.destination.tables[NAME].refs)
+    with pytest.raises(PositionLost, match="was rolled back"):
+        merge(world.ports(PIPELINE), batch)
+    assert world.destination.tables[NAME].refs == before
+
+
+def test_table_emptied_of_every_snapshot_is_not_seeded_as_if_it_were_new(world: World) -> None:
+    flush(world.ports(PIPELINE))
+    produce(world, "b", "y")
+    batch = staged(world)
+    del world.destination.tables[NAME].refs["main"]  # CREATE OR REPLACE TABLE: the same table, its tag and properties
+    with pytest.raises(PositionLost, match="rolled back or replaced"):
+        merge(world.ports(PIPELINE), batch)
+    keeping = a_pipeline(on_rollback="keep")
+    merge(world.ports(keeping), batch)
+    assert world.rows(NAME) == [B]
+    assert (position(world).offsets, position(world).batch) == ({"orders": {0: 2}}, 2)
+
+
+def test_staged_rows_that_somebody_dropped_are_told_and_staged_again(world: World) -> None:
+    batch = staged(world)
+    del world.destination.tables[INTERMEDIATE]
+    with pytest.raises(GiveUp, match="the staged rows are gone"):
+        merge(world.ports(PIPELINE), batch)
+    flush(world.ports(PIPELINE))
+    assert world.rows(NAME) == [A]
+
+
+def test_published_batch_that_was_rolled_back_is_read_again_under_a_new_number(world: World) -> None:
+    """Even where its staged rows were never cleaned up and would fit."""
+    ports = world.ports(PIPELINE)
+    merge(ports, staged(world))
+    seeded = world.destination.tables[NAME].ancestors()[-1].id
+    world.destination.rollback(NAME, seeded)
+    rewinding = a_pipeline(on_rollback="rewind")
+    (again,) = plan(world.ports(rewinding)).tables
+    assert (again.batch, again.resumed) == (2, False)
+    flush(world.ports(rewinding))
+    assert world.rows(NAME) == [A]

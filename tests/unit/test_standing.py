@@ -121,3 +121,17 @@ def test_append_has_no_order_of_keys_to_lose_to_growth() -> None:
 def test_new_topic_under_a_pattern_starts_at_its_begin_and_is_no_growth() -> None:
     found = Log("c1", {}, {"orders": {0: 0}, "orders2": {0: 4}}, {"orders": {0: 50}, "orders2": {0: 9}})
     assert starts(PIPELINE, TABLE, OLD, found) == {"orders": {0: 10}, "orders2": {0: 4}}
+
+
+def test_rollback_that_cannot_be_told_apart_from_expiry_says_so() -> None:
+    unclear = TableState("u", 1, 0, None, 2, (), rolled_back=True, recorded=NEW, untraceable=True)
+    with pytest.raises(PositionLost) as caught:
+        effective_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, unclear)
+    told(str(caught.value), "nobody can tell", "on_rollback: keep", str(NEW.offsets))
+    assert effective_position(a_pipeline(TABLE, on_rollback="keep"), TABLE, unclear) == NEW
+
+
+def test_rollback_with_nothing_to_rewind_to_names_what_is_left_to_do() -> None:
+    with pytest.raises(PositionLost) as caught:
+        effective_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, state(None, rolled_back=True))
+    told(str(caught.value), "no snapshot of main tells a position", "on_rollback: keep")
