@@ -88,7 +88,7 @@ def in_memory() -> Kit:
         create=lambda: port.create(TABLE, COLUMNS),
         append=append,
         touch=lambda: port.tables[TABLE].properties.update(comment="x"),
-        forget_properties=lambda: port.tables[TABLE].properties.clear(),
+        forget_properties=lambda: setattr(port.tables[TABLE], "properties", {}),
         rollback=lambda snapshot: port.rollback(TABLE, snapshot),
         replace_table=lambda: port.replace(TABLE),
         expire=lambda snapshot: port.expire(TABLE, snapshot),
