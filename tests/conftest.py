@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -297,6 +298,16 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIEN
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.05)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What tests counted with ``record_property("counted", {what: number})``, added up over all of them."""
+    counted: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("passed", []):
+        for name, numbers in report.user_properties:
+            counted.update(numbers if name == "counted" else {})
+    if counted:
+        terminalreporter.write_line("counted: " + ", ".join(f"{number} {what}" for what, number in counted.items()))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

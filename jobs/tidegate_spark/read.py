@@ -13,7 +13,7 @@ POLL_TIMEOUT_MS = "15000"
 
 
 def read(spark: SparkSession, job: StageJob) -> DataFrame:
-    """Return the records of the job's ranges as the source gives them, with key and value as text beside the bytes."""
+    """Return the records of the job's ranges as the source gives them."""
     busy = [(topic, partition, start, end) for topic, partition, start, end in job.ranges if end > start]
     options = {
         **json.loads(spark.conf.get(KAFKA_CONF)),
@@ -26,8 +26,7 @@ def read(spark: SparkSession, job: StageJob) -> DataFrame:
         "failOnDataLoss": "true",
         "includeHeaders": str(any("headers" in table.metadata.values() for table in job.tables)).lower(),
     }
-    records = spark.read.format("kafka").options(**options).load()
-    return records.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
+    return spark.read.format("kafka").options(**options).load()
 
 
 def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.batch import FATES, RECORDS
+from tidegate.crash_points import reached
 from tidegate.jobs import StageJob, StageTable
 from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
@@ -13,6 +14,7 @@ from tidegate.spark_sql import literal, quoted_name
 from tidegate_spark.key import with_key
 from tidegate_spark.read import read
 from tidegate_spark.sessions import configure
+from tidegate_spark.superseded import LATEST, STANDS_FOR, every_record, last_per_raw_key
 from tidegate_spark.value import with_value
 
 # Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
@@ -25,7 +27,8 @@ def run(spark: SparkSession, job: StageJob) -> None:
 
     1. Create the intermediate tables that are missing, or that hold rows of another shape.
     2. Read the records once; several tables share the read.
-    3. Decode, count in the same pass, and overwrite batch N of each table.
+    3. Take the last record of each raw key where the table allows it, decode, count in the same pass, and overwrite
+       batch N of each table.
     4. Leave the counts, or the first bad record, in a table property named by the attempt.
 
     A repeat call overwrites batch N under another attempt. Records are decoded before anything is written; a batch
@@ -34,6 +37,7 @@ def run(spark: SparkSession, job: StageJob) -> None:
     for table in job.tables:
         for statement in table.create:
             spark.sql(statement)
+            reached("job.created")
     records = read(spark, job)
     shared = records.persist() if len(job.tables) > 1 else records
     try:
@@ -46,15 +50,20 @@ def run(spark: SparkSession, job: StageJob) -> None:
 
 def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataFrame) -> None:
     observation = Observation()
-    decoded = decode(records, table).observe(observation, *_counts(job.ranges))
+    counted = last_per_raw_key(records) if table.last_per_raw_key else every_record(records)
+    texts = counted.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
+    decoded = decode(texts, table).observe(observation, *_counts(job.ranges))
     rows = decoded.where("fate = 'staged'").selectExpr(*_columns(job, table))
     configure(spark, {SUMMARY + key: value for key, value in table.summary.items()})
+    reached("job.decoded")
     rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
+    reached("job.overwritten")
     outcome = _outcome(observation.get, job.ranges)
     spark.sql(
         f"ALTER TABLE {quoted_name(table.intermediate)} "
         f"SET TBLPROPERTIES ({literal(table.property)} = {literal(json.dumps(outcome))})"
     )
+    reached("job.counted")
 
 
 def decode(records: DataFrame, table: StageTable) -> DataFrame:
@@ -82,10 +91,11 @@ def _counts(ranges: Ranges) -> list[Column]:
     where = "CASE WHEN reason IS NOT NULL THEN struct(topic, partition, offset) END"
     fates = {fate: f"count_if(fate = '{fate}')" for fate in (*FATES, "bad")}
     first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {where})"
-    wanted = {"read": "count(1)", **fates, "first_bad": first_bad}
+    read = f"coalesce(sum({STANDS_FOR}), 0)"
+    wanted = {"read": read, **fates, "superseded": f"{read} - count(1)", "first_bad": first_bad}
     for index, (topic, partition) in enumerate(_observed(ranges)):
         here = f"topic = {literal(topic)} AND partition = {partition}"
-        wanted[f"timestamp_{index}"] = f"max(CASE WHEN {here} THEN unix_millis(timestamp) END)"
+        wanted[f"timestamp_{index}"] = f"max(CASE WHEN {here} THEN unix_millis({LATEST}) END)"
     return [F.expr(expression).alias(name) for name, expression in wanted.items()]
 
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from tidegate.batch import Plan, PublishedBatch, StagedBatch
+from tidegate.drain import drain, queues
 from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
 from tidegate.ports import Ports
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.heartbeat import heartbeat
-from tidegate.steps.merge_queue import merge_queue, queues
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -43,9 +43,9 @@ def flush(ports: Ports) -> Flushed:
 
 
 def _merge_all(ports: Ports, batches: list[StagedBatch]) -> Flushed:
-    merged = [merge_queue(ports, queue) for queue in queues(batches)]
-    published = tuple(batch for one in merged for batch in one.published)
-    return Flushed(published, tuple((one.table, one.failure) for one in merged if one.failure is not None))
+    drained = [drain(ports, queue) for queue in queues(batches)]
+    published = tuple(batch for one in drained for batch in one.published)
+    return Flushed(published, tuple((one.table, one.failure) for one in drained if one.failure is not None))
 
 
 def _raise_failures(ports: Ports, flushed: Flushed) -> None:

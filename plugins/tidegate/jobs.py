@@ -17,7 +17,8 @@ KAFKA_CONF = "spark.tidegate.secret.kafka"
 class StageTable:
     """One intermediate table to fill, created by the statements of `create` if it is missing.
 
-    `attempt` and `summary` go into the snapshot; `property` takes the counts.
+    `attempt` and `summary` go into the snapshot; `property` takes the counts. `last_per_raw_key` leaves out records
+    that a later one of the same key bytes supersedes.
     """
 
     intermediate: str
@@ -33,6 +34,7 @@ class StageTable:
     summary: dict[str, str]
     property: str
     create: tuple[str, ...] = ()
+    last_per_raw_key: bool = False
 
 
 @dataclass(frozen=True)

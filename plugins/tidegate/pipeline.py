@@ -99,6 +99,7 @@ class Table:
     widen: bool = True
     relax: bool = True
     max_pending: int = 10
+    last_per_key: str = "auto"
 
     @property
     def catalog(self) -> str:

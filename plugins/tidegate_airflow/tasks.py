@@ -32,7 +32,7 @@ def run_plan(name: str) -> Data:
 def run_stage(name: str, planned: Mapping[str, Any], engine: Any = None) -> list[Data]:
     """stage: one queue of staged batches for each table of the plan, oldest first."""
     from tidegate.batch import Plan
-    from tidegate.steps.merge_queue import queues
+    from tidegate.drain import queues
     from tidegate.steps.stage import stage
 
     with told_to_airflow():
@@ -43,11 +43,11 @@ def run_stage(name: str, planned: Mapping[str, Any], engine: Any = None) -> list
 def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None) -> Data:
     """merge: one table's queue, published as far as it goes; the totals, or why the rest waits."""
     from tidegate.batch import StagedBatch
-    from tidegate.steps.merge_queue import merge_queue
+    from tidegate.drain import drain
 
     with told_to_airflow():
         queue = [StagedBatch.from_dict(batch) for batch in staged["batches"]]
-        return merge_queue(ports(name, engine), queue).total.to_dict()
+        return drain(ports(name, engine), queue).total.to_dict()
 
 
 def one_queue(staged: Any) -> Mapping[str, Any]:

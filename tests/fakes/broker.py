@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from tidegate.crash_points import reached
 from tidegate.errors import PositionLost
 from tidegate.offsets import Offsets, merged
 from tidegate.ports import Log
@@ -121,6 +122,7 @@ class MemoryBroker:
 
     def commit(self, group: str, offsets: Offsets) -> None:
         self.groups[group] = merged(self.groups.get(group, {}), offsets)
+        reached("group.committed")
 
     def _known(self, topic: str) -> list[Partition]:
         if topic not in self.partitions:

@@ -6,6 +6,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from tidegate.batch import RECORDS
+from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
 from tidegate.jobs import Job, MergeJob, StageJob, StageTable
 from tidegate.pipeline import Column
@@ -41,6 +42,7 @@ class MemoryEngine:
             for table in job.tables:
                 for text in table.create:
                     self._create(json.loads(text))
+                    reached("job.created")
                 self._stage(job, table)
         else:
             summary = {k.removeprefix(SNAPSHOT_PROPERTY): v for k, v in job.conf.items() if SNAPSHOT_PROPERTY in k}
@@ -48,6 +50,7 @@ class MemoryEngine:
                 statement = json.loads(text)
                 if not self._create(statement):
                     self._merge(statement, summary)
+                reached("job.statement")
 
     @property
     def merges(self) -> list[MergeJob]:
@@ -73,20 +76,28 @@ class MemoryEngine:
         outcome: dict[str, Any] = {**dict.fromkeys(RECORDS, 0), "bad": 0, "first_bad": None}
         stamps: dict[str, dict[str, int]] = {}
         for topic, partition, start, end in job.ranges:
-            for record in self.broker.partitions[topic][partition].read(start, end, job.isolation):
+            records = self.broker.partitions[topic][partition].read(start, end, job.isolation)
+            last = {json.dumps(record.key): record.offset for record in records}
+            for record in records:
                 outcome["read"] += 1
                 seen = stamps.setdefault(topic, {})
                 seen[str(partition)] = max(record.timestamp, seen.get(str(partition), 0))
+                if table.last_per_raw_key and record.key is not None and record.offset < last[json.dumps(record.key)]:
+                    outcome["superseded"] += 1
+                    continue
                 fate, row = self._decode(table, topic, partition, record)
                 outcome[fate] += 1
                 if fate == "staged":
                     rows.append({**row, "batch_number": job.batch, "attempt": table.attempt})
                 elif fate == "bad" and outcome["first_bad"] is None:
                     outcome["first_bad"] = row
+        reached("job.decoded")
         others = [r for r in self.destination.tables[table.intermediate].rows() if r["batch_number"] != job.batch]
         self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
+        reached("job.overwritten")
         text = json.dumps({**outcome, "timestamps": stamps})
         self.destination.tables[table.intermediate].properties[table.property] = text
+        reached("job.counted")
 
     def _decode(self, table: StageTable, topic: str, partition: int, record: Record) -> tuple[str, Row]:
         at = {"topic": topic, "partition": partition, "offset": record.offset}

@@ -4,13 +4,13 @@ from contextlib import suppress
 
 import pytest
 from fakes import Crash, CrashAt, FailsOneMerge, FailsToMerge, PauseAt, World, a_pipeline, a_table
+from tidegate.drain import drain, queues
 from tidegate.errors import NothingToDo, PositionLost, RetryLater, SomeTablesFailed, TidegateError
 from tidegate.flush import flush
 from tidegate.pending import groups, queue_of, together
 from tidegate.pipeline import Heartbeat
 from tidegate.status import status
 from tidegate.steps.merge import merge
-from tidegate.steps.merge_queue import merge_queue, queues
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -85,7 +85,7 @@ def test_queue_stops_at_its_first_failure_and_keeps_what_was_published_before(wo
     failing(world, 3)
     ports = world.ports(TWO, engine=FailsOneMerge(world.engine, 2))
     (queue,) = queues(stage(ports, plan(ports)))
-    outcome = merge_queue(ports, queue)
+    outcome = drain(ports, queue)
     assert [b.batch for b in outcome.published] == [1]
     assert "Spark failed in one merge" in str(outcome.failure)
     assert [batch for batch, _ in waiting_for(world)] == [2, 3]
@@ -97,9 +97,9 @@ def test_retried_merge_of_a_queue_goes_on_where_the_first_attempt_ended(world: W
     (queue,) = queues(stage(ports, plan(ports)))
     for done in (1, 2):
         assert merge(ports, queue[done - 1]).outcome == "published"
-    outcome = merge_queue(ports, queue)
+    outcome = drain(ports, queue)
     assert [(b.batch, b.outcome) for b in outcome.published] == [(3, "published")]
-    again = merge_queue(ports, queue)
+    again = drain(ports, queue)
     assert [(b.batch, b.outcome) for b in again.published] == [(3, "already published")]
     assert world.rows(COPY) == [{"id": "a", "name": "2"}]
 
@@ -108,7 +108,7 @@ def test_result_of_a_queue_is_its_total(world: World) -> None:
     failing(world, 2)
     ports = world.ports(TWO)
     (queue,) = queues(stage(ports, plan(ports)))
-    total = merge_queue(ports, queue).total
+    total = drain(ports, queue).total
     assert (total.batches, total.staged, total.inserted, total.updated) == (2, 2, 1, 1)
     assert total.ranges.to_dict() == {"orders": {"0": [0, 2]}}
 

@@ -22,6 +22,7 @@ from sqlalchemy.exc import OperationalError
 
 from tidegate import names
 from tidegate.adapters.iceberg_files import remove
+from tidegate.crash_points import reached
 from tidegate.errors import OutcomeUnknown, RetryLater
 from tidegate.ports import CommitRefused, Publication
 
@@ -42,6 +43,7 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
         raise OutcomeUnknown(f"table={table.name()}: the catalog gave no answer; read the position: {error}") from error
     except OperationalError as error:
         raise OutcomeUnknown(f"table={table.name()}: the catalog's database failed: {error.orig}") from error
+    reached("catalog.committed")
     kept = {entry.metadata_file for entry in response.metadata.metadata_log}
     if table.metadata.properties.get("write.metadata.delete-after-commit.enabled") == "true":
         for entry in table.metadata.metadata_log:

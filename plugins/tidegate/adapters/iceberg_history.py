@@ -11,6 +11,7 @@ from pyiceberg.table import Table
 from tidegate.adapters.iceberg_files import files_of, remove
 from tidegate.adapters.iceberg_state import summary_of
 from tidegate.batch import RECORDS
+from tidegate.crash_points import reached
 
 COLUMNS = pa.schema(
     [
@@ -34,8 +35,10 @@ SNAPSHOTS, KEPT = 50, 10
 def append(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
     """Append one row; the table and its namespace are created if missing. Other writers are waited for."""
     table = _opened(catalog, identifier)
+    reached("history.opened")
     newest_batch = {BATCH: str(row["batch"])}
     table.append(pa.Table.from_pylist([row], schema=COLUMNS), snapshot_properties=newest_batch)
+    reached("history.appended")
     if len(table.metadata.snapshots) > SNAPSHOTS:
         _forget(table)
 
@@ -45,6 +48,7 @@ def _forget(table: Table) -> None:
     old = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)[:-KEPT]
     before = files_of(table, old)
     table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
+    reached("history.expired")
     for location in before - files_of(table.refresh(), table.metadata.snapshots):
         remove(table, location)
 

@@ -15,6 +15,7 @@ from tidegate.adapters import iceberg_commit
 from tidegate.adapters.iceberg_files import files_of, remove
 from tidegate.adapters.iceberg_state import batch_of, summary_of
 from tidegate.batch import Counts, StagedBatch
+from tidegate.crash_points import reached
 from tidegate.offsets import Ranges
 
 
@@ -82,6 +83,7 @@ def clean(table: Table, up_to_batch: int) -> dict[str, int]:
     doomed = (before - kept) | _strays(fresh, up_to_batch, kept)
     for location in doomed:
         remove(fresh, location)
+        reached("clean_up.removed")
     return {"snapshots": len(old), "files": len(doomed)}
 
 

@@ -17,6 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from tidegate.crash_points import reached
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.offsets import Offsets, pairs
 from tidegate.ports import Log
@@ -105,6 +106,7 @@ class KafkaBroker:
             )
             for answer in filter(lambda tp: tp.error is not None, answers or []):
                 raise self._failure(f"a commit of group={group}", KafkaException(answer.error))
+            reached("group.committed")
             found = self._read_back(group, member, wanted)
         missed = [(t, p, o) for t, p, o in pairs(offsets) if found.get(t, {}).get(p) != o]
         if missed:

@@ -212,6 +212,10 @@ class TableModel(Words):
     max_pending: int = Field(
         default=10, ge=1, description="Staged batches that may wait for this table while others go on."
     )
+    last_per_key: Literal["auto", "never"] = Field(
+        default="auto",
+        description="auto: where it gives the same table, only the last record of each raw key is decoded and staged.",
+    )
     select: str | None = Field(default=None, description="SQL projection.")
     create: CreateModel = CreateModel()
     evolve: EvolveModel = EvolveModel()

@@ -117,6 +117,7 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         widen=table.evolve.widen,
         relax=table.evolve.relax,
         max_pending=table.max_pending,
+        last_per_key=table.last_per_key,
     )
 
 

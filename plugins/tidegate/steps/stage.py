@@ -14,6 +14,7 @@ from tidegate.jobs import StageJob, StageTable
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports
 from tidegate.standing import check_not_overtaken
+from tidegate.superseding import last_per_raw_key
 
 log = logging.getLogger(__name__)
 # What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
@@ -104,6 +105,7 @@ def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
         summary=_summary(ports, staged),
         property=names.staged_property(attempt),
         create=_create(ports, table, planned.batch),
+        last_per_raw_key=last_per_raw_key(ports.pipeline, table),
     )
 
 

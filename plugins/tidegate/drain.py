@@ -1,4 +1,4 @@
-"""merge, for a whole queue: a table's staged batches are published in order, up to the first that fails."""
+"""Drain a table's queue: its staged batches are merged in order, up to the first that fails."""
 
 import logging
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Merged:
+class Drained:
     """What became of one table's queue; `failure` is why the rest of it waits on."""
 
     table: str
@@ -42,7 +42,7 @@ def queues(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
     return list(by_table.values())
 
 
-def merge_queue(ports: Ports, queue: Sequence[StagedBatch]) -> Merged:
+def drain(ports: Ports, queue: Sequence[StagedBatch]) -> Drained:
     """Publish one table's staged batches in order and record each; stop at the first failure.
 
     1. Leave out what an earlier attempt of this task has published already.
@@ -58,8 +58,8 @@ def merge_queue(ports: Ports, queue: Sequence[StagedBatch]) -> Merged:
                 record(ports, staged, published[-1])
     except TidegateError as error:
         log.info("not merged: pipeline=%s table=%s queue from batch=%s", ports.pipeline.name, table, first)
-        return Merged(table, tuple(published), _told(ports, queue, error))
-    return Merged(table, tuple(published))
+        return Drained(table, tuple(published), _told(ports, queue, error))
+    return Drained(table, tuple(published))
 
 
 def _left(ports: Ports, queue: Sequence[StagedBatch]) -> Sequence[StagedBatch]:

@@ -1,0 +1,20 @@
+"""Whether a later record of a raw key may stand for the earlier ones, so that these are never decoded or staged."""
+
+from tidegate.pipeline import Pipeline, Table
+
+
+def last_per_raw_key(pipeline: Pipeline, table: Table) -> bool:
+    """Whether staging only the last record of each raw key provably gives the same table.
+
+    Only where the last record of a key decides alone, by its offset: not where a condition looks at a value, where
+    earlier records become rows too, or where every record is to be decoded. One key can have several byte forms, so the
+    merge chooses the last record of the decoded key all the same.
+    """
+    return (
+        table.last_per_key == "auto"
+        and table.mode == "upsert_delete"
+        and table.when is None
+        and table.delete_when is None
+        and pipeline.source.errors.tolerance == "none"
+        and not pipeline.source.verify_integrity
+    )

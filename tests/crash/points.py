@@ -1,0 +1,136 @@
+"""Every place where a run touches the world, by name, and the faults that can happen there.
+
+A point is ``<step>/<port>.<call>`` with *before* and *after*, or ``<step>/<place>`` *inside* of such a call, where a
+job or an adapter says `reached`. No step line can touch the world without passing one: steps have nothing but ports.
+"""
+
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fakes.world import Watched
+from tidegate import crash_points
+from tidegate.errors import OutcomeUnknown, RetryLater
+from tidegate.ports import Ports
+
+READS = {
+    "broker": {"topics", "log", "offsets_at", "timestamp_of", "committed"},
+    "destination": {
+        "state", "head", "staged", "staged_outcome", "intermediate_shape", "highest_staged", "history", "count_rows",
+    },
+    "engine": set(),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Point:
+    """The `nth` visit, from 1, of one place in one run."""
+
+    name: str
+    when: str
+    nth: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.when}:{self.nth}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Point":
+        name, when, nth = text.split(":")
+        return cls(name, when, int(nth))
+
+    @property
+    def reads(self) -> bool:
+        """A call that changes nothing."""
+        port, _, call = self.name.partition("/")[2].partition(".")
+        return call in READS.get(port, ())
+
+
+class Journey:
+    """A hook that numbers the points which one run passes and shows each to `meet`."""
+
+    def __init__(self, meet: Callable[[Point], None] = lambda _: None) -> None:
+        self.meet, self.passed, self._visits = meet, list[Point](), Counter[tuple[str, str]]()
+
+    def __call__(self, call: str, when: str) -> None:
+        name = f"{_step()}/{call}"
+        self._visits[name, when] += 1
+        self.passed.append(Point(name, when, self._visits[name, when]))
+        self.meet(self.passed[-1])
+
+    def ports(self, ports: Ports) -> Ports:
+        """The ports with this journey between them and the steps."""
+        watched: dict[str, Any] = {
+            name: Watched(name, getattr(ports, name), self) for name in ("broker", "destination", "engine")
+        }
+        return replace(ports, **watched)
+
+    @contextmanager
+    def inside(self) -> Iterator["Journey"]:
+        """Visit the places inside of jobs and adapters too."""
+        with crash_points.installed(lambda place: self(place, "inside")):
+            yield self
+
+
+def _step() -> str:
+    """The step that the run is in: the outermost function of one on the stack."""
+    frame, step = sys._getframe(2), "flush"
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("tidegate.steps.") or module == "tidegate.history":
+            step = module.rpartition(".")[2]
+        frame = frame.f_back
+    return step
+
+
+class Broken(OSError):
+    """The world failed in a way that no adapter has a word for."""
+
+
+def cases(points: list[Point]) -> list[tuple[Point, str]]:
+    """Every point with every fault that can happen there.
+
+    Killed: at each point. Raised: before a call, which then has no effect, or inside. Lost: after a call that had
+    its effect. After a read nothing is different from before the next call, so it is killed before only.
+    """
+    found = []
+    for point in points:
+        if point.when in ("before", "inside"):
+            found += [(point, "killed"), (point, "raised")]
+        elif not point.reads:
+            found += [(point, "killed"), (point, "lost")]
+    return found
+
+
+def fault(kind: str, at: Point, die: Callable[[], None]) -> Callable[[Point], None]:
+    """What happens once, at that point; `die` ends the process."""
+
+    def meet(point: Point) -> None:
+        if point != at:
+            return
+        if kind == "killed":
+            die()
+        elif kind == "stopped":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        else:
+            raise (_lost if kind == "lost" else _raised)(point)
+
+    return meet
+
+
+def _raised(point: Point) -> Exception:
+    return RetryLater(f"injected {point}") if "engine." in point.name else Broken(f"injected {point}")
+
+
+def _lost(point: Point) -> Exception:
+    """An effect that took place and an answer that never came, in the words of the port's adapter."""
+    call = point.name.partition("/")[2]
+    if call.startswith(("engine.", "broker.")):
+        return RetryLater(f"injected {point}")
+    if call in ("destination.record", "destination.clean_up", "destination.evolve"):
+        return Broken(f"injected {point}")
+    return OutcomeUnknown(f"injected {point}")

@@ -1,0 +1,311 @@
+"""Every point of every step, every fault, in memory: the next runs give what an uninterrupted one gives.
+
+Protocol, what must hold: 1. The same walk on real components: tests/crash, and a covering set in tests/integration.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from crash.points import Broken, Journey, Point, cases, fault
+from fakes import Crash, World, a_pipeline, a_table
+from tidegate.errors import NothingToDo, RetryLater, TidegateError
+from tidegate.flush import flush
+from tidegate.offsets import Offsets
+from tidegate.pipeline import Column, Pipeline
+from tidegate.steps.plan import plan
+from tidegate.steps.rebase import propose, rebase
+from tidegate.steps.stage import stage
+
+ROOT = Path(__file__).parents[2]
+TABLES = ("lake.shop.orders", "lake.shop.copy")
+TOPIC, BEATS, GROUP = "orders", "beats", "tidegate-shop"
+
+# Every call by which a step touches the world, and every place inside of jobs, over all situations below. A step that
+# learns a new call, or a job a new effect, is listed here, and some situation must reach it.
+POINTS = {
+    "plan": ["broker.log", "destination.highest_staged", "destination.staged", "destination.state"],
+    "stage": [
+        "destination.intermediate_shape", "destination.staged", "destination.staged_outcome", "destination.state",
+        "engine.run", "job.counted", "job.created", "job.decoded", "job.overwritten",
+    ],
+    "merge": [
+        "destination.append_empty", "destination.cut", "destination.evolve", "destination.head", "destination.publish",
+        "destination.seed", "destination.state", "engine.run", "job.statement",
+    ],
+    "history": ["destination.record"],
+    "flush": ["destination.state"],  # between two merges of a queue
+    "commit_offsets": ["broker.commit", "destination.staged", "destination.state", "group.committed"],
+    "clean_up": ["destination.clean_up", "destination.drop_branches", "destination.state"],
+    "heartbeat": ["broker.commit", "broker.log", "destination.staged", "destination.state", "group.committed"],
+    "rebase": [
+        "broker.log", "destination.append_empty", "destination.cut", "destination.head", "destination.publish",
+        "destination.state",
+    ],
+}  # fmt: skip
+
+# Every place inside of a job or an adapter, by file.
+PLACES = {
+    "jobs/tidegate_spark/merge.py": ["job.statement"],
+    "jobs/tidegate_spark/stage.py": ["job.created", "job.decoded", "job.overwritten", "job.counted"],
+    "plugins/tidegate/adapters/iceberg_commit.py": ["catalog.committed"],
+    "plugins/tidegate/adapters/iceberg_history.py": ["history.opened", "history.appended", "history.expired"],
+    "plugins/tidegate/adapters/iceberg_staging.py": ["clean_up.removed"],
+    "plugins/tidegate/adapters/kafka.py": ["group.committed"],
+}
+
+
+def pipeline_of(mode: str, tables: int, columns: tuple[str, ...] = ("id", "name", "more")) -> Pipeline:
+    made = [a_table(name, mode, columns=tuple(Column(c, "STRING") for c in columns)) for name in TABLES[:tables]]
+    return a_pipeline(*made, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
+
+
+HEARTBEAT = a_pipeline().heartbeat.__class__(ignore_topics=(BEATS,))
+
+
+def produce(world: World, *records: tuple[str, str | None]) -> None:
+    for key, name in records:
+        value = None if name is None else {"id": key, "name": name, "more": f"{name}!"}
+        world.broker.produce(TOPIC, {"id": key}, value)
+    world.broker.produce(BEATS, None, {"ts": 1})
+
+
+def first_batch(world: World, pipeline: Pipeline) -> None:
+    """Nothing is there: the tables are created and get their first snapshot."""
+    produce(world, ("a", "1"), ("b", "1"), ("a", "2"))
+
+
+def later_batch(world: World, pipeline: Pipeline) -> None:
+    first_batch(world, pipeline)
+    flush(world.ports(pipeline))
+    produce(world, ("a", "3"), ("b", None), ("c", "1"))
+
+
+def new_column(world: World, pipeline: Pipeline) -> None:
+    """The tables lack a column that the pipeline has by now, and the intermediate tables have another shape."""
+    first_batch(world, pipeline)
+    flush(world.ports(pipeline_of("append" if not pipeline.tables[0].upsert else "upsert_delete", 2, ("id", "name"))))
+    produce(world, ("a", "3"), ("b", None), ("c", "1"))
+
+
+def staged_before(world: World, pipeline: Pipeline) -> None:
+    """A run died after its stage: the batch is resumed."""
+    later_batch(world, pipeline)
+    ports = world.ports(pipeline)
+    stage(ports, plan(ports))
+
+
+def published_before(world: World, pipeline: Pipeline) -> None:
+    """A run died after its publish: the offsets are behind and everything is left behind."""
+    later_batch(world, pipeline)
+    meet = fault("killed", Point("commit_offsets/broker.commit", "before"), die)
+    with suppress(Crash):
+        flush(Journey(meet).ports(world.ports(pipeline)))
+
+
+def branch_before(world: World, pipeline: Pipeline) -> None:
+    """A run died between the merge and the publish: its branch is left behind."""
+    later_batch(world, pipeline)
+    meet = fault("killed", Point("merge/destination.publish", "before"), die)
+    with suppress(Crash):
+        flush(Journey(meet).ports(world.ports(pipeline)))
+
+
+def without_effect(world: World, pipeline: Pipeline) -> None:
+    """Records that change no row: the position moves all the same."""
+    later_batch(world, pipeline)
+    flush(world.ports(pipeline))
+    produce(world, ("never seen", None))
+
+
+Situation = Callable[[World, Pipeline], None]
+SITUATIONS: list[Situation] = [
+    first_batch, later_batch, new_column, staged_before, published_before, branch_before, without_effect,
+]  # fmt: skip
+
+
+SHAPES = [("upsert_delete", 1), ("upsert_delete", 2), ("append", 1), ("append", 2), ("delete", 1)]
+
+
+def die() -> None:
+    raise Crash
+
+
+def situated(situation: Situation, pipeline: Pipeline) -> World:
+    world = World()
+    world.broker.create(TOPIC)
+    world.broker.create(BEATS)
+    situation(world, pipeline)
+    return world
+
+
+def drain(world: World, pipeline: Pipeline) -> None:
+    for _ in range(6):
+        world.clock.tick(600_000)  # a heartbeat is always due: a batch without rows advances the position too
+        try:
+            flush(world.ports(pipeline))
+        except NothingToDo:
+            return
+        except RetryLater:
+            continue
+    raise AssertionError("the pipeline never came to rest")
+
+
+def outcome(world: World, pipeline: Pipeline) -> tuple[list[list[dict]], list[Offsets], Offsets]:
+    """Rows and position of each table, and the group's offsets."""
+    states = [world.destination.state(table.name, "shop") for table in pipeline.tables]
+    positions = [state.position.offsets for state in states if state and state.position]
+    return [world.rows(table.name) for table in pipeline.tables], positions, world.broker.groups[GROUP]
+
+
+def leftovers(world: World, pipeline: Pipeline) -> list[str]:
+    """Branches, and staged rows, snapshots and counts."""
+    found = []
+    for table in pipeline.tables:
+        found += [ref for ref in world.destination.tables[table.name].refs if ref not in ("main", "tidegate_shop")]
+        staged = world.destination.tables[f"{table.name}_shop_tmp"]
+        found += [str(row) for row in staged.rows()] + [name for name in staged.properties if "staged." in name]
+        found += [str(snapshot.summary) for snapshot in list(staged.snapshots.values())[:-1]]
+    return found
+
+
+def passed(situation: Situation, pipeline: Pipeline) -> list[Point]:
+    """The points of one uninterrupted flush."""
+    world = situated(situation, pipeline)
+    with Journey().inside() as journey, suppress(NothingToDo):
+        flush(journey.ports(world.ports(pipeline)))
+    return journey.passed
+
+
+def interrupted(situation: Situation, pipeline: Pipeline, kind: str, at: Point) -> World:
+    """A flush that meets a fault, as it leaves the world."""
+    world = situated(situation, pipeline)
+    with (
+        Journey(fault(kind, at, die)).inside() as journey,
+        suppress(Crash, Broken, TidegateError),
+    ):
+        flush(journey.ports(world.ports(pipeline)))
+    assert at in journey.passed, f"{at} was never reached"
+    return world
+
+
+@pytest.mark.parametrize(("mode", "tables"), SHAPES)
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda s: s.__name__)
+def test_fault_at_any_point_leaves_what_the_next_runs_make_good(
+    situation: Situation, mode: str, tables: int, record_property
+) -> None:
+    pipeline = pipeline_of(mode, tables)
+    undisturbed = situated(situation, pipeline)
+    drain(undisturbed, pipeline)
+    expected, points = outcome(undisturbed, pipeline), passed(situation, pipeline)
+    assert leftovers(undisturbed, pipeline) == []
+    walked = cases(points)
+    for at, kind in walked:
+        world = interrupted(situation, pipeline, kind, at)
+        drain(world, pipeline)
+        assert outcome(world, pipeline) == expected, f"{kind} at {at}"
+        assert leftovers(world, pipeline) == [], f"{kind} at {at}"
+    record_property("counted", {"crash points": len(points), "crash cases": len(walked)})
+
+
+def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(record_property) -> None:
+    pipeline = pipeline_of("upsert_delete", 1)
+
+    def moved(meet: Callable[[Point], None]) -> tuple[World, Journey]:
+        world = situated(without_effect, pipeline)
+        with Journey(meet).inside() as journey, suppress(Crash, Broken, TidegateError):
+            ports = journey.ports(world.ports(pipeline))
+            rebase(ports, propose(ports, "earliest"))
+        return world, journey
+
+    _, journey = moved(lambda _: None)
+    undisturbed = situated(without_effect, pipeline)
+    drain(undisturbed, pipeline)
+    for at, kind in cases(journey.passed):
+        world, _ = moved(fault(kind, at, die))
+        (start,) = outcome(world, pipeline)[1]
+        assert start in ({TOPIC: {0: 0}}, {TOPIC: {0: 6}}), f"{kind} at {at}"
+        drain(world, pipeline)
+        assert outcome(world, pipeline) == outcome(undisturbed, pipeline), f"{kind} at {at}"
+        assert leftovers(world, pipeline) == [], f"{kind} at {at}"
+    record_property("counted", {"crash points": len(journey.passed), "crash cases": len(cases(journey.passed))})
+
+
+def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
+    points = [p for situation in SITUATIONS for p in passed(situation, pipeline_of("upsert_delete", 2))]
+    world = situated(later_batch, pipeline_of("upsert_delete", 2))
+    with Journey().inside() as journey:
+        ports = journey.ports(world.ports(pipeline_of("upsert_delete", 2)))
+        rebase(ports, propose(ports, "earliest"))
+    found: dict[str, set[str]] = {}
+    for point in points + journey.passed:
+        step, _, call = point.name.partition("/")
+        found.setdefault(step, set()).add(call)
+    listed = {(step, call) for step, calls in POINTS.items() for call in calls}
+    reached = {(step, call) for step, calls in found.items() for call in calls}
+    unlisted, unreached = sorted(reached - listed), sorted(listed - reached)
+    assert not unlisted, f"a step touches the world in a new way: list it in POINTS: {unlisted}"
+    assert not unreached, f"no situation reaches what POINTS lists: {unreached}"
+
+
+def test_places_inside_of_jobs_and_adapters_are_the_ones_that_are_listed() -> None:
+    files = [p for folder in ("jobs", "plugins") for p in (ROOT / folder).rglob("*.py")]
+    found = {p.relative_to(ROOT).as_posix(): places(ast.parse(p.read_text())) for p in files}
+    assert {name: names for name, names in found.items() if names} == PLACES
+
+
+def places(tree: ast.AST) -> list[str]:
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "reached"]
+    return [ast.literal_eval(call.args[0]) for call in sorted(calls, key=lambda c: c.lineno)]
+
+
+EFFECTS = {"sql", "write", "writeTo"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "jobs/tidegate_spark").glob("*.py")), ids=lambda p: p.name)
+def test_every_effect_of_a_job_is_followed_by_a_point(path: Path) -> None:
+    """A job ends where a statement ends; a line between two of them must be one where a test can end it."""
+    tree = ast.parse(path.read_text())
+    for block in blocks(tree):
+        for statement, following in pairwise([*block, ast.Pass()]):
+            if isinstance(statement, ast.Expr) and attributes(statement) & EFFECTS:
+                assert places(following), f"{path.name}:{statement.lineno}: say reached(...) behind this effect"
+
+
+def blocks(tree: ast.AST) -> list[list[ast.stmt]]:
+    parts = [getattr(node, part, None) for node in ast.walk(tree) for part in ("body", "orelse", "finalbody")]
+    return [part for part in parts if isinstance(part, list)]
+
+
+def attributes(node: ast.AST) -> set[str]:
+    return {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+
+
+TO_THE_WORLD = {
+    "asyncio", "ftplib", "http", "io", "multiprocessing", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess",
+    "tempfile", "threading", "urllib",
+}  # fmt: skip
+
+
+def test_steps_reach_the_world_through_ports_alone() -> None:
+    """Else a line of a step could change something without passing a point."""
+    for path in (ROOT / "plugins/tidegate").glob("steps/*.py"):
+        tree = ast.parse(path.read_text())
+        names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        names |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+        opened = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "open"]
+        assert not {name.partition(".")[0] for name in names} & TO_THE_WORLD, path.name
+        assert not opened, path.name
+
+
+def test_nothing_happens_at_a_point_unless_a_test_asks_for_it() -> None:
+    seen: Counter[str] = Counter()
+    with Journey(lambda point: seen.update([point.when])).inside():
+        passed(later_batch, pipeline_of("upsert_delete", 1))
+    before = dict(seen)
+    flush(situated(later_batch, pipeline_of("upsert_delete", 1)).ports(pipeline_of("upsert_delete", 1)))
+    assert dict(seen) == before
