@@ -6,6 +6,7 @@ Takes about half an hour; ``make test-crash`` runs it. ``ARGS="-k later"`` runs 
 from collections.abc import Callable
 
 import pytest
+
 from crash.points import Point, cases
 from crash.trial import Trial
 
