@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
-from tidegate.batch import FATES, RECORDS
+from tidegate.batch import DELETES, FATES, RECORDS
 from tidegate.crash_points import reached
 from tidegate.jobs import StageJob, StageTable
 from tidegate.offsets import Ranges
@@ -13,6 +13,7 @@ from tidegate.spark_sql import literal, quoted_name
 
 from tidegate_spark.key import with_key
 from tidegate_spark.read import read
+from tidegate_spark.sequence import with_sequence
 from tidegate_spark.sessions import configure
 from tidegate_spark.superseded import LATEST, STANDS_FOR, every_record, last_per_raw_key
 from tidegate_spark.value import with_value
@@ -52,13 +53,13 @@ def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataF
     observation = Observation()
     counted = last_per_raw_key(records) if table.last_per_raw_key else every_record(records)
     texts = counted.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
-    decoded = decode(texts, table).observe(observation, *_counts(job.ranges))
+    decoded = decode(texts, table).observe(observation, *_counts(job.ranges, table))
     rows = decoded.where("fate = 'staged'").selectExpr(*_columns(job, table))
     configure(spark, {SUMMARY + key: value for key, value in table.summary.items()})
     reached("job.decoded")
     rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
     reached("job.overwritten")
-    outcome = _outcome(observation.get, job.ranges)
+    outcome = _outcome(observation.get, job.ranges, table)
     spark.sql(
         f"ALTER TABLE {quoted_name(table.intermediate)} "
         f"SET TBLPROPERTIES ({literal(table.property)} = {literal(json.dumps(outcome))})"
@@ -68,7 +69,7 @@ def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataF
 
 def decode(records: DataFrame, table: StageTable) -> DataFrame:
     """Add key, value, op and `fate`: bad, ignored (a delete that the table does not take), filtered or staged."""
-    decoded = with_value(with_key(records, table), table)
+    decoded = with_sequence(with_value(with_key(records, table), table), table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
     return decoded.selectExpr("*", "coalesce(key_reason, value_reason) AS reason").selectExpr(
         "*",
@@ -80,19 +81,23 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
 def _columns(job: StageJob, table: StageTable) -> list[str]:
     """The intermediate row, in the order of its columns; `i` numbers the rows of one record."""
     return [
-        "key_struct AS key", "value_struct AS value", "op", "topic", "partition", "offset", "timestamp",
+        "key_struct AS key", "value_struct AS value", *(["sequence"] if table.sequence else []),
+        "op", "topic", "partition", "offset", "timestamp",
         "timestamp AS partition_time", "0L AS i", f"{job.batch}L AS batch_number",
         f"{literal(table.attempt)} AS attempt",
     ]  # fmt: skip
 
 
-def _counts(ranges: Ranges) -> list[Column]:
+def _counts(ranges: Ranges, table: StageTable) -> list[Column]:
     """Aggregates of the one pass: records by fate, the first bad one, the latest timestamp of each partition."""
     where = "CASE WHEN reason IS NOT NULL THEN struct(topic, partition, offset) END"
     fates = {fate: f"count_if(fate = '{fate}')" for fate in (*FATES, "bad")}
     first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {where})"
     read = f"coalesce(sum({STANDS_FOR}), 0)"
     wanted = {"read": read, **fates, "superseded": f"{read} - count(1)", "first_bad": first_bad}
+    if table.sequence:
+        wanted["deletes"] = "count_if(fate = 'staged' AND op = 'd')"
+        wanted["unsequenced_deletes"] = "count_if(fate = 'staged' AND op = 'd' AND sequence IS NULL)"
     for index, (topic, partition) in enumerate(_observed(ranges)):
         here = f"topic = {literal(topic)} AND partition = {partition}"
         wanted[f"timestamp_{index}"] = f"max(CASE WHEN {here} THEN unix_millis({LATEST}) END)"
@@ -104,12 +109,12 @@ def _observed(ranges: Ranges) -> list[tuple[str, int]]:
     return busy if len(busy) <= OBSERVED_PARTITIONS else []
 
 
-def _outcome(observed: dict[str, Any], ranges: Ranges) -> dict[str, Any]:
+def _outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -> dict[str, Any]:
     timestamps: dict[str, dict[int, int]] = {}
     for index, (topic, partition) in enumerate(_observed(ranges)):
         latest = observed[f"timestamp_{index}"]
         if latest is not None:
             timestamps.setdefault(topic, {})[partition] = latest
-    counts = {name: observed[name] for name in (*RECORDS, "bad")}
+    counts = {name: observed[name] for name in (*RECORDS, "bad", *(DELETES if table.sequence else ()))}
     first = observed["first_bad"]
     return {**counts, "timestamps": timestamps, "first_bad": json.loads(first) if first else None}

@@ -9,6 +9,8 @@ from tidegate.offsets import Offsets, Ranges, offsets_from
 # What can become of a record that was read: the counts of these add up to `read`.
 FATES = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
 RECORDS = ("read", *FATES)
+# What is counted beside them for tables with `sequence_by`.
+DELETES = ("deletes", "unsequenced_deletes")
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class StagedBatch:
     `table_uuid` is the destination's when the batch was staged, None when there was no destination yet; `shape` tells
     rows of another schema from those that the pipeline file asks for now. `follows` is the attempt that was ahead of it
     in the queue when it was planned, empty for none; `together` counts the batches that it stands for in a merge.
+    `deletes`, and those of them without a sequence, are counted where `sequence_by` makes a difference between them.
     """
 
     table: str
@@ -128,6 +131,8 @@ class StagedBatch:
     shape: str = ""
     follows: str = ""
     together: int = 1
+    deletes: int = 0
+    unsequenced_deletes: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""

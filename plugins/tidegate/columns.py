@@ -3,10 +3,13 @@
 import hashlib
 from dataclasses import replace
 
+from tidegate.datatypes import Array, DataType, Map, Struct, parse
 from tidegate.errors import ConfigurationError
 from tidegate.pipeline import Column, Table
 from tidegate.ports import TableState
+from tidegate.spark_sql import quoted
 
+DELETED = "_deleted"
 METADATA_TYPES = {
     "topic": "STRING",
     "partition": "INT",
@@ -21,7 +24,8 @@ def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -
     """`table` with a value schema: the one it states, else the columns of the destination as it stands."""
     if table.value.columns is not None or state is None:
         return table
-    columns = tuple(c for c in state.columns if c.name not in metadata)
+    ours = {*metadata, DELETED} if table.deletes == "soft" else metadata
+    columns = tuple(c for c in state.columns if c.name not in ours)
     return replace(table, value=replace(table.value, columns=columns))
 
 
@@ -34,6 +38,22 @@ def key_columns(table: Table) -> tuple[Column, ...]:
             f"key.fields={missing} of table={table.name} have no type: name them in key.schema or value.schema"
         )
     return tuple(Column(table.key.prefix + name, declared[name].type) for name in table.key.fields)
+
+
+def key_leaves(table: Table) -> tuple[tuple[str, ...], ...]:
+    """The paths that a key is compared by: key columns, and for structs what lies in them, never the struct itself."""
+    return tuple(path for c in key_columns(table) for path in _leaves((c.name,), parse(c.type), table))
+
+
+def _leaves(path: tuple[str, ...], data_type: DataType, table: Table) -> tuple[tuple[str, ...], ...]:
+    if isinstance(data_type, Array | Map):
+        raise ConfigurationError(
+            f"key column={'.'.join(path)} of table={table.name} is an array or a map: rows cannot be found by it; "
+            "choose other key.fields"
+        )
+    if isinstance(data_type, Struct):
+        return tuple(leaf for name, inner in data_type.fields for leaf in _leaves((*path, name), inner, table))
+    return (path,)
 
 
 def value_columns(table: Table) -> tuple[Column, ...]:
@@ -56,14 +76,51 @@ def metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
 def shape(table: Table, metadata: dict[str, str]) -> str:
     """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
     parts = (key_columns(table), value_columns(table), metadata, table.key.format, table.value.format)
-    text = repr((*parts, table.value.timestamp_unit, table.mode, table.when, table.delete_when))
+    conditions = (table.value.timestamp_unit, table.mode, table.when, table.delete_when)
+    text = repr((*parts, *conditions, *table.sequence_by))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """The destination's columns in order: key columns that the value lacks, the value's, then metadata."""
+    """The destination's columns in order: key columns that the value lacks, the value's, metadata, the flag of deletes.
+
+    `ConfigurationError` where two of them are one name to Spark, which does not tell cases apart.
+    """
     values, keys = value_columns(table), key_columns(table)
     in_value = {c.name for c in values}
     by_key = {c.name: c for c in keys}
     ahead = tuple(c for c in keys if c.name not in in_value)
-    return (*ahead, *(by_key.get(c.name, c) for c in values), *metadata_columns(metadata))
+    flag = (Column(DELETED, "BOOLEAN"),) if table.deletes == "soft" else ()
+    columns = (*ahead, *(by_key.get(c.name, c) for c in values), *metadata_columns(metadata), *flag)
+    _check_names(table, columns)
+    return columns
+
+
+def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
+    seen: dict[str, str] = {}
+    for column in columns:
+        other = seen.setdefault(column.name.casefold(), column.name)
+        if other is not column.name:
+            raise ConfigurationError(
+                f"table={table.name} would have two columns of one name: {other} and {column.name}, and cases are not "
+                "told apart; write them alike, use key.prefix, or choose another name in metadata"
+            )
+
+
+def sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """The columns of `sequence_by` in its order, as the destination has them; empty without it."""
+    known = {c.name.casefold(): c for c in (*value_columns(table), *metadata_columns(metadata))}
+    missing = [name for name in table.sequence_by if name.casefold() not in known]
+    if missing:
+        raise ConfigurationError(
+            f"sequence_by={missing} of table={table.name} are no columns of the value or of metadata: add them there"
+        )
+    return tuple(known[name.casefold()] for name in table.sequence_by)
+
+
+def deletes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """The columns of the table that remembers deletes: the destination's key, and the deleting record's place."""
+    held = ", ".join(f"{quoted(c.name)}: {c.type}" for c in sequence_columns(table, metadata))
+    place = (Column("topic", "STRING"), Column("partition", "INT"), Column("offset", "BIGINT"))
+    keys = (Column(c.name, c.type) for c in key_columns(table))
+    return (*keys, Column("sequence", f"STRUCT<{held}>"), *place, Column("timestamp", "TIMESTAMP"))

@@ -18,7 +18,8 @@ class StageTable:
     """One intermediate table to fill, created by the statements of `create` if it is missing.
 
     `attempt` and `summary` go into the snapshot; `property` takes the counts. `last_per_raw_key` leaves out records
-    that a later one of the same key bytes supersedes.
+    that a later one of the same key bytes supersedes. `sequence` names columns, of the value or of metadata, that
+    order records of one key.
     """
 
     intermediate: str
@@ -35,6 +36,7 @@ class StageTable:
     property: str
     create: tuple[str, ...] = ()
     last_per_raw_key: bool = False
+    sequence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,5 +94,5 @@ def _stage_table(data: dict[str, Any]) -> StageTable:
         ready[name] = _columns(data[name])
     ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
     ready["value"] = ValueFormat(**{**data["value"], "columns": None})
-    ready["create"] = tuple(data["create"])
+    ready |= {name: tuple(data[name]) for name in ("create", "sequence")}
     return StageTable(**ready)

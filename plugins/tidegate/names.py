@@ -8,6 +8,11 @@ def intermediate_table(pipeline: Pipeline, table: Table) -> str:
     return f"{table.name}_{pipeline.name}{pipeline.merge.intermediate_suffix}"
 
 
+def deletes_table(table: Table) -> str:
+    """The table that remembers a destination's deletes, beside the destination itself."""
+    return f"{table.name}_deletes"
+
+
 def control_table(pipeline: Pipeline) -> str:
     """The pipeline's history for people, in the first table's catalog and namespace."""
     return f"{pipeline.tables[0].name.rsplit('.', 1)[0]}.tidegate_{pipeline.name}_batches"

@@ -94,6 +94,8 @@ class Table:
     when: str | None = None
     delete_when: str | None = None
     deletes: str = "hard"
+    sequence_by: tuple[str, ...] = ()
+    tombstone_retention_seconds: int = 7 * 86400
     create: Create = Create()
     add_columns: bool = True
     widen: bool = True
@@ -116,6 +118,11 @@ class Table:
         """upsert_delete, upsert, delete or append: the name of the merge statement."""
         names = {(True, True): "upsert_delete", (True, False): "upsert", (False, True): "delete"}
         return names.get((self.upsert, self.delete), "append")
+
+    @property
+    def remembers_deletes(self) -> bool:
+        """Whether deletes outlive their row, so that a late record cannot bring it back."""
+        return bool(self.sequence_by) and self.delete
 
     @property
     def key_columns(self) -> tuple[str, ...]:

@@ -157,6 +157,10 @@ class Destination(Protocol):
         """Remove batches up to that one with their snapshots and files; returns counts for people."""
         ...
 
+    def forget_deletes(self, deletes: str, before_ms: int) -> int:
+        """Remove remembered deletes whose record is older than that; returns how many, 0 where there is no table."""
+        ...
+
     def record(self, control: str, row: dict[str, Any]) -> None:
         """Append one row of history; created if missing."""
         ...

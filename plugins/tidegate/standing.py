@@ -97,7 +97,8 @@ def starts(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Of
         for topic, partition, _ in pairs(log.begin)
         if topic in position.offsets and partition not in position.offsets[topic]
     ]
-    if grown and (table.upsert or table.delete) and pipeline.on_partition_growth == "fail":
+    ordered_by_offset = (table.upsert or table.delete) and not table.sequence_by
+    if grown and ordered_by_offset and pipeline.on_partition_growth == "fail":
         topic, partition = grown[0]
         raise PositionLost(
             f"pipeline={pipeline.name} table={table.name}: topic={topic} has a new partition={partition}: keys may "

@@ -13,6 +13,8 @@ def last_per_raw_key(pipeline: Pipeline, table: Table) -> bool:
     return (
         table.last_per_key == "auto"
         and table.mode == "upsert_delete"
+        and table.deletes == "hard"
+        and not table.sequence_by
         and table.when is None
         and table.delete_when is None
         and pipeline.source.errors.tolerance == "none"

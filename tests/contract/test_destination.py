@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tidegate.ports import CommitRefused, Publication, TableState
 from tidegate.position import Position
 
 TABLE, PIPELINE, STAGED = "lake.shop.orders", "shop", "lake.shop.orders_shop_tmp"
+DELETES = f"{TABLE}_deletes"
 COLUMNS = (Column("id", "STRING"), Column("n", "INT"))
 START = Position({"t": {0: 0}}, cluster_id="c", topic_ids={"t": "i"})
 FIRST = replace(START, offsets={"t": {0: 5}}, batch=1, staged_attempt="s1", timestamps={"t": {0: 99}})
@@ -37,6 +39,7 @@ class Kit:
     expire: Callable[[int], None]
     stage: Callable[..., None]
     rows: Callable[[str], list]
+    remember: Callable[[dict[str, int]], None]  # deletes by key, with the milliseconds of their records
     bytes_on_disk: Callable[[str], list[Path]] | None = None
 
     def state(self, pipeline: str = PIPELINE) -> TableState:
@@ -80,6 +83,10 @@ def in_memory() -> Kit:
         if finished:
             port.tables[STAGED].properties[names.staged_property(attempt)] = outcome_of(rows, bad)
 
+    def remember(deletes: dict[str, int]) -> None:
+        rows = port.create(DELETES, ()).rows()
+        port.add_snapshot(DELETES, "main", (*rows, *({"id": i, "timestamp": ms} for i, ms in deletes.items())), {})
+
     def append(ref: str, rows: list, summary: dict) -> None:
         port.add_snapshot(TABLE, ref, (*port.tables[TABLE].rows(ref), *rows), summary)
 
@@ -94,6 +101,7 @@ def in_memory() -> Kit:
         expire=lambda snapshot: port.expire(TABLE, snapshot),
         stage=stage,
         rows=lambda table: port.tables[table].rows(),
+        remember=remember,
     )
 
 
@@ -103,16 +111,16 @@ def in_iceberg(folder: Path) -> Kit:
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.transforms import IdentityTransform
-    from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+    from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
     from tidegate.adapters.iceberg import IcebergDestination
     from tidegate.adapters.iceberg_catalogs import Catalogs
 
     warehouse = folder / "warehouse"
     properties = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{warehouse}"}
-    catalogs = Catalogs({"lake": properties})
-    catalog = catalogs.catalog("lake")
+    catalog = (catalogs := Catalogs({"lake": properties})).catalog("lake")
     catalog.create_namespace("shop")
     schema = Schema(NestedField(1, "id", StringType()), NestedField(2, "n", IntegerType()))
+    remembered = Schema(NestedField(1, "id", StringType()), NestedField(2, "timestamp", TimestamptzType()))
     staged_schema = Schema(NestedField(1, "batch_number", LongType()), NestedField(2, "n", LongType()))
     by_batch = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "batch_number"))
 
@@ -145,6 +153,11 @@ def in_iceberg(folder: Path) -> Kit:
             with load(STAGED).transaction() as transaction:
                 transaction.set_properties({names.staged_property(attempt): outcome_of(rows, bad)})
 
+    def remember(deletes: dict[str, int]) -> None:
+        rows = [{"id": id, "timestamp": datetime.fromtimestamp(ms / 1000, UTC)} for id, ms in deletes.items()]
+        table = catalog.create_table_if_not_exists(DELETES.removeprefix("lake."), remembered)
+        table.append(pa.Table.from_pylist(rows, schema=remembered.as_arrow()))
+
     def touch() -> None:
         with load().transaction() as transaction:
             transaction.set_properties(comment="x")
@@ -172,6 +185,7 @@ def in_iceberg(folder: Path) -> Kit:
         expire=lambda snapshot: load().maintenance.expire_snapshots().by_id(snapshot).commit(),
         stage=stage,
         rows=lambda table: load(table).scan().to_arrow().to_pylist(),
+        remember=remember,
         bytes_on_disk=on_disk,
     )
 
@@ -556,6 +570,23 @@ def test_clean_up_twice_is_harmless(kit: Kit) -> None:
     kit.port.clean_up(STAGED, 1)
     kit.stage(2, "a2", 2)
     assert [s.batch for s in kit.port.staged(STAGED, TABLE)] == [2]
+
+
+# remembered deletes
+
+
+def test_remembered_deletes_are_forgotten_by_the_time_of_their_records(kit: Kit) -> None:
+    kit.remember({"a": 1_000, "b": 5_000})
+    kit.remember({"c": 5_001})
+    assert kit.port.forget_deletes(DELETES, 5_000) == 1
+    assert sorted(row["id"] for row in kit.rows(DELETES)) == ["b", "c"]
+    assert kit.port.forget_deletes(DELETES, 5_000) == 0
+    assert kit.port.forget_deletes(DELETES, 9_000) == 2
+    assert kit.rows(DELETES) == []
+
+
+def test_nothing_is_forgotten_where_nothing_was_ever_deleted(kit: Kit) -> None:
+    assert kit.port.forget_deletes(DELETES, 9_000) == 0
 
 
 def test_batch_number_is_remembered_after_clean_up(kit: Kit) -> None:

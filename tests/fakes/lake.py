@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from tidegate import names
-from tidegate.batch import Counts, StagedBatch
+from tidegate.batch import DELETES, Counts, StagedBatch
 from tidegate.errors import GiveUp
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column
@@ -165,6 +165,7 @@ class MemoryDestination:
             batch = int(snapshot.summary["tidegate.batch"])
             attempt = snapshot.summary["tidegate.attempt"]
             known = {"table": table, "batch": batch, "attempt": attempt, "snapshot_id": snapshot.id, "counts": counts}
+            known |= {name: outcome[name] for name in DELETES if name in outcome}
             newest[batch] = StagedBatch.from_dict({**known, "timestamps": outcome["timestamps"], **asked})
         return [newest[batch] for batch in sorted(newest)]
 
@@ -196,6 +197,13 @@ class MemoryDestination:
             del found.snapshots[snapshot.id]
             found.properties.pop(names.staged_property(snapshot.summary.get("tidegate.attempt", "")), None)
         return {"snapshots": len(spent), "files": len(spent)}
+
+    def forget_deletes(self, deletes: str, before_ms: int) -> int:
+        rows = self.tables[deletes].rows() if deletes in self.tables else []
+        kept = tuple(row for row in rows if row["timestamp"] >= before_ms)
+        if len(kept) < len(rows):
+            self.add_snapshot(deletes, "main", kept, {})
+        return len(rows) - len(kept)
 
     def record(self, control: str, row: Row) -> None:
         self.control.setdefault(control, []).append(dict(row))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from tidegate.batch import RECORDS
+from tidegate.batch import DELETES, RECORDS
 from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
 from tidegate.jobs import Job, MergeJob, StageJob, StageTable
@@ -13,6 +13,7 @@ from tidegate.pipeline import Column
 
 from fakes.broker import MemoryBroker, Record
 from fakes.lake import MemoryDestination, Row
+from fakes.sequenced import merge_sequenced, remember_deletes
 
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 COUNTED = "spark.merge-into.num-target-rows-"
@@ -48,21 +49,23 @@ class MemoryEngine:
             summary = {k.removeprefix(SNAPSHOT_PROPERTY): v for k, v in job.conf.items() if SNAPSHOT_PROPERTY in k}
             for text in job.statements:
                 statement = json.loads(text)
-                if not self._create(statement):
+                if statement["statement"] == "remember_deletes":
+                    self._remember(statement)
+                elif not self._create(statement):
                     self._merge(statement, summary)
                 reached("job.statement")
 
     @property
     def merges(self) -> list[MergeJob]:
         """The jobs that merged rows, without those that created tables."""
-        return [j for j in self.jobs if isinstance(j, MergeJob) and '"statement": "merge_' in j.statements[0]]
+        return [j for j in self.jobs if isinstance(j, MergeJob) and '"statement": "merge_' in j.statements[-1]]
 
     @property
     def stages(self) -> list[StageJob]:
         return [j for j in self.jobs if isinstance(j, StageJob)]
 
     def _create(self, statement: dict[str, Any]) -> bool:
-        if statement["statement"] == "create_table":
+        if statement["statement"] in ("create_table", "create_deletes"):
             self.destination.create(statement["table"], tuple(Column(**c) for c in statement["columns"]))
         elif statement["statement"] == "create_intermediate":
             made = self.destination.create(statement["table"], ())
@@ -74,6 +77,7 @@ class MemoryEngine:
     def _stage(self, job: StageJob, table: StageTable) -> None:
         rows: list[Row] = []
         outcome: dict[str, Any] = {**dict.fromkeys(RECORDS, 0), "bad": 0, "first_bad": None}
+        outcome |= dict.fromkeys(DELETES, 0) if table.sequence else {}
         stamps: dict[str, dict[str, int]] = {}
         for topic, partition, start, end in job.ranges:
             records = self.broker.partitions[topic][partition].read(start, end, job.isolation)
@@ -88,6 +92,9 @@ class MemoryEngine:
                 fate, row = self._decode(table, topic, partition, record)
                 outcome[fate] += 1
                 if fate == "staged":
+                    if table.sequence and row["op"] == "d":
+                        outcome["deletes"] += 1
+                        outcome["unsequenced_deletes"] += row["sequence"] is None
                     rows.append({**row, "batch_number": job.batch, "attempt": table.attempt})
                 elif fate == "bad" and outcome["first_bad"] is None:
                     outcome["first_bad"] = row
@@ -113,25 +120,36 @@ class MemoryEngine:
             return "filtered", {}
         if deleted and table.ignore_deletes:
             return "ignored", {}
-        if value is not None:
-            value |= {name: {**at, "timestamp": record.timestamp}.get(k) for name, k in table.metadata.items()}
-        return "staged", {"key": key, "value": None if deleted else value, "op": "d" if deleted else "u", **at, "i": 0}
+        known = {name: {**at, "timestamp": record.timestamp}.get(k) for name, k in table.metadata.items()}
+        row = {"key": key, "value": None if deleted else {**(value or {}), **known}, "op": "d" if deleted else "u"}
+        row["sequence"] = _sequence(table, deleted, {**(value or {}), **known})
+        return "staged", {**row, **at, "i": 0, "timestamp": record.timestamp}
 
-    def _merge(self, statement: dict[str, Any], summary: dict[str, str]) -> None:
+    def _staged(self, statement: dict[str, Any]) -> list[Row]:
         pinned = self.destination.tables.get(statement["source"])
-        branch = statement["branch"].removeprefix("branch_")
-        target = self.destination.tables.get(statement["target"])
         if pinned is None or statement["snapshot_id"] not in pinned.snapshots:
             raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
+        rows = pinned.snapshots[statement["snapshot_id"]].rows
+        return [r for r in rows if r["batch_number"] == statement["batch"] and r["attempt"] == statement["attempt"]]
+
+    def _remember(self, statement: dict[str, Any]) -> None:
+        remembered, target = self.destination.tables[statement["deletes"]], self.destination.tables[statement["target"]]
+        rows = target.rows(statement["branch"].removeprefix("branch_")) if statement["asks_rows"] else []
+        after = remember_deletes(statement, remembered.rows(), self._staged(statement), rows)
+        self.destination.add_snapshot(statement["deletes"], "main", tuple(after), {})
+
+    def _merge(self, statement: dict[str, Any], summary: dict[str, str]) -> None:
+        rows = self._staged(statement)
+        branch = statement["branch"].removeprefix("branch_")
+        target = self.destination.tables.get(statement["target"])
         if target is None or branch not in target.refs:
             raise RetryLater(f"Spark failed in merge: no branch={branch}")
-        rows = [
-            r
-            for r in pinned.snapshots[statement["snapshot_id"]].rows
-            if r["batch_number"] == statement["batch"] and r["attempt"] == statement["attempt"]
-        ]
         keys = [column for column, _ in statement["keys"]]
-        after, counts = _apply(statement["statement"], target.rows(branch), rows, keys, statement["values"])
+        if statement["statement"] == "merge_sequenced":
+            remembered = self.destination.tables[statement["deletes"]].rows() if statement["deletes"] else []
+            after, counts = merge_sequenced(statement, target.rows(branch), rows, remembered)
+        else:
+            after, counts = _apply(statement, target.rows(branch), rows, keys)
         if any(counts.values()):
             words = {"added-records": counts["inserted"]} if statement["statement"] == "merge_append" else {}
             words = words or {COUNTED + name: number for name, number in counts.items()}
@@ -139,10 +157,17 @@ class MemoryEngine:
             self.destination.add_snapshot(statement["target"], branch, tuple(after), told)
 
 
+def _sequence(table: StageTable, deleted: bool, row: Row) -> list[Any] | None:
+    carried = [row.get(name) for name in table.sequence if name not in table.metadata]
+    shown = not carried or any(part is not None for part in carried)
+    return [row.get(name) for name in table.sequence] if table.sequence and (shown or not deleted) else None
+
+
 def _apply(
-    statement: str, table: list[Row], staged: list[Row], keys: list[str], values: list[str]
+    asked: dict[str, Any], table: list[Row], staged: list[Row], keys: list[str]
 ) -> tuple[list[Row], dict[str, int]]:
-    """What the statement of that name does; keys are compared null-safe, by Python's own equality."""
+    """What the statement does; keys are compared null-safe, by Python's own equality."""
+    statement, values = asked["statement"], asked["values"]
 
     def key_of(row: Row) -> tuple[Any, ...]:
         return tuple(json.dumps(row.get(name)) for name in keys)
@@ -163,6 +188,8 @@ def _apply(
         ]
         return [*kept, *added], {"inserted": len(added), "updated": 0, "deleted": len(table) - len(kept)}
     last_of = {key_of(r["key"]): r for r in ordered}
+    if statement == "merge_soft_delete":
+        return _soft_delete(asked["flag"], table, ordered, key_of, made)
     after = []
     for row in table:
         change = last_of.pop(key_of(row), None)
@@ -175,3 +202,16 @@ def _apply(
             after.append({**row, **made(change)})
     added = [made(change) for change in last_of.values() if change["op"] != "d"]
     return [*after, *added], {**counts, "inserted": len(added)}
+
+
+def _soft_delete(
+    flag: str, table: list[Row], ordered: list[Row], key_of: Callable[[Row], Any], made: Callable[[Row], Row]
+) -> tuple[list[Row], dict[str, int]]:
+    after = {key_of(row): row for row in table}
+    before = set(after)
+    ends = {key_of(r["key"]): r["op"] == "d" for r in ordered}
+    upserts = {key_of(r["key"]): r for r in ordered if r["op"] != "d"}
+    after |= {key: {**after.get(key, {}), **made(row)} for key, row in upserts.items()}
+    after |= {key: {**after[key], flag: deleted} for key, deleted in ends.items() if key in after}
+    counts = {"inserted": len(set(after) - before), "updated": len(before & set(ends)), "deleted": 0}
+    return list(after.values()), counts

@@ -40,7 +40,9 @@ POINTS = {
     "history": ["destination.record"],
     "flush": ["destination.state"],  # between two merges of a queue
     "commit_offsets": ["broker.commit", "destination.staged", "destination.state", "group.committed"],
-    "clean_up": ["destination.clean_up", "destination.drop_branches", "destination.state"],
+    "clean_up": [
+        "destination.clean_up", "destination.drop_branches", "destination.forget_deletes", "destination.state",
+    ],
     "heartbeat": ["broker.commit", "broker.log", "destination.staged", "destination.state", "group.committed"],
     "rebase": [
         "broker.log", "destination.append_empty", "destination.cut", "destination.head", "destination.publish",
@@ -60,7 +62,10 @@ PLACES = {
 
 
 def pipeline_of(mode: str, tables: int, columns: tuple[str, ...] = ("id", "name", "more")) -> Pipeline:
-    made = [a_table(name, mode, columns=tuple(Column(c, "STRING") for c in columns)) for name in TABLES[:tables]]
+    more = {"sequence_by": ("name",)} if mode == "sequenced" else {}
+    mode = "upsert_delete" if mode == "sequenced" else mode
+    given = {"columns": tuple(Column(c, "STRING") for c in columns), **more}
+    made = [a_table(name, mode, **given) for name in TABLES[:tables]]
     return a_pipeline(*made, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
 
 
@@ -128,7 +133,7 @@ SITUATIONS: list[Situation] = [
 ]  # fmt: skip
 
 
-SHAPES = [("upsert_delete", 1), ("upsert_delete", 2), ("append", 1), ("append", 2), ("delete", 1)]
+SHAPES = [("upsert_delete", 1), ("upsert_delete", 2), ("append", 1), ("append", 2), ("delete", 1), ("sequenced", 1)]
 
 
 def die() -> None:
@@ -237,6 +242,7 @@ def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(re
 
 def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
     points = [p for situation in SITUATIONS for p in passed(situation, pipeline_of("upsert_delete", 2))]
+    points += passed(later_batch, pipeline_of("sequenced", 1))
     world = situated(later_batch, pipeline_of("upsert_delete", 2))
     with Journey().inside() as journey:
         ports = journey.ports(world.ports(pipeline_of("upsert_delete", 2)))

@@ -47,6 +47,12 @@ def table(more: str) -> str:
     return source(tables=f"[{{name: lake.shop.orders, {more}}}]")
 
 
+def keyed(more: str, column: str = "n INT") -> str:
+    schema = f"id BIGINT, lsn BIGINT, tags MAP<STRING, INT>, {column}"
+    key = "key: {fields: [id], schema: id BIGINT}"
+    return source(f"{key}, value: {{schema: '{schema}'}}", tables=f"[{{name: lake.a.b, {more}}}]")
+
+
 def test_five_different_mistakes_are_all_named_with_their_lines(include: Path) -> None:
     text = """\
 source:
@@ -156,6 +162,44 @@ REFUSED = {
     "aliases without end": ("a: &a [*a]", ":1: not YAML: aliases nest without end"),
     "an object of Python": ("source: !!python/object:os.system {}", ":1: not YAML: could not determine a constructor"),
     "a tab": (source() + "\tx: 1", ":3: not YAML: found character that cannot start any token"),
+    "sequence without upsert": (
+        source("value: {schema: lsn BIGINT}", tables="[{name: lake.a.b, sequence_by: [lsn]}]"),
+        "tables[0].sequence_by=[lsn]: orders records that replace one another; set upsert: true",
+    ),
+    "sequence of an unknown column": (
+        keyed("sequence_by: [lns]"),
+        "tables[0].sequence_by[0]=lns: not a column of the value or of metadata; did you mean lsn?",
+    ),
+    "sequence of a key column": (keyed("sequence_by: [id]"), "tables[0].sequence_by[0]=id: a key column"),
+    "sequence named twice": (keyed("sequence_by: [lsn, LSN]"), "tables[0].sequence_by[1]=LSN: listed twice"),
+    "sequence without an order": (keyed("sequence_by: [tags]"), "tables[0].sequence_by[0]=tags: holds a map"),
+    "key column of the deletes' table": (
+        source(
+            "key: {fields: [offset], schema: offset BIGINT}, value: {schema: lsn BIGINT}",
+            tables="[{name: lake.a.b, sequence_by: [lsn]}]",
+        ),
+        "source.key.fields[0]=offset: lake.a.b_deletes has a column offset of its own; use key.prefix",
+    ),
+    "soft deletes without deletes": (keyed("deletes: soft, delete: false"), "tables[0].deletes=soft: keeps rows"),
+    "soft deletes of a table that only appends": (table("deletes: soft"), "tables[0].deletes=soft: keeps rows"),
+    "soft deletes beside a column of their name": (
+        keyed("deletes: soft", "_deleted STRING"),
+        "tables[0].deletes=soft: adds the column _deleted, and the record has one too",
+    ),
+    "key that no row can be found by": (
+        source("key: {fields: [k], schema: 'k STRUCT<a: ARRAY<INT>>'}"),
+        "source.key.fields[0]=k: holds an array or a map, and rows cannot be found by it",
+    ),
+    "key and value column that differ in case": (
+        source("key: {fields: [ID], schema: ID BIGINT}, value: {schema: id BIGINT}"),
+        "source.key.fields=[ID]: ID and the value's id differ only in case",
+    ),
+    "value columns that differ in case": (source("value: {schema: 'id INT, ID INT'}"), "column ID is given twice"),
+    "nested fields that differ in case": (source("value: {schema: 's STRUCT<a: INT, A: INT>'}"), "field A is given"),
+    "metadata columns that differ in case": (
+        source("value: {schema: n INT}, metadata: {at: timestamp, At: offset}"),
+        "source.metadata.At=offset: differs from another one only in case",
+    ),
     "an empty file": ("", ":1: no pipeline in it"),
 }
 
@@ -178,10 +222,8 @@ LATER = {
     "tables[0].key.format": table("key: {format: raw}"),
     "tables[0].value.format": table("value: {format: raw}"),
     "tables[0].route": table("route: {field: type, pattern: x}"),
-    "tables[0].sequence_by": table("sequence_by: [lsn]"),
     "tables[0].history": table("history: scd2"),
     "tables[0].partial_updates": table("partial_updates: true"),
-    "tables[0].deletes": table("deletes: soft"),
     "tables[0].select": table("select: a"),
     "tables[0].audits": table("audits: [a > 0]"),
     "tables[0].name": source(tables="[{name: 'lake.shop.{type}'}]"),

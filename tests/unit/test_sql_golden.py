@@ -25,34 +25,70 @@ MERGE: dict[str, Any] = {
     "batch": 7,
     "attempt": "0af3",
     "keys": [("id", "id")],
+    "leaves": [("id",)],
     "values": ["name", "amount"],
 }
+WITHOUT_LEAVES = {name: value for name, value in MERGE.items() if name != "leaves"}
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "composite_key": {"keys": [("order_id", "order_id"), ("line", "line")]},
+    "composite_key": {"keys": [("order_id", "order_id"), ("line", "line")], "leaves": [("order_id",), ("line",)]},
+    "nested_key": {"keys": [("k", "k")], "leaves": [("k", "id"), ("k", "at", "zone")]},
     "odd_names": {
         "target": "lake.my shop.or`ders",
         "source": "lake.my shop.or`ders_shop_tmp",
         "keys": [(ODD[0], ODD[0]), (ODD[1], ODD[1])],
+        "leaves": [(ODD[0],), (ODD[1],)],
         "values": list(ODD[2:]),
     },
     "key_only": {"values": []},
-    "prefix": {"keys": [("k_id", "id"), ("k_line", "line")], "values": ["id", "name"]},
+    "prefix": {
+        "keys": [("k_id", "id"), ("k_line", "line")],
+        "leaves": [("k_id",), ("k_line",)],
+        "values": ["id", "name"],
+    },
     "quotes_in_attempt": {"attempt": "a'; DROP TABLE t; --\\"},
 }
+DELETES = {"deletes": "lake.shop.orders_deletes"}
+SEQUENCED: dict[str, Any] = {**MERGE, **DELETES, "values": ["name", "lsn"], "sequence": ["lsn"], "soft": False}
+ODD_SEQUENCED: dict[str, Any] = {
+    **SEQUENCED,
+    **SHAPES["odd_names"],
+    "deletes": "lake.my shop.or`ders_deletes",
+    "sequence": [ODD[2], ODD[5]],
+}
+SOFT = {"soft": True, "flag": "_deleted"}
 COLUMNS = (Column("id", "BIGINT", False), Column("name", "STRING"))
 ODD_COLUMNS = tuple(Column(name, "STRUCT<`a b`: INT>") for name in ODD)
-STAGED: dict[str, Any] = {"shape": "0123456789ab", "batch": 7}
+STAGED: dict[str, Any] = {"shape": "0123456789ab", "batch": 7, "sequence": ()}
 TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{
         f"{statement}-{shape}": (statement, {**MERGE, **more})
-        for statement in ("merge_upsert_delete", "merge_upsert", "merge_delete", "merge_append")
+        for statement in ("merge_upsert_delete", "merge_upsert", "merge_delete")
         for shape, more in SHAPES.items()
     },
-    "merge_append-no_key": ("merge_append", {**MERGE, "keys": []}),
-    "merge_append-no_key_one_value": ("merge_append", {**MERGE, "keys": [], "values": ["name"]}),
+    **{
+        f"merge_append-{shape}": ("merge_append", {n: v for n, v in {**MERGE, **more}.items() if n != "leaves"})
+        for shape, more in SHAPES.items()
+        if shape != "nested_key"
+    },
+    "merge_append-no_key": ("merge_append", {**WITHOUT_LEAVES, "keys": []}),
+    "merge_append-no_key_one_value": ("merge_append", {**WITHOUT_LEAVES, "keys": [], "values": ["name"]}),
+    "merge_soft_delete-plain": ("merge_soft_delete", {**MERGE, "flag": "_deleted"}),
+    "merge_soft_delete-key_only": ("merge_soft_delete", {**MERGE, "flag": "_deleted", "values": []}),
+    "merge_soft_delete-odd_names": ("merge_soft_delete", {**MERGE, **SHAPES["odd_names"], "flag": "_deleted"}),
+    "merge_sequenced-soft": ("merge_sequenced", {**SEQUENCED, **SOFT}),
+    "merge_sequenced-plain": ("merge_sequenced", {**SEQUENCED, "flag": None}),
+    "merge_sequenced-upsert_only": ("merge_sequenced", {**SEQUENCED, "deletes": None, "flag": None}),
+    "merge_sequenced-odd_names": ("merge_sequenced", {**ODD_SEQUENCED, "flag": None}),
+    "merge_sequenced-odd_names_soft": ("merge_sequenced", {**ODD_SEQUENCED, **SOFT}),
+    "remember_deletes-plain": ("remember_deletes", {**SEQUENCED, "asks_rows": True}),
+    "remember_deletes-with_sequence": ("remember_deletes", {**SEQUENCED, "asks_rows": False}),
+    "remember_deletes-soft": ("remember_deletes", {**SEQUENCED, "asks_rows": False, "soft": True}),
+    "remember_deletes-odd_names": ("remember_deletes", {**ODD_SEQUENCED, "asks_rows": True}),
+    "create_deletes-plain": ("create_deletes", {"table": "lake.shop.orders_deletes", "columns": COLUMNS}),
+    "create_deletes-odd_names": ("create_deletes", {"table": "lake.my shop.or`ders_deletes", "columns": ODD_COLUMNS}),
     "create_namespace-plain": ("create_namespace", {"parent": "lake.shop"}),
     "create_namespace-odd_names": ("create_namespace", {"parent": "lake.my shop.a`b"}),
     "create_table-plain": ("create_table", TABLE),
@@ -71,6 +107,16 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "create_intermediate-odd_names": (
         "create_intermediate",
         {"table": "lake.my shop.or`ders_shop_tmp", "keys": ODD_COLUMNS[:2], "values": ODD_COLUMNS[2:], **STAGED},
+    ),
+    "create_intermediate-sequence": (
+        "create_intermediate",
+        {
+            "table": "lake.shop.orders_shop_tmp",
+            "keys": COLUMNS[:1],
+            "values": COLUMNS,
+            **STAGED,
+            "sequence": (Column("lsn", "BIGINT"), Column("a`b", "TIMESTAMP")),
+        },
     ),
     "create_intermediate-no_key": (
         "create_intermediate",

@@ -21,8 +21,10 @@ def test_last_record_of_each_raw_key_is_enough_where_it_alone_decides() -> None:
         a_table(when="name = 'x'"),
         a_table(delete_when="name = 'x'"),
         a_table(last_per_key="never"),
+        a_table(deletes="soft"),  # what the last upsert wrote stays visible
+        a_table(sequence_by=("name",)),
     ],
-    ids=["append", "delete-only", "upsert-only", "when", "delete_when", "never"],
+    ids=["append", "delete-only", "upsert-only", "when", "delete_when", "never", "soft", "sequence"],
 )
 def test_every_record_is_staged_where_earlier_ones_count_too(table) -> None:
     assert not last_per_raw_key(a_pipeline(table), table)

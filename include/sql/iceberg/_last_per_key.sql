@@ -1,6 +1,6 @@
   SELECT * FROM (
     SELECT *, row_number() OVER (
-      PARTITION BY {% for column, _ in keys %}{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %}
+      PARTITION BY {% include "_key.sql" %}
       ORDER BY {{ "offset" | ours }} DESC, {{ "i" | ours }} DESC
     ) AS {{ "rank" | ours }}
     FROM (

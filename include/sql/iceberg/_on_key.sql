@@ -1,1 +1,1 @@
-{% for column, _ in keys %}t.{{ column | quoted }} <=> s.{{ column | quoted }}{{ " AND " if not loop.last }}{% endfor %}
+{% for leaf in leaves %}t.{{ leaf | path }} <=> s.{{ leaf | path }}{{ " AND " if not loop.last }}{% endfor %}

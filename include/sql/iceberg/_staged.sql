@@ -5,6 +5,10 @@
       {%- for column in values %}
       value.{{ column | quoted }} AS {{ column | quoted }},
       {%- endfor %}
+      {%- if sequence is defined %}
+      sequence AS {{ "sequence" | ours }}, timestamp AS {{ "timestamp" | ours }},
+      struct(offset, topic, partition, i) AS {{ "at" | ours }},
+      {%- endif %}
       op AS {{ "op" | ours }}, topic AS {{ "topic" | ours }}, offset AS {{ "offset" | ours }}, i AS {{ "i" | ours }}
     FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}
     WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }}

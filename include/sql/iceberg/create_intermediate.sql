@@ -1,6 +1,9 @@
 CREATE TABLE IF NOT EXISTS {{ table | name }} (
   key STRUCT<{% for column in keys %}{{ column.name | quoted }}: {{ column.type }}{{ ", " if not loop.last }}{% endfor %}>,
   value STRUCT<{% for column in values %}{{ column.name | quoted }}: {{ column.type }}{{ ", " if not loop.last }}{% endfor %}>,
+  {%- if sequence %}
+  sequence STRUCT<{% for column in sequence %}{{ column.name | quoted }}: {{ column.type }}{{ ", " if not loop.last }}{% endfor %}>,
+  {%- endif %}
   op STRING,
   topic STRING,
   partition INT,

@@ -4,7 +4,7 @@ USING (
   SELECT * FROM (
     SELECT *,
       max(CASE WHEN {{ "op" | ours }} = 'd' THEN struct({{ "offset" | ours }}, {{ "i" | ours }}) END) OVER (
-        PARTITION BY {% for column, _ in keys %}{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %}
+        PARTITION BY {% include "_key.sql" %}
       ) AS {{ "last_delete" | ours }}
     FROM (
 {% include "_staged.sql" %}

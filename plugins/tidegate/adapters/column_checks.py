@@ -35,13 +35,20 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     in_value = {column.name.casefold(): column for column in value_columns or ()}
     _check_key_columns(key, key_columns, in_value, key_path, findings)
     taken = set(in_value) | {(key.prefix + name).casefold() for name in key.fields}
-    for column in model.source.metadata:
-        if column.casefold() in taken:
-            findings.add(
-                ("source", "metadata", column), f"{table.name} has a column of this name already; choose another"
-            )
+    _check_metadata_names(model, table.name, taken, findings)
     if value_columns is not None:
         _check_layout(table, taken | {name.casefold() for name in model.source.metadata}, path, findings)
+
+
+def _check_metadata_names(model: PipelineModel, table: str, taken: set[str], findings: Findings) -> None:
+    seen: set[str] = set()
+    for column in model.source.metadata:
+        if column.casefold() in taken:
+            message = f"{table} has a column of this name already; choose another"
+            findings.add(("source", "metadata", column), message)
+        if column.casefold() in seen:
+            findings.add(("source", "metadata", column), "differs from another one only in case; choose another name")
+        seen.add(column.casefold())
 
 
 def _check_key_columns(
@@ -51,7 +58,10 @@ def _check_key_columns(
     types = {column.name: column.type for column in declared or ()}
     for name in key.fields:
         same = in_value.get((key.prefix + name).casefold())
-        if same and key.prefix:
+        if same and same.name != key.prefix + name:
+            apart = f"{key.prefix + name} and the value's {same.name} differ only in case, and no table holds both"
+            findings.add((*path, "fields"), f"{apart}; write them alike, or use key.prefix")
+        elif same and key.prefix:
             findings.add((*path, "prefix"), f"{same.name} is a column of the value too; choose another prefix")
         elif same and types.get(name, same.type) != same.type:
             clash = f"{name} is {types[name]} here and {same.type} in value.schema, but one column"

@@ -30,11 +30,15 @@ def parse_columns(ddl: str) -> tuple[Column, ...]:
     if not isinstance(schema, exp.Schema) or statement.args.get("expression") or not schema.expressions:
         raise ValueError(f"not a list of columns; {EXAMPLE}")
     columns = tuple(_column(definition) for definition in schema.expressions)
-    names = [column.name.casefold() for column in columns]
-    twice = [column.name for i, column in enumerate(columns) if names[i] in names[:i]]
-    if twice:
-        raise ValueError(f"column {twice[0]} is given twice (names are compared without case); keep one")
+    _check_once([column.name for column in columns], "column")
     return columns
+
+
+def _check_once(names: list[str], what: str) -> None:
+    folded = [name.casefold() for name in names]
+    twice = [name for i, name in enumerate(names) if folded[i] in folded[:i]]
+    if twice:
+        raise ValueError(f"{what} {twice[0]} is given twice (names are compared without case); keep one")
 
 
 def _column(definition: Any) -> Column:
@@ -68,6 +72,7 @@ def _type_text(kind: Any) -> str:
     if name == "MAP" and len(inner) == 2:
         return f"MAP<{_type_text(inner[0])}, {_type_text(inner[1])}>"
     if name == "STRUCT" and inner:
+        _check_once([field.name for field in inner], "field")
         return f"STRUCT<{', '.join(_field(field) for field in inner)}>"
     if name in SIMPLE and not inner:
         return SIMPLE[name]

@@ -6,6 +6,7 @@ from pyiceberg.table import Table
 
 from tidegate.adapters import (
     iceberg_commit,
+    iceberg_deletes,
     iceberg_evolution,
     iceberg_history,
     iceberg_staging,
@@ -88,6 +89,11 @@ class IcebergDestination:
         """See the port."""
         found = self._catalogs.table(intermediate)
         return {} if found is None else iceberg_staging.clean(found, up_to_batch)
+
+    def forget_deletes(self, deletes: str, before_ms: int) -> int:
+        """See the port."""
+        found = self._catalogs.table(deletes)
+        return 0 if found is None else iceberg_deletes.forget(found, before_ms)
 
     def record(self, control: str, row: dict[str, Any]) -> None:
         """See the port."""

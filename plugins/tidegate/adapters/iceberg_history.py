@@ -39,12 +39,13 @@ def append(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
     newest_batch = {BATCH: str(row["batch"])}
     table.append(pa.Table.from_pylist([row], schema=COLUMNS), snapshot_properties=newest_batch)
     reached("history.appended")
-    if len(table.metadata.snapshots) > SNAPSHOTS:
-        _forget(table)
+    forget_snapshots(table)
 
 
-def _forget(table: Table) -> None:
-    """Drop all snapshots but the newest few: each costs every later commit, and history is in the rows."""
+def forget_snapshots(table: Table) -> None:
+    """Drop all snapshots but the newest few once there are many: each costs every later commit, and nobody reads it."""
+    if len(table.metadata.snapshots) <= SNAPSHOTS:
+        return
     old = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)[:-KEPT]
     before = files_of(table, old)
     table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()

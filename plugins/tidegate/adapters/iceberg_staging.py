@@ -14,7 +14,7 @@ from tidegate import names
 from tidegate.adapters import iceberg_commit
 from tidegate.adapters.iceberg_files import files_of, remove
 from tidegate.adapters.iceberg_state import batch_of, summary_of
-from tidegate.batch import Counts, StagedBatch
+from tidegate.batch import DELETES, Counts, StagedBatch
 from tidegate.crash_points import reached
 from tidegate.offsets import Ranges
 
@@ -51,6 +51,7 @@ def _staged(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch |
             "snapshot_id": snapshot.snapshot_id,
             "counts": asdict(Counts.of(span, found)),
             "timestamps": found["timestamps"],
+            **{name: found[name] for name in DELETES if name in found},
             **asked,
         }
     )

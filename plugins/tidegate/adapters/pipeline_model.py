@@ -202,7 +202,9 @@ class TableModel(Words):
     delete_when: str | None = Field(
         default=None, description="SQL condition that deletes, beside tombstones and delete events."
     )
-    deletes: Literal["hard", "soft"] = "hard"
+    deletes: Literal["hard", "soft"] = Field(
+        default="hard", description="hard removes the row; soft keeps it and sets _deleted."
+    )
     history: Literal["none", "scd2"] = "none"
     partial_updates: bool = False
     sequence_by: list[str] = Field(

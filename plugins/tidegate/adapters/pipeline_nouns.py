@@ -107,6 +107,8 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         when=table.when,
         delete_when=table.delete_when,
         deletes=table.deletes,
+        sequence_by=tuple(table.sequence_by),
+        tombstone_retention_seconds=table.tombstone_retention,
         create=Create(
             table.create.enabled,
             tuple(table.create.partition_by),

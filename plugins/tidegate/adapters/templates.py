@@ -1,5 +1,6 @@
 """The statements of ``include/sql``, filled in: identifiers and text quoted by one function each, nothing undefined."""
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,16 @@ def ours(name: str) -> str:
     return quoted(f"_tidegate_{name}")
 
 
+def path(leaf: Iterable[str]) -> str:
+    """A column, or what lies in a struct, by the names on the way to it."""
+    return ".".join(quoted(name) for name in leaf)
+
+
 @cache
 def _environment(dialect: str) -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(SQL_FOLDER / dialect)
     environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False)
-    environment.filters |= {"quoted": quoted, "name": quoted_name, "text": literal, "ours": ours}
+    environment.filters |= {"quoted": quoted, "name": quoted_name, "text": literal, "ours": ours, "path": path}
     return environment
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate import names
 from tidegate.pipeline import Table
-from tidegate.ports import Ports
+from tidegate.ports import Ports, TableState
 
 log = logging.getLogger(__name__)
 
@@ -14,8 +14,9 @@ def clean_up(ports: Ports) -> list[dict[str, Any]]:
     """Return, for each table, what was removed.
 
     For each table: batches up to the one published *for that table* go from its intermediate table, with their
-    snapshots and files; then this pipeline's branches of those batches. Idempotent. A failure is reported and logged
-    and never fails the flush: the next run removes what this one left.
+    snapshots and files; then this pipeline's branches of those batches; then deletes that have been remembered long
+    enough. Idempotent. A failure is reported and logged and never fails the flush: the next run removes what this one
+    left.
     """
     return [_clean(ports, table) for table in ports.pipeline.tables]
 
@@ -29,9 +30,20 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
     try:
         report |= ports.destination.clean_up(names.intermediate_table(ports.pipeline, table), batch)
         report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
+        if table.remembers_deletes:
+            report["forgotten_deletes"] = _forget(ports, table, state)
     except Exception as error:  # whatever it is, rows are published and must not be held up by rubbish
         reason = f"{type(error).__name__}: {error}"
         where = f"pipeline={ports.pipeline.name} table={table.name} batch={batch}"
         log.warning("not cleaned up, the next run will: %s: %s", where, reason)
         report["failed"] = reason
     return report
+
+
+def _forget(ports: Ports, table: Table, state: TableState) -> int:
+    """By the records' own time, not by the clock: a pipeline that stood still forgets nothing that may still come."""
+    reached_ms = state.recorded.valid_through_ms if state.recorded and not state.rolled_back else None
+    if reached_ms is None:
+        return 0
+    before_ms = reached_ms - table.tombstone_retention_seconds * 1000
+    return ports.destination.forget_deletes(names.deletes_table(table), before_ms)

@@ -6,9 +6,10 @@ from functools import partial
 
 from tidegate import names
 from tidegate.batch import PublishedBatch, StagedBatch
-from tidegate.columns import destination_columns, key_columns, resolved
+from tidegate.columns import deletes_columns, destination_columns, resolved
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs import MergeJob
+from tidegate.merging import merge_statements
 from tidegate.offsets import merged
 from tidegate.pending import moves_without_rows
 from tidegate.pipeline import Table
@@ -91,11 +92,20 @@ def _prepared(work: _Merge) -> TableState:
     columns = destination_columns(table, work.ports.pipeline.source.metadata)
     if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = _state(work) or state
+    _evolve_deletes(work, table)
     if state.snapshot_id is None:
         start = replace(_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
         destination.seed(table.name, name, replace(start, batch=state.highest_batch, timestamps={}))
         state = _state(work) or state
     return state
+
+
+def _evolve_deletes(work: _Merge, table: Table) -> None:
+    """What remembers deletes follows the key's types, if it is there already."""
+    destination, pipeline, remembered = work.ports.destination, work.ports.pipeline, names.deletes_table(table)
+    if table.remembers_deletes and destination.state(remembered, pipeline.name) is not None:
+        columns = deletes_columns(table, pipeline.source.metadata)
+        destination.evolve(remembered, columns, add=False, widen=table.widen, relax=True)
 
 
 def _create(work: _Merge) -> None:
@@ -167,7 +177,7 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         summary={**properties, "tidegate.pipeline": name},
         tag=names.tag(name),
     )
-    statements = (_statement(work, state, branch),) if work.staged.counts.staged else ()
+    statements = _statements(work, state, branch) if work.staged.counts.staged else ()
     head = written(swap, work.staged.batch, *statements)
     log.info("merged: %s snapshot=%s rows=%s", work.where, head.snapshot_id, work.staged.counts.staged)
     publish(swap, head)
@@ -204,22 +214,11 @@ def _latest(before: Position | None, staged: StagedBatch) -> dict[str, dict[int,
     return merged(known, newer)
 
 
-def _statement(work: _Merge, state: TableState, branch: str) -> str:
-    """3. One statement over the pinned snapshot."""
+def _statements(work: _Merge, state: TableState, branch: str) -> tuple[str, ...]:
+    """3. The batch's rows over the pinned snapshot, by one statement; before it, what is to be remembered."""
     pipeline = work.ports.pipeline
     table = resolved(work.table, pipeline.source.metadata, state)
-    keys = {c.name for c in key_columns(table)}
-    return work.ports.sql.render(
-        f"merge_{table.mode}",
-        target=table.name,
-        branch=f"branch_{branch}",
-        source=names.intermediate_table(pipeline, table),
-        snapshot_id=work.staged.snapshot_id,
-        batch=work.staged.batch,
-        attempt=work.staged.attempt,
-        keys=[(c.name, c.name.removeprefix(table.key.prefix)) for c in key_columns(table)],
-        values=[c.name for c in destination_columns(table, pipeline.source.metadata) if c.name not in keys],
-    )
+    return merge_statements(work.ports.sql, pipeline, table, work.staged, branch)
 
 
 def _result(work: _Merge, head: Head | None, position: Position | None, outcome: str) -> PublishedBatch:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import Counts, Plan, PlannedBatch, StagedBatch
-from tidegate.columns import key_columns, metadata_columns, resolved, shape, value_columns
+from tidegate.columns import key_columns, metadata_columns, resolved, sequence_columns, shape, value_columns
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs import StageJob, StageTable
 from tidegate.pipeline import Column, Table
@@ -106,6 +106,7 @@ def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
         property=names.staged_property(attempt),
         create=_create(ports, table, planned.batch),
         last_per_raw_key=last_per_raw_key(ports.pipeline, table),
+        sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
     )
 
 
@@ -124,6 +125,7 @@ def _create(ports: Ports, table: Table, batch: int) -> tuple[str, ...]:
         "parent": table.name.rsplit(".", 1)[0],
         "keys": fields or (Column("bytes", "BINARY"),),
         "values": (*value_columns(table), *metadata_columns(ports.pipeline.source.metadata)),
+        "sequence": sequence_columns(table, ports.pipeline.source.metadata),
         "shape": wanted,
         "batch": batch,
     }

@@ -1,0 +1,1 @@
+{% for leaf in leaves %}{{ leaf | path }}{{ ", " if not loop.last }}{% endfor %}

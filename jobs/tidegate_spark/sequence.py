@@ -1,0 +1,62 @@
+"""The sequence of a record: the struct of columns by which records of one key are ordered before their offsets are."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.jobs import StageTable
+from tidegate.pipeline import Column
+from tidegate.spark_sql import quoted
+
+from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, parsed_json
+from tidegate_spark.value import DELETE, METADATA
+
+UNREADABLE = "the row before the delete does not fit the columns of sequence_by"
+
+
+def with_sequence(decoded: DataFrame, table: StageTable) -> DataFrame:
+    """Add `sequence` to decoded records, for tables that are ordered by one; it is NULL for a delete that carries none.
+
+    An upsert always has one, be its columns NULL. A delete has one if its record shows a row with at least one of the
+    value's columns, or if all columns are metadata.
+    """
+    if not table.sequence:
+        return decoded
+    carried = _carried(table)
+    if carried.columns and table.value.format == "debezium-json":
+        decoded = _with_before(decoded, carried)
+    elif carried.columns:
+        decoded = decoded.selectExpr("*", f"{carried.picked('row')} AS ordered_row")
+    typed = dict(zip((c.name for c in carried.columns), carried.values("ordered_row"), strict=True))
+    parts = [typed.get(name) or f"{METADATA[table.metadata[name]]} AS {quoted(name)}" for name in table.sequence]
+    shown = " OR ".join(f"its_sequence.{quoted(c.name)} IS NOT NULL" for c in carried.columns) or "true"
+    return decoded.selectExpr("*", f"struct({', '.join(parts)}) AS its_sequence").selectExpr(
+        "*", f"CASE WHEN op <> '{DELETE}' OR {shown} THEN its_sequence END AS sequence"
+    )
+
+
+def _carried(table: StageTable) -> Fields:
+    """Those columns that come from the value."""
+    types = {c.name: c.type for c in table.value_columns}
+    columns = tuple(Column(name, types[name]) for name in table.sequence if name not in table.metadata)
+    return Fields(columns, table.value.timestamp_unit)
+
+
+def _with_before(decoded: DataFrame, carried: Fields) -> DataFrame:
+    """Add `ordered_row`: the row of a change event, for a delete event the one before it, parsed for deletes alone."""
+    event = f"before: {carried.text_struct}"
+    parsed = parsed_json("value_text", f"{event}, payload: STRUCT<{event}>")
+    wanted = f"change = '{DELETE}' AND value IS NOT NULL AND value_reason IS NULL"
+    found = (
+        decoded.selectExpr("*", f"CASE WHEN {wanted} THEN {parsed} END AS bj")
+        .selectExpr("*", f"bj.{OBJECT} AS b")
+        .selectExpr("*", "coalesce(b.payload.before, b.before) AS before_row")
+    )
+    reason = (
+        f"CASE WHEN value_reason IS NOT NULL THEN value_reason WHEN bj.{CORRUPT} IS NOT NULL THEN '{UNREADABLE}' "
+        f"WHEN bj IS NOT NULL THEN {carried.reason('before_row', 'before')} END"
+    )
+    return found.withColumns(
+        {
+            "ordered_row": F.expr(f"CASE WHEN change = '{DELETE}' THEN before_row ELSE {carried.picked('row')} END"),
+            "value_reason": F.expr(reason),
+        }
+    )

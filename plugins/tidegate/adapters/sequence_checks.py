@@ -1,0 +1,116 @@
+"""Checks what decides between records of one key: sequences, soft deletes, and keys that rows can be found by."""
+
+from dataclasses import dataclass
+
+from tidegate.adapters.ddl import parse_columns
+from tidegate.adapters.findings import Findings, closest
+from tidegate.adapters.pipeline_model import KeyModel, PipelineModel, TableModel
+from tidegate.adapters.yaml_lines import KeyPath
+from tidegate.columns import DELETED, METADATA_TYPES
+from tidegate.datatypes import Array, DataType, Map, Struct, parse
+
+REMEMBERED = ("sequence", "topic", "partition", "offset", "timestamp")
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """One table with the key and the columns that feed it; `types` are by names without case, None without a schema."""
+
+    table: TableModel
+    path: KeyPath
+    key: KeyModel
+    key_path: KeyPath
+    types: dict[str, str] | None
+    metadata: dict[str, str]
+
+    @property
+    def upsert(self) -> bool:
+        return bool(self.key.fields) if self.table.upsert is None else self.table.upsert
+
+    @property
+    def delete(self) -> bool:
+        return bool(self.key.fields) if self.table.delete is None else self.table.delete
+
+    @property
+    def key_names(self) -> list[str]:
+        return [(self.key.prefix + field).casefold() for field in self.key.fields]
+
+
+def check_sequences(model: PipelineModel, findings: Findings) -> None:
+    """Note what is wrong with `sequence_by`, `deletes: soft` and the key columns of each table."""
+    metadata = {name.casefold(): METADATA_TYPES.get(word, "STRING") for name, word in model.source.metadata.items()}
+    for index, table in enumerate(model.tables):
+        path: KeyPath = ("tables", index)
+        key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
+        types = _types((table.value or model.source.value).schema_)
+        checked = _Checked(table, path, key, key_path, types, metadata)
+        _check_key_types(checked, findings)
+        _check_soft(checked, findings)
+        if table.sequence_by:
+            _check_sequence_by(checked, findings)
+
+
+def _types(ddl: str | None) -> dict[str, str] | None:
+    """Types by column; what is wrong with the schema is noted where the source is checked."""
+    try:
+        return None if ddl is None else {c.name.casefold(): c.type for c in parse_columns(ddl)}
+    except ValueError:
+        return None
+
+
+def _check_key_types(checked: _Checked, findings: Findings) -> None:
+    if not (checked.upsert or checked.delete):
+        return
+    types = {**(checked.types or {}), **(_types(checked.key.schema_) or {})}
+    for index, name in enumerate(checked.key.fields):
+        if _holds(parse(types.get(name.casefold(), "STRING")), Array, Map):
+            message = "holds an array or a map, and rows cannot be found by it; choose other fields"
+            findings.add((*checked.key_path, "fields", index), message)
+
+
+def _check_soft(checked: _Checked, findings: Findings) -> None:
+    where = (*checked.path, "deletes")
+    if checked.table.deletes != "soft":
+        return
+    if not (checked.upsert and checked.delete):
+        findings.add(where, "keeps rows that upserts write and deletes mark; set upsert and delete, or use hard")
+    if DELETED in {*(checked.types or ()), *checked.metadata, *checked.key_names}:
+        findings.add(where, f"adds the column {DELETED}, and the record has one too; rename that, or use hard")
+
+
+def _check_sequence_by(checked: _Checked, findings: Findings) -> None:
+    where = (*checked.path, "sequence_by")
+    if not checked.upsert:
+        findings.add(where, "orders records that replace one another; set upsert: true, or leave it out")
+    folded = [name.casefold() for name in checked.table.sequence_by]
+    for index, name in enumerate(folded):
+        problem = "listed twice; keep one" if name in folded[:index] else _column_problem(checked, name)
+        if problem:
+            findings.add((*where, index), problem)
+    for index, name in enumerate(checked.key_names if checked.delete else ()):
+        if name in REMEMBERED:
+            message = f"{checked.table.name}_deletes has a column {name} of its own; use key.prefix, or another name"
+            findings.add((*checked.key_path, "fields", index), message)
+
+
+def _column_problem(checked: _Checked, name: str) -> str | None:
+    known = {**(checked.types or {}), **checked.metadata}
+    if name in checked.key_names:
+        return "a key column, which is the same in all records of a key; choose another"
+    if name not in known:
+        known_for_sure = checked.types is not None
+        return f"not a column of the value or of metadata; {closest(name, known)}" if known_for_sure else None
+    return "holds a map, which has no order; choose another column" if _holds(parse(known[name]), Map) else None
+
+
+def _holds(data_type: DataType, *kinds: type) -> bool:
+    if isinstance(data_type, kinds):
+        return True
+    match data_type:
+        case Array(element):
+            return _holds(element, *kinds)
+        case Map(key, value):
+            return _holds(key, *kinds) or _holds(value, *kinds)
+        case Struct(fields):
+            return any(_holds(inner, *kinds) for _, inner in fields)
+    return False

@@ -1,0 +1,62 @@
+"""The statements that bring a staged batch's rows into a destination: the merge itself, and the memory of deletes."""
+
+from typing import Any
+
+from tidegate import names
+from tidegate.batch import StagedBatch
+from tidegate.columns import DELETED, deletes_columns, destination_columns, key_columns, key_leaves, sequence_columns
+from tidegate.pipeline import Pipeline, Table
+from tidegate.ports import Sql
+
+
+def merge_statements(sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> tuple[str, ...]:
+    """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved.
+
+    What must be remembered of a batch's deletes is written before the rows: both are facts of the log, and the
+    order makes a crash between them harmless.
+    """
+    values = merge_values(pipeline, table, staged, branch)
+    if not table.sequence_by:
+        return (sql.render(_unsequenced(table), **values),)
+    merge = sql.render("merge_sequenced", **values)
+    if not table.remembers_deletes:
+        return (merge,)
+    create = sql.render("create_deletes", table=values["deletes"], columns=deletes_columns(table, _metadata(pipeline)))
+    # only then the rows that are there must be asked how far they had come; soft deletes leave them where they are
+    asks_rows = staged.unsequenced_deletes > 0 and not values["soft"]
+    remember = sql.render("remember_deletes", **{k: v for k, v in values.items() if k != "flag"}, asks_rows=asks_rows)
+    return (create, *((remember,) if staged.deletes else ()), merge)
+
+
+def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> dict[str, Any]:
+    """What a merge template is filled with. `table` has its columns resolved."""
+    metadata = _metadata(pipeline)
+    apart = {c.name for c in key_columns(table)} | ({DELETED} if table.deletes == "soft" else set())
+    values: dict[str, Any] = {
+        "target": table.name,
+        "branch": f"branch_{branch}",
+        "source": names.intermediate_table(pipeline, table),
+        "snapshot_id": staged.snapshot_id,
+        "batch": staged.batch,
+        "attempt": staged.attempt,
+        "keys": [(c.name, c.name.removeprefix(table.key.prefix)) for c in key_columns(table)],
+        "values": [c.name for c in destination_columns(table, metadata) if c.name not in apart],
+    }
+    if table.mode != "append":
+        values["leaves"] = key_leaves(table)
+    if table.deletes == "soft":
+        values["flag"] = DELETED
+    if table.sequence_by:
+        values["sequence"] = [c.name for c in sequence_columns(table, metadata)]
+        values["deletes"] = names.deletes_table(table) if table.remembers_deletes else None
+        values["soft"] = table.deletes == "soft"
+        values.setdefault("flag", None)
+    return values
+
+
+def _unsequenced(table: Table) -> str:
+    return "merge_soft_delete" if table.deletes == "soft" else f"merge_{table.mode}"
+
+
+def _metadata(pipeline: Pipeline) -> dict[str, str]:
+    return pipeline.source.metadata

@@ -1,0 +1,132 @@
+"""What the statements for `sequence_by` do, in Python: the same windows and the same comparisons, row by row."""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from fakes.lake import Row
+
+Counted = tuple[list[Row], dict[str, int]]
+
+
+def comparable(sequence: list[Any] | None) -> list[tuple[bool, Any]] | None:
+    """A sequence as Spark compares structs: field by field, NULL lowest."""
+    return None if sequence is None else [(part is not None, 0 if part is None else part) for part in sequence]
+
+
+def key_of(statement: dict[str, Any], row: Row) -> str:
+    return json.dumps([row.get(column) for column, _ in statement["keys"]])
+
+
+@dataclass
+class Change:
+    """One row of `_sequenced.sql`: the last upsert that counts (or none), the highest sequence, the last reset."""
+
+    row: Row | None
+    last: Row | None
+    reset: Row | None
+
+    @property
+    def ends_deleted(self) -> bool:
+        if self.last is None or self.last["op"] == "d":
+            return True
+        return self.reset is not None and at(self.reset) > at(self.last)
+
+
+def at(row: Row) -> tuple[Any, ...]:
+    return row["offset"], row["topic"], row["partition"], row["i"]
+
+
+def changes(statement: dict[str, Any], staged: list[Row]) -> dict[str, Change]:
+    by_key: dict[str, list[Row]] = defaultdict(list)
+    for row in sorted(staged, key=at):
+        by_key[key_of(statement, row["key"])].append(row)
+    return {key: _change(rows) for key, rows in by_key.items()}
+
+
+def _change(rows: list[Row]) -> Change:
+    found = Change(None, None, None)
+    for row in rows:
+        if row["sequence"] is None:
+            found.reset = row
+        elif found.last is None or comparable(row["sequence"]) >= comparable(found.last["sequence"]):
+            found.last = row
+            found.row = row if row["op"] != "d" else found.row
+    return found
+
+
+def remember_deletes(statement: dict[str, Any], remembered: list[Row], staged: list[Row], rows: list[Row]) -> list[Row]:
+    after = {key_of(statement, row): row for row in remembered}
+    standing = {key_of(statement, row): [row.get(name) for name in statement["sequence"]] for row in rows}
+    for key, change in changes(statement, staged).items():
+        deletes = [change.reset, change.last if change.last and change.last["op"] == "d" else None]
+        by = max((row for row in deletes if row), key=at, default=None)
+        reached = [change.last["sequence"] if change.last else None, standing.get(key) if change.reset else None]
+        sequence = max((s for s in reached if s is not None), key=comparable, default=None)
+        if by is None or sequence is None:
+            continue
+        known = after.get(key)
+        kept = statement["soft"] and change.row is not None
+        if known is not None and kept:
+            kept = comparable(change.row["sequence"]) >= comparable(known["sequence"])
+        if not kept and (known is None or comparable(sequence) >= comparable(known["sequence"])):
+            place = {name: by[name] for name in ("topic", "partition", "offset", "timestamp")}
+            after[key] = {**by["key"], "sequence": sequence, **place}
+    return list(after.values())
+
+
+def merge_sequenced(statement: dict[str, Any], table: list[Row], staged: list[Row], remembered: list[Row]) -> Counted:
+    known = {key_of(statement, row): comparable(row["sequence"]) for row in remembered}
+    after = {key_of(statement, row): row for row in table}
+    counts = {"inserted": 0, "updated": 0, "deleted": 0}
+    merge_one = _soft if statement["soft"] else _hard
+    for key, change in changes(statement, staged).items():
+        allowed = [row and _reaches(row, known.get(key)) and row for row in (change.row, change.last)]
+        row, newest = (found or None for found in allowed)
+        standing = after.get(key)
+        what, made = merge_one(statement, change, row, newest, standing)
+        if what:
+            counts[what] += 1
+            after.pop(key, None)
+            after |= {key: {**(standing or {}), **made}} if made else {}
+    return list(after.values()), counts
+
+
+def _reaches(row: Row, sequence: list[Any] | None) -> bool:
+    return sequence is None or comparable(row["sequence"]) >= sequence
+
+
+def _stands_at(statement: dict[str, Any], standing: Row) -> list[Any]:
+    return comparable([standing.get(name) for name in statement["sequence"]])
+
+
+def _made(statement: dict[str, Any], row: Row) -> Row:
+    return {**row["key"], **{name: row["value"].get(name) for name in statement["values"]}}
+
+
+def _hard(
+    statement: dict[str, Any], change: Change, row: Row | None, newest: Row | None, standing: Row | None
+) -> tuple[str | None, Row]:
+    if standing is None:
+        inserted = newest is not None and not change.ends_deleted
+        return ("inserted", _made(statement, newest)) if inserted else (None, {})
+    counts = newest is not None and _reaches(newest, _stands_at(statement, standing))
+    if change.ends_deleted if counts else change.reset is not None:
+        return "deleted", {}
+    return ("updated", _made(statement, newest)) if counts else (None, {})
+
+
+def _soft(
+    statement: dict[str, Any], change: Change, row: Row | None, newest: Row | None, standing: Row | None
+) -> tuple[str | None, Row]:
+    flag, ends = statement["flag"], {statement["flag"]: change.ends_deleted}
+    ordered = dict(zip(statement["sequence"], newest["sequence"], strict=True)) if newest else {}
+    if standing is None:
+        return ("inserted", {**_made(statement, row), **ordered, **ends}) if row else (None, {})
+    stands_at = _stands_at(statement, standing)
+    if row is not None and _reaches(row, stands_at):
+        return "updated", {**_made(statement, row), **ordered, **ends}
+    if newest is not None and _reaches(newest, stands_at):
+        return "updated", {**ordered, flag: True}
+    return ("updated", {flag: True}) if change.reset else (None, {})

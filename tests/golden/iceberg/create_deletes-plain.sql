@@ -1,0 +1,10 @@
+CREATE TABLE IF NOT EXISTS `lake`.`shop`.`orders_deletes` (
+  `id` BIGINT,
+  `name` STRING
+)
+USING iceberg
+TBLPROPERTIES (
+  'format-version' = '2',
+  'write.metadata.delete-after-commit.enabled' = 'true',
+  'write.metadata.previous-versions-max' = '10'
+)
