@@ -9,7 +9,7 @@ PYTEST := $(PYTHON) -m pytest
 ARGS ?=
 WITH ?=
 
-.PHONY: help setup up down demo test lint types unit contract integration e2e test-crash bench lock clean
+.PHONY: help setup up down demo test lint types unit contract integration e2e test-crash bench lock clean soak
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ contract: setup  ## one behaviour suite over every implementation of a port
 
 integration: setup  ## tests on a real broker, Spark and Iceberg
 	@$(PYTEST) tests/integration $(ARGS)
+
+soak: setup  ## 200 small batches with random kills on the real parts; nothing may be left behind
+	@SOAK_BATCHES=200 $(PYTEST) tests/integration/test_soak.py -s $(ARGS)
 
 e2e: setup  ## one whole run under the real scheduler
 	@$(PYTEST) tests/e2e $(ARGS)

@@ -31,6 +31,16 @@ def branch_batch(pipeline: str, name: str) -> int | None:
     return int(number) if is_ours else None
 
 
+def is_ours(reference: str) -> bool:
+    """Whether a branch or tag may belong to some pipeline, whichever."""
+    return reference.startswith("tidegate_")
+
+
+def maintenance_property(pipeline: str) -> str:
+    """The table property in which the last maintenance left what it did."""
+    return mark(pipeline, "maintenance")
+
+
 def tag(pipeline: str) -> str:
     """The tag on the last published snapshot."""
     return f"tidegate_{pipeline}"

@@ -149,6 +149,17 @@ class Heartbeat:
 
 
 @dataclass(frozen=True)
+class Maintenance:
+    """How tables are kept small: `interval_seconds` below 1 disables the schedule; `compact` auto, always or never."""
+
+    interval_seconds: int = 86_400
+    compact: str = "auto"
+    keep_snapshots: int = 10
+    keep_snapshots_for_seconds: int = 5 * 86_400
+    orphans_older_than_seconds: int = 3 * 86_400
+
+
+@dataclass(frozen=True)
 class SparkTarget:
     """Where the jobs run: `mode` connect or submit; `remote` and `master` win over the connection."""
 
@@ -179,6 +190,7 @@ class Pipeline:
     description: str = ""
     merge: Merge = Merge()
     heartbeat: Heartbeat = Heartbeat()
+    maintenance: Maintenance = Maintenance()
     on_rollback: str = "fail"
     on_partition_growth: str = "fail"
     spark: SparkTarget = SparkTarget()

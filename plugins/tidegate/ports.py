@@ -73,6 +73,27 @@ class TableState:
 
 
 @dataclass(frozen=True)
+class TableFiles:
+    """What a table consists of, by its current snapshot; `small` files are below three quarters of the target size.
+
+    `crowd` is the largest number of small files in one partition. `since_tagged` counts the snapshots of main down to
+    the farthest one that a pipeline has tagged as its last. `is_local` tells files from an object store.
+    """
+
+    data_files: int = 0
+    data_bytes: int = 0
+    rows: int = 0
+    small: int = 0
+    crowd: int = 0
+    delete_files: int = 0
+    deleted_rows: int = 0
+    manifests: int = 0
+    snapshots: int = 0
+    since_tagged: int = 0
+    is_local: bool = True
+
+
+@dataclass(frozen=True)
 class Head:
     """The newest snapshot of a branch."""
 
@@ -167,6 +188,14 @@ class Destination(Protocol):
 
     def history(self, control: str, limit: int) -> list[dict[str, Any]]:
         """The newest rows of history, newest first."""
+        ...
+
+    def files(self, table: str) -> TableFiles | None:
+        """What the table consists of, from its metadata; None where there is no table."""
+        ...
+
+    def property(self, table: str, name: str) -> str | None:
+        """One property of a table; None where there is no such property or table."""
         ...
 
     def count_rows(self, table: str) -> int | None:

@@ -25,6 +25,11 @@ CLEAN_UP = """
 **clean_up** removes published batches from the intermediate tables, their files from storage, and stale branches.
 A failure here is reported and never fails the flush.
 """
+MAINTAIN = """
+**maintain** compacts small files and delete files where enough of them are measured, expires old snapshots, and removes
+files that nothing refers to. It never touches a position, a tag or a running merge. Returns files and bytes before and
+after, and the orphans removed.
+"""
 HEARTBEAT = """
 **heartbeat** runs at the end of every run, also a skipped one, and commits again what is published, so that quiet
 partitions keep their committed offset. It turns red when a task before it failed, so that the run shows it.

@@ -74,7 +74,7 @@ def _stage(pipeline: Pipeline, planned: Any) -> Any:
         "execution_timeout": LONG,
         "pool": pool(pipeline),
     }
-    if _is_submitted(pipeline):
+    if is_submitted(pipeline):
         from tidegate_airflow.submit import SubmitOperator
 
         connection = pipeline.spark.connection
@@ -102,7 +102,7 @@ def _merge(pipeline: Pipeline, staged: Any) -> Any:
     several = len(pipeline.tables) > 1
     if several:
         settings["map_index_template"] = "{{ table }}"
-    if _is_submitted(pipeline):
+    if is_submitted(pipeline):
         from tidegate_airflow.submit import SubmitOperator
 
         fixed: dict[str, Any] = {
@@ -126,7 +126,7 @@ def _merge(pipeline: Pipeline, staged: Any) -> Any:
     return merge.expand(staged=staged) if several else merge(staged)
 
 
-def _is_submitted(pipeline: Pipeline) -> bool:
+def is_submitted(pipeline: Pipeline) -> bool:
     """Whether a Spark connection is submitted to; a pipeline's own `spark.master` is run as a plain process."""
     return pipeline.spark.mode == "submit" and pipeline.spark.master is None
 

@@ -15,7 +15,8 @@ from tidegate_airflow.assets import announce
 
 
 class SubmitOperator(SparkSubmitOperator):
-    """A step whose Spark job is submitted: `given` is the plan for stage, a table's queue for merge.
+    """A step whose Spark job is submitted: `given` is the plan for stage, a table's queue for merge, a table's name
+    for maintain.
 
     The operator is the step's engine: a step may run more than one job, and each is one spark-submit.
     """
@@ -33,6 +34,9 @@ class SubmitOperator(SparkSubmitOperator):
         self._context = context
         if self.verb == "stage":
             return tasks.run_stage(self.pipeline, self.given, self)
+        if self.verb == "maintain":
+            context["table"] = self.given
+            return tasks.run_maintain(self.pipeline, self.given, self)
         queue = tasks.one_queue(self.given)
         context["table"] = queue["table"]
         published = tasks.run_merge(self.pipeline, queue, self)

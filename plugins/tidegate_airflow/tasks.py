@@ -79,3 +79,19 @@ def run_heartbeat(name: str) -> Data:
     with told_to_airflow():
         used = ports(name)
         return {"group": used.pipeline.source.group, "committed": heartbeat(used)}
+
+
+def run_tables(name: str) -> list[str]:
+    """The tables that a pipeline maintains."""
+    from tidegate.steps.maintain import maintained_tables
+
+    with told_to_airflow():
+        return maintained_tables(ports(name))
+
+
+def run_maintain(name: str, table: str, engine: Any = None) -> Data:
+    """maintain: one table kept small; what changed."""
+    from tidegate.steps.maintain import maintain
+
+    with told_to_airflow():
+        return maintain(ports(name, engine), table)

@@ -40,6 +40,7 @@ class Kit:
     stage: Callable[..., None]
     rows: Callable[[str], list]
     remember: Callable[[dict[str, int]], None]  # deletes by key, with the milliseconds of their records
+    load: Callable[[str], Any] | None = None
     bytes_on_disk: Callable[[str], list[Path]] | None = None
 
     def state(self, pipeline: str = PIPELINE) -> TableState:
@@ -186,6 +187,7 @@ def in_iceberg(folder: Path) -> Kit:
         stage=stage,
         rows=lambda table: load(table).scan().to_arrow().to_pylist(),
         remember=remember,
+        load=load,
         bytes_on_disk=on_disk,
     )
 
@@ -623,6 +625,17 @@ def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
         kit.port.record(control, history_row(batch))
     assert [row["batch"] for row in kit.port.history(control, 2)] == [3, 2]
     assert kit.port.history(control, 1) == [history_row(3)]
+
+
+def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
+    control = names.control_table(a_pipeline(a_table(TABLE)))
+    for batch in range(1, 56):
+        kit.port.record(control, history_row(batch))
+    assert [row["batch"] for row in kit.port.history(control, 100)] == list(range(55, 0, -1))
+    if kit.load is not None:
+        table = kit.load(control)
+        assert len(list(table.scan().plan_files())) < 10
+        assert len(table.metadata.snapshots) <= 20
 
 
 def history_row(batch: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
 
 def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Scene) -> None:
     wanted = {"tidegate_solo", "tidegate_fan", "tidegate_submitted"}
+    wanted |= {f"{dag}_maintenance" for dag in wanted}
     wait_until(lambda: wanted <= scene.airflow.dag_ids(), "the DAGs")
     wait_until(lambda: bool(scene.airflow.import_errors()), "the import error")
     assert scene.airflow.dag_ids() == wanted

@@ -11,7 +11,7 @@ from tidegate.batch import DELETES, Counts, StagedBatch
 from tidegate.errors import GiveUp
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column
-from tidegate.ports import CommitRefused, Head, Publication, TableState
+from tidegate.ports import CommitRefused, Head, Publication, TableFiles, TableState
 from tidegate.position import Position
 
 from fakes.clock import Clock
@@ -211,6 +211,22 @@ class MemoryDestination:
     def history(self, control: str, limit: int) -> list[Row]:
         rows = sorted(self.control.get(control, []), key=lambda r: r["published_at_ms"], reverse=True)
         return rows[:limit]
+
+    def files(self, table: str) -> TableFiles | None:
+        """Every snapshot of a table that added rows is one small file; compaction makes them one."""
+        found = self.tables.get(table)
+        if found is None:
+            return None
+        snapshots = [s for s in found.ancestors() if "compacted" not in s.summary]
+        tagged = {i for name, i in found.refs.items() if names.is_ours(name)}
+        depths = [n for n, s in enumerate(found.ancestors(), 1) if s.id in tagged]
+        files = 1 if len(snapshots) < len(found.ancestors()) else len(snapshots)
+        counts = {"data_files": files, "small": files, "crowd": files, "rows": len(found.rows())}
+        return TableFiles(**counts, snapshots=len(found.snapshots), since_tagged=max(depths, default=0))
+
+    def property(self, table: str, name: str) -> str | None:
+        found = self.tables.get(table)
+        return found.properties.get(name) if found else None
 
     def count_rows(self, table: str) -> int | None:
         return len(self.tables[table].rows()) if table in self.tables else None

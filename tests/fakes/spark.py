@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.batch import DELETES, RECORDS
 from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
-from tidegate.jobs import Job, MergeJob, StageJob, StageTable
+from tidegate.jobs import Job, MaintainJob, MergeJob, StageJob, StageTable
 from tidegate.pipeline import Column
 
 from fakes.broker import MemoryBroker, Record
@@ -45,6 +45,10 @@ class MemoryEngine:
                     self._create(json.loads(text))
                     reached("job.created")
                 self._stage(job, table)
+        elif isinstance(job, MaintainJob):
+            outcome = {name: self._maintain(name, json.loads(text)) for name, text in job.statements.items()}
+            told = json.dumps({"attempt": job.attempt, **outcome})
+            self.destination.tables[job.table].properties[job.property] = told
         else:
             summary = {k.removeprefix(SNAPSHOT_PROPERTY): v for k, v in job.conf.items() if SNAPSHOT_PROPERTY in k}
             for text in job.statements:
@@ -63,6 +67,18 @@ class MemoryEngine:
     @property
     def stages(self) -> list[StageJob]:
         return [j for j in self.jobs if isinstance(j, StageJob)]
+
+    def _maintain(self, name: str, statement: dict[str, Any]) -> dict[str, Any]:
+        """Compaction makes one file of all; expiry keeps the last of main and whatever a branch or tag names."""
+        table = f"{statement['catalog']}.{statement['table']}"
+        found = self.destination.tables[table]
+        if name == "compact":
+            self.destination.add_snapshot(table, "main", tuple(found.rows()), {"compacted": "true"})
+        if name == "expire":
+            kept = {s.id for s in found.ancestors()[: statement["retain_last"]]} | set(found.refs.values())
+            for old in set(found.snapshots) - kept:
+                self.destination.expire(table, old)
+        return {"rows": 0}
 
     def _create(self, statement: dict[str, Any]) -> bool:
         if statement["statement"] in ("create_table", "create_deletes"):

@@ -52,6 +52,7 @@ POINTS = {
 
 # Every place inside of a job or an adapter, by file.
 PLACES = {
+    "jobs/tidegate_spark/maintain.py": ["job.maintained"],
     "jobs/tidegate_spark/merge.py": ["job.statement"],
     "jobs/tidegate_spark/stage.py": ["job.created", "job.decoded", "job.overwritten", "job.counted"],
     "plugins/tidegate/adapters/iceberg_commit.py": ["catalog.committed"],

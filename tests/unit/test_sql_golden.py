@@ -62,7 +62,16 @@ ODD_COLUMNS = tuple(Column(name, "STRUCT<`a b`: INT>") for name in ODD)
 STAGED: dict[str, Any] = {"shape": "0123456789ab", "batch": 7, "sequence": ()}
 TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
 
+UPKEEP: dict[str, Any] = {"catalog": "lake", "table": "shop.orders"}
+OLD: dict[str, Any] = {**UPKEEP, "older_than": "2026-01-01 00:00:00"}
+
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "maintain_compact-plain": ("maintain_compact", {**UPKEEP, "delete_files": 10, "deleted_share": 0.1}),
+    "maintain_deletes-odd_names": ("maintain_deletes", {**UPKEEP, "catalog": "my-lake", "table": "my shop.it's a`b"}),
+    "maintain_expire-plain": ("maintain_expire", {**OLD, "retain_last": 30}),
+    "maintain_manifests-plain": ("maintain_manifests", UPKEEP),
+    "maintain_orphans-plain": ("maintain_orphans", {**OLD, "prefix_listing": False}),
+    "maintain_orphans-object_store": ("maintain_orphans", {**OLD, "prefix_listing": True}),
     **{
         f"{statement}-{shape}": (statement, {**MERGE, **more})
         for statement in ("merge_upsert_delete", "merge_upsert", "merge_delete")

@@ -9,6 +9,7 @@ from tidegate.adapters import (
     iceberg_deletes,
     iceberg_evolution,
     iceberg_history,
+    iceberg_layout,
     iceberg_staging,
     iceberg_state,
 )
@@ -16,7 +17,7 @@ from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.batch import StagedBatch
 from tidegate.errors import GiveUp
 from tidegate.pipeline import Column
-from tidegate.ports import CommitRefused, Head, Publication, TableState
+from tidegate.ports import CommitRefused, Head, Publication, TableFiles, TableState
 from tidegate.position import Position
 
 
@@ -104,6 +105,16 @@ class IcebergDestination:
         """See the port."""
         found = self._catalogs.table(control)
         return [] if found is None else iceberg_history.newest(found, limit)
+
+    def files(self, table: str) -> TableFiles | None:
+        """See the port."""
+        found = self._catalogs.table(table)
+        return None if found is None else iceberg_layout.files_in(found)
+
+    def property(self, table: str, name: str) -> str | None:
+        """See the port."""
+        found = self._catalogs.table(table)
+        return None if found is None else found.metadata.properties.get(name)
 
     def count_rows(self, table: str) -> int | None:
         """See the port."""

@@ -27,6 +27,7 @@ from tidegate.errors import OutcomeUnknown, RetryLater
 from tidegate.ports import CommitRefused, Publication
 
 MAIN = "main"
+FOREVER_MS = 2**63 - 1
 
 
 def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iterable[TableUpdate]) -> None:
@@ -120,5 +121,7 @@ def drop_staged(table: Table, up_to_batch: int, snapshot_ids: list[int], propert
 
 
 def _reference(name: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
-    forever = {"max_ref_age_ms": None, "max_snapshot_age_ms": None, "min_snapshots_to_keep": None}
-    return SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **forever)
+    # a table's own history.expire.max-ref-age-ms would take the tag away, and with it the proof of the position
+    kept = {"max_ref_age_ms": None if name == MAIN else FOREVER_MS}
+    unset = {"max_snapshot_age_ms": None, "min_snapshots_to_keep": None}
+    return SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **kept, **unset)

@@ -6,12 +6,17 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
 from pyiceberg.table import Table
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
+from tidegate.adapters.iceberg_commit import MAIN, commit
 from tidegate.adapters.iceberg_files import files_of, remove
 from tidegate.adapters.iceberg_state import summary_of
 from tidegate.batch import RECORDS
 from tidegate.crash_points import reached
+from tidegate.ports import CommitRefused
 
 COLUMNS = pa.schema(
     [
@@ -30,6 +35,7 @@ PROPERTIES = {
 }
 BATCH = "tidegate.batch"
 SNAPSHOTS, KEPT = 50, 10
+ROWS = 1000  # a file with so many rows is left alone
 
 
 def append(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
@@ -39,7 +45,28 @@ def append(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
     newest_batch = {BATCH: str(row["batch"])}
     table.append(pa.Table.from_pylist([row], schema=COLUMNS), snapshot_properties=newest_batch)
     reached("history.appended")
-    forget_snapshots(table)
+    if len(table.metadata.snapshots) > SNAPSHOTS:
+        with suppress(CommitRefused):  # another table's merge was faster; the next row brings the next chance
+            _gather(table)
+        forget_snapshots(table.refresh())
+
+
+def _gather(table: Table) -> None:
+    """Put the rows of all small files into one: a file for each batch would make history slow to read."""
+    small = [task for task in table.scan().plan_files() if task.file.record_count < ROWS and not task.delete_files]
+    current = table.current_snapshot()
+    if len(small) < 2 or current is None:
+        return
+    rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
+    transaction = table.transaction()
+    newest_batch = {BATCH: summary_of(current).get(BATCH, "0")}
+    with transaction.update_snapshot(snapshot_properties=newest_batch).overwrite() as overwrite:
+        for task in small:
+            overwrite.delete_data_file(task.file)
+        for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
+            overwrite.append_data_file(file)
+    unmoved = AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id)
+    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), unmoved), transaction._updates)
 
 
 def forget_snapshots(table: Table) -> None:

@@ -246,6 +246,20 @@ class HeartbeatModel(Words):
     )
 
 
+class MaintenanceModel(Words):
+    """How tables are kept small."""
+
+    interval: Duration = Field(default=86_400, description="Pause between maintenance runs; -1 or 0 disables.")
+    compact: Literal["auto", "always", "never"] = Field(
+        default="auto", description="auto rewrites files where enough small or delete files are measured."
+    )
+    keep_snapshots: int = Field(default=10, ge=1, description="Snapshots of main that never expire, however old.")
+    keep_snapshots_for: Duration = Field(default=5 * 86_400, gt=0, description="Younger snapshots never expire.")
+    orphans_older_than: Duration = Field(
+        default=3 * 86_400, ge=86_400, description="Files that nothing refers to go when they are older; at least 1d."
+    )
+
+
 class SparkModel(Words):
     """Where the jobs run."""
 
@@ -264,6 +278,7 @@ class PipelineModel(Words):
     tables: list[TableModel]
     merge: MergeModel = MergeModel()
     heartbeat: HeartbeatModel = HeartbeatModel()
+    maintenance: MaintenanceModel = MaintenanceModel()
     on_rollback: Literal["fail", "rewind", "keep"] = Field(
         default="fail", description="What to do when the table was rolled back."
     )

@@ -4,14 +4,14 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidegate.jobs import KAFKA_CONF, Job, StageJob
+from tidegate.jobs import KAFKA_CONF, Job, MaintainJob, MergeJob, StageJob
 
 JOBS_FOLDER = Path(__file__).parents[3] / "jobs"
 
 
 def verb(job: Job) -> str:
-    """``stage`` or ``merge``: the module of `tidegate_spark` and the file in ``jobs/``."""
-    return "stage" if isinstance(job, StageJob) else "merge"
+    """``stage``, ``merge`` or ``maintain``: the module of `tidegate_spark` and the file in ``jobs/``."""
+    return {StageJob: "stage", MergeJob: "merge", MaintainJob: "maintain"}[type(job)]
 
 
 def private_conf(catalogs: Mapping[str, str], kafka: Mapping[str, str]) -> dict[str, str]:

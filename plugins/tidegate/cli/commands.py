@@ -15,11 +15,12 @@ from tidegate.adapters.catalogs_file import catalog_problems
 from tidegate.adapters.connections import connection_from_env
 from tidegate.adapters.pipeline_file import json_schema, load_all, load_pipeline
 from tidegate.cli import shown
-from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, TidegateError
+from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
 from tidegate.flush import flush
 from tidegate.ports import Ports
 from tidegate.settings import include_folder
 from tidegate.status import status
+from tidegate.steps.maintain import maintain, maintained_tables
 from tidegate.steps.plan import plan
 from tidegate.steps.rebase import propose, rebase
 
@@ -62,6 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     move.add_argument("pipeline")
     move.add_argument("--to", required=True, help='earliest, latest, group, a time, or {"topic": {"0": 42}}')
     move.add_argument("--yes", action="store_true", help="do not ask")
+    keep = commands.add_parser("maintain", help="compact, expire snapshots and remove orphans, table by table")
+    keep.add_argument("pipeline")
+    keep.add_argument("--json", action="store_true", help="stable output for programs")
     commands.add_parser("schema", help="JSON Schema of the pipeline file, for editors")
     return parser
 
@@ -136,6 +140,19 @@ def _agreed() -> bool:
         return False
 
 
+def _maintain(words: argparse.Namespace) -> int:
+    ports, failures = _ports(words.pipeline), []
+    for table in maintained_tables(ports):
+        try:
+            done = maintain(ports, table)
+            shown.say(words, shown.maintained(done), done)
+        except TidegateError as problem:  # the other tables are kept small all the same
+            failures.append(str(problem))
+    if failures:
+        raise SomeTablesFailed("\n".join(failures))
+    return 0
+
+
 def _schema(_: argparse.Namespace) -> int:
     print(json.dumps(json_schema(), indent=2))
     return 0
@@ -147,5 +164,6 @@ COMMANDS = {
     "plan": _plan,
     "status": _status,
     "rebase": _rebase,
+    "maintain": _maintain,
     "schema": _schema,
 }

@@ -39,6 +39,13 @@ def moves(found: list[Move]) -> str:
     return "\n".join(lines)
 
 
+def maintained(done: dict[str, Any]) -> str:
+    """One maintained table."""
+    counts = " ".join(f"{name}={number}->{done['after'][name]}" for name, number in done["before"].items())
+    what = "compacted" if done["compacted"] else "not compacted"
+    return f"{done['table']}: {what}: {counts} orphans_removed={done['orphans_removed']}"
+
+
 def status(found: dict[str, Any]) -> str:
     """One pipeline."""
     if "error" in found:

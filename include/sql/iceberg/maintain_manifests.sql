@@ -1,0 +1,1 @@
+CALL {{ catalog | quoted }}.system.rewrite_manifests(table => {{ table | name | text }})

@@ -1,0 +1,126 @@
+"""maintain: keep the tables that records land in small and quick to read, beside the flushes and never in their way."""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from tidegate import names
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.jobs import MaintainJob
+from tidegate.pipeline import Maintenance
+from tidegate.ports import Ports, TableFiles
+
+log = logging.getLogger(__name__)
+# Iceberg's rewrite takes fewer small files of a partition for not worth it.
+CROWD = 5
+# From so many delete files on one data file, or deletes for such a share of its rows, reading pays for rewriting it.
+DELETE_FILES, DELETED_SHARE = 10, 0.1
+MANIFESTS = 50
+MEANWHILE = 20  # snapshots that this very run, and others beside it, may put onto main before expiry looks at it
+
+
+def maintained_tables(ports: Ports) -> list[str]:
+    """The tables of a pipeline that exist: destinations, intermediate tables, remembered deletes, history."""
+    pipeline = ports.pipeline
+    asked = [table.name for table in pipeline.tables]
+    asked += [names.intermediate_table(pipeline, table) for table in pipeline.tables]
+    asked += [names.deletes_table(table) for table in pipeline.tables if table.remembers_deletes]
+    asked.append(names.control_table(pipeline))
+    return [name for name in dict.fromkeys(asked) if ports.destination.files(name) is not None]
+
+
+def maintain(ports: Ports, table: str) -> dict[str, Any]:
+    """Maintain one table and return what changed, with its files before and after.
+
+    1. Compact small files and apply delete files, where enough of them are measured.
+    2. Rewrite delete files and manifests, where there are many.
+    3. Expire old snapshots: never tagged ones, never the heads of branches, never those between main and a tag.
+    4. Remove files that nothing refers to, when they are old enough that no running merge can still commit them.
+
+    Of an intermediate table only the last: its batches are clean_up's. A flush that meets the compaction finds main
+    moved, and merges again. Idempotent; `RetryLater` when a step failed, after the others were tried.
+    """
+    files = ports.destination.files(table)
+    if files is None:
+        raise GiveUp(
+            f"pipeline={ports.pipeline.name} table={table}: no such table, so there is nothing to maintain; flush first"
+        )
+    attempt, kept = ports.new_attempt(), names.maintenance_property(ports.pipeline.name)
+    job = MaintainJob(ports.pipeline.name, table, attempt, kept, _statements(ports, table, files))
+    log.info("maintaining: pipeline=%s table=%s %s", job.pipeline, table, ", ".join(job.statements))
+    ports.engine.run(job)
+    outcome = json.loads(ports.destination.property(table, kept) or "{}")
+    if outcome.pop("attempt", None) != attempt:
+        raise RetryLater(f"pipeline={job.pipeline} table={table}: another maintenance ran at once; try again later")
+    _raise_failures(job, outcome)
+    return _report(table, files, ports.destination.files(table) or files, outcome)
+
+
+def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
+    settings = ports.pipeline.maintenance
+    catalog, identifier = table.split(".", 1)
+
+    def render(name: str, **values: Any) -> str:
+        return ports.sql.render(f"maintain_{name}", catalog=catalog, table=identifier, **values)
+
+    def before(seconds: int) -> str:
+        moment = datetime.fromtimestamp(ports.now_ms() / 1000 - seconds, UTC)
+        return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+    orphans = {
+        "orphans": render(
+            "orphans", older_than=before(settings.orphans_older_than_seconds), prefix_listing=not files.is_local
+        )
+    }
+    if table in {names.intermediate_table(ports.pipeline, own) for own in ports.pipeline.tables}:
+        return orphans
+    expire = render(
+        "expire",
+        older_than=before(settings.keep_snapshots_for_seconds),
+        # expiry must not cut main off from a tagged snapshot: that could not be told from a rollback any more
+        retain_last=max(settings.keep_snapshots, files.since_tagged + MEANWHILE),
+    )
+    return {**_rewrites(render, settings, files), "expire": expire, **orphans}
+
+
+def _rewrites(render: Callable[..., str], settings: Maintenance, files: TableFiles) -> dict[str, str]:
+    asked: dict[str, str] = {}
+    if needs_compaction(settings, files):
+        asked["compact"] = render("compact", delete_files=DELETE_FILES, deleted_share=DELETED_SHARE)
+    if settings.compact != "never" and files.delete_files >= CROWD:
+        asked["deletes"] = render("deletes")
+    if settings.compact != "never" and files.manifests >= MANIFESTS:
+        asked["manifests"] = render("manifests")
+    return asked
+
+
+def needs_compaction(settings: Maintenance, files: TableFiles) -> bool:
+    """Whether data files are rewritten: as configured, or where enough small files or deletes are measured."""
+    if settings.compact != "auto":
+        return settings.compact == "always"
+    many_deletes = files.delete_files >= DELETE_FILES or files.deleted_rows > DELETED_SHARE * files.rows
+    return files.crowd >= CROWD or many_deletes
+
+
+def _raise_failures(job: MaintainJob, outcome: dict[str, Any]) -> None:
+    failed = {name: told["failed"] for name, told in outcome.items() if "failed" in told}
+    if failed:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        raise RetryLater(
+            f"pipeline={job.pipeline} table={job.table}: maintenance failed in part, it will be tried again: {reasons}"
+        )
+
+
+def _report(table: str, before: TableFiles, after: TableFiles, outcome: dict[str, Any]) -> dict[str, Any]:
+    shown = ("data_files", "data_bytes", "delete_files", "snapshots", "manifests")
+    return {
+        "table": table,
+        "compacted": "compact" in outcome,
+        "before": {name: asdict(before)[name] for name in shown},
+        "after": {name: asdict(after)[name] for name in shown},
+        "orphans_removed": outcome.get("orphans", {}).get("rows", 0),
+        "steps": outcome,
+    }

@@ -1,0 +1,1 @@
+CALL `lake`.system.rewrite_manifests(table => '`shop`.`orders`')

@@ -1,0 +1,188 @@
+"""Maintenance beside flushes: no position, tag or young file is lost, and a flush that meets it goes on."""
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tidegate.errors import PublishedElsewhere, RetryLater
+from tidegate.flush import flush
+from tidegate.steps.clean_up import clean_up
+from tidegate.steps.maintain import maintain, maintained_tables
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+EAGER = {"compact": "always", "keep_snapshots": 1, "keep_snapshots_for": "1s"}
+TABLE, DAY = "lake.shop.m", 86_400
+
+
+@pytest.fixture
+def topic(workbench) -> str:
+    made = workbench.topic()
+    workbench.pipeline("m", [made], key=KEY, value=VALUE, maintenance=EAGER)
+    return made
+
+
+def put(workbench, topic: str, **rows: str | None) -> None:
+    records = [({"id": int(k[1:])}, name and {"id": int(k[1:]), "name": name}) for k, name in rows.items()]
+    workbench.produce(topic, *records)
+
+
+def names_of(workbench) -> dict[int, str]:
+    return {row["id"]: row["name"] for row in workbench.rows("shop.m")}
+
+
+def state(workbench) -> Any:
+    return workbench.ports("m").destination.state(TABLE, "m")
+
+
+def missing_files(workbench) -> list[str]:
+    """Files that main refers to and that are not there."""
+    tasks = list(workbench.iceberg("shop.m").scan().plan_files())
+    files = {task.file.file_path for task in tasks} | {d.file_path for task in tasks for d in task.delete_files}
+    assert files
+    return [path for path in files if not Path(path.removeprefix("file://").removeprefix("file:")).exists()]
+
+
+def orphan(workbench, name: str, days: float) -> Path:
+    location = Path(workbench.iceberg("shop.m").location().removeprefix("file://"))
+    path = location / "data" / name
+    path.write_bytes(b"left by a killed merge")
+    then = time.time() - days * DAY
+    os.utime(path, (then, then))
+    return path
+
+
+def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_young_file(workbench, topic) -> None:
+    workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance={**EAGER, "compact": "auto"})
+    for name in ("old", "new"):
+        put(workbench, topic, k1=name)
+        workbench.flush("m")
+    for number in range(10, 14):
+        workbench.spark_sql(f"INSERT INTO lake.shop.m VALUES ({number}, 'foreign')")
+    before, rows, tag = state(workbench), names_of(workbench), "tidegate_m"
+    workbench.spark_sql("ALTER TABLE lake.shop.m SET TBLPROPERTIES ('history.expire.max-ref-age-ms' = '1')")
+    old, young = orphan(workbench, "old.parquet", 4), orphan(workbench, "young.parquet", 2)
+    ports = workbench.ports("m")
+    told = {table: maintain(ports, table) for table in maintained_tables(ports)}
+    assert set(told) == {TABLE, "lake.shop.m_m_tmp", "lake.shop.tidegate_m_batches"}
+    assert told[TABLE]["compacted"]
+    assert told[TABLE]["before"]["data_files"] > told[TABLE]["after"]["data_files"] == 1
+    assert told[TABLE]["after"]["delete_files"] == 0
+    assert told[TABLE]["orphans_removed"] == 1
+    assert (old.exists(), young.exists()) == (False, True)
+    after = state(workbench)
+    assert (after.position, after.rolled_back, after.highest_batch) == (before.position, False, 2)
+    assert tag in workbench.iceberg("shop.m").metadata.refs
+    assert (names_of(workbench), missing_files(workbench)) == (rows, [])
+    put(workbench, topic, k2="later")
+    workbench.flush("m")
+    assert names_of(workbench) == {**rows, 2: "later"}
+    done = workbench.cli("maintain", "m", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 3
+    assert not state(workbench).rolled_back
+
+
+def test_expiry_never_cuts_main_off_from_the_last_published_snapshot(workbench, topic) -> None:
+    put(workbench, topic, k1="a")
+    workbench.flush("m")
+    for number in range(3):
+        workbench.spark_sql(f"INSERT INTO lake.shop.m VALUES ({number + 100}, 'foreign')")
+    for _ in range(2):
+        maintain(workbench.ports("m"), TABLE)
+    assert not state(workbench).rolled_back
+    put(workbench, topic, k2="b")
+    workbench.flush("m")
+    assert names_of(workbench) == {1: "a", 2: "b", 100: "foreign", 101: "foreign", 102: "foreign"}
+
+
+def test_merge_that_meets_maintenance_between_cut_and_publish_cuts_again_and_succeeds(workbench, topic) -> None:
+    put(workbench, topic, k1="a", k2="a")
+    workbench.flush("m")
+    put(workbench, topic, k1="b", k2=None)
+    ports = workbench.ports("m")
+    publish = ports.destination.publish
+
+    def after_maintenance(publication) -> None:
+        ports.destination.publish = publish
+        maintain(workbench.ports("m"), TABLE)
+        publish(publication)
+
+    ports.destination.publish = after_maintenance
+    (published,) = flush(ports).published
+    assert published.outcome == "published"
+    assert (names_of(workbench), missing_files(workbench)) == ({1: "b"}, [])
+    assert set(workbench.iceberg("shop.m").metadata.refs) == {"main", "tidegate_m"}
+
+
+def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runner(workbench, topic) -> None:
+    put(workbench, topic, k1="a", k2="a")
+    workbench.flush("m")
+    put(workbench, topic, k1="b")
+    ports = workbench.ports("m")
+    (batch,) = stage(ports, plan(ports))
+    publish = ports.destination.publish
+
+    def after_clean_up(publication) -> None:
+        ports.destination.publish = publish
+        clean_up(workbench.ports("m"))
+        maintain(workbench.ports("m"), "lake.shop.m_m_tmp")
+        publish(publication)
+
+    ports.destination.publish = after_clean_up
+    assert merge(ports, batch).outcome == "published"
+    assert (names_of(workbench), missing_files(workbench)) == ({1: "b", 2: "a"}, [])
+
+    put(workbench, topic, k1="c")
+    ports = workbench.ports("m")
+    (batch,) = stage(ports, plan(ports))
+    publish = ports.destination.publish
+
+    def after_everything(publication) -> None:
+        ports.destination.publish = publish
+        workbench.flush("m")
+        put(workbench, topic, k2=None)
+        workbench.flush("m")
+        for table in maintained_tables(workbench.ports("m")):
+            maintain(workbench.ports("m"), table)
+        publish(publication)
+
+    ports.destination.publish = after_everything
+    with pytest.raises(PublishedElsewhere):
+        merge(ports, batch)
+    workbench.drain("m")
+    assert (names_of(workbench), missing_files(workbench)) == ({1: "c"}, [])
+    assert workbench.data_files("shop.m_m_tmp") == []
+
+
+def test_flushes_beside_a_loop_of_maintenance_all_succeed(workbench, topic) -> None:
+    put(workbench, topic, k0="a")
+    workbench.flush("m")
+    over, rounds = threading.Event(), []
+
+    def keep_maintaining() -> None:
+        while not over.is_set():
+            try:
+                rounds.append(maintain(workbench.ports("m"), TABLE)["table"])
+            except RetryLater as conflict:
+                rounds.append(str(conflict))
+
+    beside = threading.Thread(target=keep_maintaining)
+    beside.start()
+    try:
+        for number in range(1, 5):
+            put(workbench, topic, k0=f"{number}", **{f"k{number}": "x"})
+            workbench.flush("m")
+    finally:
+        over.set()
+        beside.join(180)
+    assert TABLE in rounds, rounds
+    assert names_of(workbench) == {0: "4", 1: "x", 2: "x", 3: "x", 4: "x"}
+    assert missing_files(workbench) == []
+    assert not state(workbench).rolled_back

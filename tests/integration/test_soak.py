@@ -1,0 +1,90 @@
+"""Many small batches with kills of the runner at any moment: the table is right, and nothing is left behind.
+
+`make soak` runs many more batches than a build does; both are seeded, and the seed is told when something is wrong.
+"""
+
+import os
+import random
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from conftest import wait_until
+from tidegate.errors import TidegateError
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+BATCHES = int(os.environ.get("SOAK_BATCHES", "8"))
+SEED = int(os.environ.get("SOAK_SEED", "7"))
+LONGEST_LIFE = 12.0  # seconds after which no kill comes any more: a flush in a process of its own is over by then
+TABLE, STAGED, CONTROL = "shop.soak", "shop.soak_soak_tmp", "shop.tidegate_soak_batches"
+
+
+def changes(chance: random.Random, number: int, model: dict[int, str]) -> Iterator[tuple[Any, ...]]:
+    """A few upserts and deletes, each key in a partition of its own; the model follows."""
+    for key in chance.sample(range(40), 6):
+        name = None if chance.random() < 0.2 else f"{number}-{key}"
+        model.pop(key, None)
+        if name is not None:
+            model[key] = name
+        yield {"id": key}, name and {"id": key, "name": name}, {"partition": key % 2}
+
+
+def flush_and_perhaps_kill(workbench: Any, chance: random.Random) -> bool:
+    """One flush in a process of its own; whether it was killed."""
+    life = chance.uniform(0.5, LONGEST_LIFE) if chance.random() < 0.5 else 180.0
+    runner = subprocess.Popen(
+        workbench.command("flush", "soak"),
+        env=workbench.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        runner.wait(life)
+    except subprocess.TimeoutExpired:
+        runner.kill()
+        runner.wait(30)
+    return runner.returncode < 0
+
+
+def at_rest(workbench: Any) -> bool:
+    """Flush; whether nothing is left of any batch. Spark may still be at work for a runner that is dead."""
+    with suppress(TidegateError):
+        workbench.drain("soak")
+    staged = workbench.iceberg(STAGED)
+    return (
+        workbench.data_files(STAGED) == []
+        and workbench.rows(STAGED) == []
+        and set(workbench.iceberg(TABLE).metadata.refs) == {"main", "tidegate_soak"}
+        and not [name for name in staged.properties if name.startswith("tidegate.staged.")]
+    )
+
+
+def metadata_files(workbench: Any, table: str) -> list[Path]:
+    location = Path(workbench.iceberg(table).location().removeprefix("file://"))
+    return sorted(path for path in (location / "metadata").iterdir() if path.suffix != ".crc")
+
+
+def test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind(workbench) -> None:
+    chance, model = random.Random(SEED), dict[int, str]()
+    topic = workbench.topic(2)
+    workbench.pipeline("soak", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, *changes(chance, 0, model))
+    workbench.drain("soak")
+    killed = 0
+    for number in range(1, BATCHES):
+        workbench.produce(topic, *changes(chance, number, model))
+        killed += flush_and_perhaps_kill(workbench, chance)
+    wait_until(lambda: at_rest(workbench), f"nothing is left behind: seed={SEED} killed={killed}")
+    assert {row["id"]: row["name"] for row in workbench.rows(TABLE)} == model, f"seed={SEED} killed={killed}"
+    assert workbench.committed("soak") == workbench.ends(topic)
+    names = {
+        ".".join(name) for name in workbench.ports("soak").destination._catalogs.catalog("lake").list_tables("shop")
+    }
+    assert names == {TABLE, STAGED, CONTROL}
+    assert len(workbench.iceberg(STAGED).metadata.snapshots) == 1
+    counted = {table: len(metadata_files(workbench, table)) for table in (TABLE, STAGED, CONTROL)}
+    print(f"batches={BATCHES} killed={killed} seed={SEED} metadata files: {counted}")
+    assert counted[STAGED] <= 20 + 3 * killed, counted
