@@ -1,0 +1,165 @@
+"""Runners that meet, or wake up late, and other writers of the same table: each record has its effect once."""
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import wait_until
+from crash.points import Point
+from crash.trial import Trial
+from tidegate.errors import TidegateError
+from tidegate.flush import flush
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+APPEND = {"upsert": False, "delete": False}
+
+
+def upsert(id, name):
+    return {"id": id}, {"id": id, "name": name}
+
+
+def ids(workbench, table: str) -> list[int]:
+    return sorted(row["id"] for row in workbench.rows(table))
+
+
+def test_two_flushes_at_once_in_processes_give_every_row_once(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("race", [topic], key=KEY, value=VALUE, table=APPEND)
+    for part in range(2):
+        workbench.produce(topic, *(upsert(part * 100 + n, "x") for n in range(100)))
+        runners = [
+            subprocess.Popen(
+                workbench.command("flush", "race"),
+                env=workbench.environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
+        ]
+        told = [(*runner.communicate(timeout=180), runner.returncode) for runner in runners]
+        codes = sorted(code for *_, code in told)
+        assert codes[0] == 0, told
+        assert codes[1] in (0, 1, 3), told
+        losers = [errors.splitlines()[-1] for _, errors, code in told if code]
+        assert all(line.startswith("pipeline=race") for line in losers), told
+    workbench.drain("race")
+    assert ids(workbench, "shop.race") == list(range(200))
+    assert workbench.committed("race") == {topic: {0: 200}}
+
+
+def test_two_merges_at_once_of_two_attempts_publish_one(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("twins", [topic], key=KEY, value=VALUE, table=APPEND)
+    workbench.produce(topic, *(upsert(n, "x") for n in range(20)))
+    workbench.flush("twins")
+    workbench.produce(topic, *(upsert(n, "x") for n in range(20, 40)))
+    planned = plan(workbench.ports("twins"))
+    batches = [stage(workbench.ports("twins"), planned)[0] for _ in range(2)]
+
+    def merged(batch) -> str:
+        try:
+            return merge(workbench.ports("twins"), batch).outcome
+        except TidegateError as error:
+            return type(error).__name__
+
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = sorted(pool.map(merged, batches))
+    assert outcomes == ["PublishedElsewhere", "published"]
+    assert ids(workbench, "shop.twins") == list(range(40))
+
+
+def test_foreign_compaction_between_cut_and_publish_is_survived(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("compacted", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, *(upsert(n, "x") for n in range(5)))
+    workbench.flush("compacted")
+    workbench.produce(topic, upsert(1, "y"))
+    ports = workbench.ports("compacted")
+    publish = ports.destination.publish
+
+    def after_a_rewrite(publication) -> None:
+        ports.destination.publish = publish
+        workbench.spark_sql(
+            "CALL lake.system.rewrite_data_files(table => 'shop.compacted', options => map('rewrite-all', 'true'))"
+        )
+        publish(publication)
+
+    ports.destination.publish = after_a_rewrite
+    (published,) = flush(ports).published
+    assert published.outcome == "published"
+    assert [(r["id"], r["name"]) for r in workbench.rows("shop.compacted")] == [
+        (0, "x"), (1, "y"), (2, "x"), (3, "x"), (4, "x"),
+    ]  # fmt: skip
+
+
+# Where a runner stops itself between two steps (SIGSTOP); what it then makes of two batches that others published.
+ASLEEP = {
+    "after plan": "stage/engine.run:before:1",
+    "after stage": "merge/destination.state:before:1",
+    "after the cut": "merge/destination.cut:after:1",
+    "after the merge": "merge/engine.run:after:1",
+    "before the publish": "merge/destination.publish:before:1",
+    "before the commit of offsets": "commit_offsets/broker.commit:before:1",
+    "before the clean-up": "clean_up/destination.clean_up:before:1",
+}
+
+
+@pytest.fixture(scope="module")
+def sleepers(workbenches, runners, tmp_path_factory):
+    """A pipeline that lives through one sleeper after the other."""
+    trial = Trial(workbenches(tmp_path_factory.mktemp("sleepers")), runners, "sleepers")
+    trial.next_batch(1)
+    trial.workbench.drain(trial.name)
+    return trial
+
+
+def asleep(trial: Trial, at: str):
+    """A flush of its own, suspended at that point."""
+    running = trial.runners.start(
+        trial.workbench.environment(), "flush", trial.name, at=Point.parse(at), kind="stopped"
+    )
+    wait_until(running.stopped, f"the runner sleeps at {at}")
+    return running
+
+
+@pytest.mark.parametrize("moment", ASLEEP)
+def test_runner_that_sleeps_through_two_newer_batches_changes_nothing(sleepers: Trial, moment: str) -> None:
+    number = 10 * (1 + list(ASLEEP).index(moment))
+    sleepers.next_batch(number)
+    sleeper = asleep(sleepers, ASLEEP[moment])
+    for newer in (1, 2):
+        sleepers.next_batch(number + newer)
+        sleepers.workbench.drain(sleepers.name)
+    rows = sleepers.rows("last"), sleepers.rows("all")
+    sleeper.resume()
+    ended = sleeper.ended()
+    assert (sleepers.rows("last"), sleepers.rows("all")) == rows
+    if moment in ("before the commit of offsets", "before the clean-up"):
+        assert ended.code == 0, ended  # it had published before it fell asleep
+    else:
+        assert ended.code == 3, ended
+        (reason,) = ended.told.splitlines()
+        assert reason.startswith("pipeline=sleepers table=lake.sleepers.last batch=")
+        assert "another run published first" in reason
+    sleepers.workbench.drain(sleepers.name)
+    sleepers.check()
+
+
+def test_offsets_that_a_runner_commits_late_are_healed_by_the_next_flush(sleepers: Trial) -> None:
+    """They are progress for people; no step reads them."""
+    sleepers.next_batch(100)
+    sleeper = asleep(sleepers, "heartbeat/broker.commit:before:1")
+    behind = sleepers.workbench.committed(sleepers.name)
+    sleepers.next_batch(101)
+    sleepers.workbench.drain(sleepers.name)
+    assert sleepers.workbench.committed(sleepers.name) != behind
+    sleeper.resume()
+    assert sleeper.ended().code == 0
+    assert sleepers.workbench.committed(sleepers.name) == behind
+    sleepers.workbench.drain(sleepers.name)
+    sleepers.check()
