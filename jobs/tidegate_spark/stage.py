@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.batch import DELETES, FATES, RECORDS
 from tidegate.crash_points import reached
+from tidegate.errors import RetryLater
 from tidegate.jobs import StageJob, StageTable
 from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
@@ -20,6 +21,8 @@ from tidegate_spark.value import with_value
 
 # Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
 OBSERVED_PARTITIONS = 512
+# A Connect server waits a tenth of a second for the counts of a pass and then answers without them.
+PASSES = 3
 SUMMARY = "spark.sql.iceberg.snapshot-property."
 
 
@@ -50,21 +53,33 @@ def run(spark: SparkSession, job: StageJob) -> None:
 
 
 def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataFrame) -> None:
-    observation = Observation()
-    counted = last_per_raw_key(records) if table.last_per_raw_key else every_record(records)
-    texts = counted.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
-    decoded = decode(texts, table).observe(observation, *_counts(job.ranges, table))
-    rows = decoded.where("fate = 'staged'").selectExpr(*_columns(job, table))
     configure(spark, {SUMMARY + key: value for key, value in table.summary.items()})
-    reached("job.decoded")
-    rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
-    reached("job.overwritten")
-    outcome = _outcome(observation.get, job.ranges, table)
+    passes = (_written(job, table, records) for _ in range(PASSES))
+    observed = next((counts for counts in passes if counts), None)
+    if observed is None:
+        raise RetryLater(
+            f"pipeline={job.pipeline} batch={job.batch}: Spark wrote the rows and lost their counts {PASSES} times; "
+            "it will be staged again"
+        )
+    outcome = _outcome(observed, job.ranges, table)
     spark.sql(
         f"ALTER TABLE {quoted_name(table.intermediate)} "
         f"SET TBLPROPERTIES ({literal(table.property)} = {literal(json.dumps(outcome))})"
     )
     reached("job.counted")
+
+
+def _written(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, Any]:
+    """Overwrite batch N and return what was counted in that pass; nothing where a busy server dropped it."""
+    observation = Observation()
+    counted = last_per_raw_key(records) if table.last_per_raw_key else every_record(records)
+    texts = counted.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
+    decoded = decode(texts, table).observe(observation, *_counts(job.ranges, table))
+    rows = decoded.where("fate = 'staged'").selectExpr(*_columns(job, table))
+    reached("job.decoded")
+    rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
+    reached("job.overwritten")
+    return dict(observation.get)
 
 
 def decode(records: DataFrame, table: StageTable) -> DataFrame:

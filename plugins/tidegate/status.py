@@ -23,8 +23,10 @@ def status(ports: Ports) -> dict[str, Any]:
     A table that cannot go on (rolled back, log gone) is shown all the same, with the reason and way out as `problem`.
     """
     pipeline = ports.pipeline
+    # the log after the tables: what a flush publishes in between must not look like a log that lost its end
+    states = [ports.destination.state(table.name, pipeline.name) for table in pipeline.tables]
     log = read_log(ports)
-    views = [_view(ports, table, log) for table in pipeline.tables]
+    views = [_view(ports, *found, log) for found in zip(pipeline.tables, states, strict=True)]
     tables = [_table(ports, view) for view in views]
     return {
         "pipeline": pipeline.name,
@@ -51,9 +53,8 @@ class _View:
     problem: str | None
 
 
-def _view(ports: Ports, table: Table, whole_log: Log) -> _View:
+def _view(ports: Ports, table: Table, state: TableState | None, whole_log: Log) -> _View:
     log = table_log(whole_log, table)
-    state = ports.destination.state(table.name, ports.pipeline.name)
     position, problem = state.recorded if state else None, None
     try:
         position = effective_position(ports.pipeline, table, state)

@@ -38,6 +38,7 @@ class Kit:
     replace_table: Callable[[], None]
     expire: Callable[[int], None]
     stage: Callable[..., None]
+    finish: Callable[[str, str], None]  # an attempt's counts, which a stage job writes last
     rows: Callable[[str], list]
     remember: Callable[[dict[str, int]], None]  # deletes by key, with the milliseconds of their records
     load: Callable[[str], Any] | None = None
@@ -82,7 +83,10 @@ def in_memory() -> Kit:
         added = [{"batch_number": batch, "n": n} for n in range(rows)]
         port.add_snapshot(STAGED, "main", (*kept, *added), summary_of(batch, attempt))
         if finished:
-            port.tables[STAGED].properties[names.staged_property(attempt)] = outcome_of(rows, bad)
+            finish(attempt, outcome_of(rows, bad))
+
+    def finish(attempt: str, outcome: str) -> None:
+        port.tables[STAGED].properties[names.staged_property(attempt)] = outcome
 
     def remember(deletes: dict[str, int]) -> None:
         rows = port.create(DELETES, ()).rows()
@@ -101,6 +105,7 @@ def in_memory() -> Kit:
         replace_table=lambda: port.replace(TABLE),
         expire=lambda snapshot: port.expire(TABLE, snapshot),
         stage=stage,
+        finish=finish,
         rows=lambda table: port.tables[table].rows(),
         remember=remember,
     )
@@ -151,8 +156,11 @@ def in_iceberg(folder: Path) -> Kit:
                 overwrite.append_data_file(file)
         transaction.commit_transaction()
         if finished:
-            with load(STAGED).transaction() as transaction:
-                transaction.set_properties({names.staged_property(attempt): outcome_of(rows, bad)})
+            finish(attempt, outcome_of(rows, bad))
+
+    def finish(attempt: str, outcome: str) -> None:
+        with load(STAGED).transaction() as transaction:
+            transaction.set_properties({names.staged_property(attempt): outcome})
 
     def remember(deletes: dict[str, int]) -> None:
         rows = [{"id": id, "timestamp": datetime.fromtimestamp(ms / 1000, UTC)} for id, ms in deletes.items()]
@@ -185,6 +193,7 @@ def in_iceberg(folder: Path) -> Kit:
         replace_table=replace_table,
         expire=lambda snapshot: load().maintenance.expire_snapshots().by_id(snapshot).commit(),
         stage=stage,
+        finish=finish,
         rows=lambda table: load(table).scan().to_arrow().to_pylist(),
         remember=remember,
         load=load,
@@ -572,6 +581,17 @@ def test_clean_up_twice_is_harmless(kit: Kit) -> None:
     kit.port.clean_up(STAGED, 1)
     kit.stage(2, "a2", 2)
     assert [s.batch for s in kit.port.staged(STAGED, TABLE)] == [2]
+
+
+def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_one(kit: Kit) -> None:
+    """A stage job that slept between its rows and its counts, while another run published the batch."""
+    kit.stage(1, "late", 3, finished=False)
+    kit.port.clean_up(STAGED, 1)
+    kit.stage(2, "open", 2)
+    kit.finish("late", outcome_of(3))
+    kit.port.clean_up(STAGED, 1)
+    assert kit.port.staged_outcome(STAGED, "late") is None
+    assert [s.attempt for s in kit.port.staged(STAGED, TABLE)] == ["open"]
 
 
 # remembered deletes

@@ -189,13 +189,16 @@ class MemoryDestination:
         if found is None:
             return {}
         spent = [s for s in found.snapshots.values() if _is_spent(s, up_to_batch)]
+        prefix, gone = names.staged_property(""), {s.id for s in spent}
+        alive = {s.summary.get("tidegate.attempt", "") for s in found.snapshots.values() if s.id not in gone}
+        for name in [p for p in found.properties if p.startswith(prefix) and p.removeprefix(prefix) not in alive]:
+            del found.properties[name]
         if not spent or all(found.refs.get("main") == s.id and "tidegate.clean-up" in s.summary for s in spent):
             return {"snapshots": len(spent), "files": 0}
         kept = tuple(row for row in found.rows() if row["batch_number"] > up_to_batch)
         self.add_snapshot(intermediate, "main", kept, {"tidegate.clean-up": str(up_to_batch)})
         for snapshot in spent:
             del found.snapshots[snapshot.id]
-            found.properties.pop(names.staged_property(snapshot.summary.get("tidegate.attempt", "")), None)
         return {"snapshots": len(spent), "files": len(spent)}
 
     def forget_deletes(self, deletes: str, before_ms: int) -> int:

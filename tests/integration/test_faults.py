@@ -11,6 +11,7 @@ from tidegate.errors import RetryLater
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
+from tidegate_spark import stage as stage_job
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -47,6 +48,23 @@ def test_flush_killed_by_the_operating_system_is_finished_by_the_next(workbench)
     assert ids(workbench, "shop.killed") == list(range(1, 50))
     assert workbench.committed("killed") == {topic: {0: 49}}
     assert workbench.data_files("shop.killed_killed_tmp") == []
+
+
+def test_counts_that_a_busy_server_dropped_are_counted_again(workbench, monkeypatch) -> None:
+    """Spark Connect gives up on a pass's counts after a tenth of a second; its rows are written all the same."""
+    topic = workbench.topic()
+    workbench.pipeline("dropped", [topic], key=KEY, value=VALUE, table=APPEND)
+    workbench.produce(topic, *(upsert(n, "x") for n in range(20)))
+    written, answers = stage_job._written, [{}]
+
+    def answered(*asked):
+        counts = written(*asked)
+        return answers.pop() if answers else counts
+
+    monkeypatch.setattr(stage_job, "_written", answered)
+    workbench.drain("dropped")
+    assert ids(workbench, "shop.dropped") == list(range(20))
+    assert workbench.data_files("shop.dropped_dropped_tmp") == []
 
 
 def test_spark_killed_in_the_middle_of_a_merge_is_survived_by_the_retry(workbench) -> None:

@@ -328,6 +328,18 @@ def test_status_reads_everything_and_changes_nothing(world: World) -> None:
     assert found["batches"][0]["batch"] == 1
 
 
+def test_status_beside_a_flush_tells_of_no_log_cut_short(world: World) -> None:
+    flush(world.ports(a_pipeline()))
+
+    def other_run(call: str, when: str) -> None:
+        if (call, when) in (("destination.state", "before"), ("broker.log", "after")):
+            produce(world, "b", "y")
+            flush(world.ports(a_pipeline()))
+
+    found = status(world.ports(a_pipeline(), other_run))
+    assert [table["problem"] for table in found["tables"]] == [None]
+
+
 def test_killed_at_any_call_of_a_flush_the_next_one_gives_the_same_table() -> None:
     """Protocol, what must hold: 1. Every call of every port, before and after it took effect."""
     for number in range(1, 500):

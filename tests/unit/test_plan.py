@@ -252,6 +252,19 @@ def test_table_that_failed_is_resumed_while_the_other_goes_on(world: World) -> N
     assert (next_copy.batch, next_copy.resumed, next_copy.ranges) == (2, False, orders.ranges)
 
 
+def test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short(world: World) -> None:
+    """The log is read after the positions: else the newer position would lie beyond the older end."""
+    flush(world.ports(PIPELINE))
+
+    def other_run(call: str, when: str) -> None:
+        if (call, when) == ("destination.state", "before"):
+            world.broker.produce("orders", {"id": "n"}, {"id": "n", "name": "x"})
+            flush(world.ports(PIPELINE))
+
+    with pytest.raises(NothingToDo):
+        plan(world.ports(PIPELINE, other_run))
+
+
 def test_resumed_batch_that_vanished_is_planned_anew_by_the_next_run(world: World) -> None:
     ports = world.ports(PIPELINE)
     stage(ports, plan(ports))

@@ -1,5 +1,6 @@
 """Commits to Iceberg tables, each a set of requirements and the updates that hold only if all of them do."""
 
+import warnings
 from collections.abc import Iterable
 from uuid import UUID
 
@@ -108,7 +109,10 @@ def drop_references(table: Table, references: list[str]) -> None:
 def drop_staged(table: Table, up_to_batch: int, snapshot_ids: list[int], properties: list[str]) -> None:
     """Remove batches, their snapshots and their counts from an intermediate table, in one commit."""
     transaction = table.transaction()
-    transaction.delete(f"batch_number <= {up_to_batch}", snapshot_properties={"tidegate.clean-up": str(up_to_batch)})
+    mark = {"tidegate.clean-up": str(up_to_batch)}
+    with warnings.catch_warnings():  # their rows may be gone already, and only snapshots and counts be left
+        warnings.filterwarnings("ignore", "Delete operation did not match any records")
+        transaction.delete(f"batch_number <= {up_to_batch}", snapshot_properties=mark)
     updates: list[TableUpdate] = list(transaction._updates)
     expired = [i for i in snapshot_ids if i != transaction.table_metadata.current_snapshot_id]
     if expired:
@@ -118,6 +122,12 @@ def drop_staged(table: Table, up_to_batch: int, snapshot_ids: list[int], propert
     current = table.current_snapshot()
     main = AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id if current else None)
     commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), main), updates)
+
+
+def drop_counts(table: Table, properties: list[str]) -> None:
+    """Remove counts of attempts from an intermediate table."""
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
+    commit(table, requirements, [RemovePropertiesUpdate(removals=properties)])
 
 
 def _reference(name: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:

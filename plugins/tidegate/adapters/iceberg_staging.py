@@ -73,11 +73,11 @@ def clean(table: Table, up_to_batch: int) -> dict[str, int]:
     old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch)]
     current = table.metadata.current_snapshot_id
     nothing_new = [s.snapshot_id for s in old] == [current] and "tidegate.clean-up" in summary_of(old[0])
+    counts = _counts_without(table, old)
     if old and not nothing_new:
-        attempts = [summary_of(s).get("tidegate.attempt") for s in old]
-        properties = [names.staged_property(a) for a in attempts if a]
-        known = [p for p in properties if p in table.metadata.properties]
-        iceberg_commit.drop_staged(table, up_to_batch, [s.snapshot_id for s in old], known)
+        iceberg_commit.drop_staged(table, up_to_batch, [s.snapshot_id for s in old], counts)
+    elif counts:
+        iceberg_commit.drop_counts(table, counts)
     before = files_of(table, old)
     fresh = table.catalog.load_table(table.name())
     kept = files_of(fresh, fresh.metadata.snapshots, live_only=True)
@@ -86,6 +86,18 @@ def clean(table: Table, up_to_batch: int) -> dict[str, int]:
         remove(fresh, location)
         reached("clean_up.removed")
     return {"snapshots": len(old), "files": len(doomed)}
+
+
+def _counts_without(table: Table, old: list[Snapshot]) -> list[str]:
+    """The counts of attempts that have no snapshot once the old ones are gone: theirs, and those of late losers.
+
+    Counts are written after their snapshot, so that no attempt still waits for its own.
+    """
+    gone = {snapshot.snapshot_id for snapshot in old}
+    kept = (summary_of(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in gone)
+    in_use = {names.staged_property(attempt) for attempt in kept}
+    prefix = names.staged_property("")
+    return [name for name in table.metadata.properties if name.startswith(prefix) and name not in in_use]
 
 
 def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:

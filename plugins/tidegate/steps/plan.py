@@ -20,27 +20,35 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Standing:
-    """One table as it stands: its position, what waits in its queue, and the part of the log that feeds it."""
+class _Found:
+    """One table as it is found: its position, and what waits in its queue."""
 
     table: Table
     state: TableState | None
     position: Position | None
     queue: tuple[StagedBatch, ...]
+
+
+@dataclass(frozen=True)
+class _Standing(_Found):
+    """The same beside the part of the log that feeds it."""
+
     log: Log
 
 
 def plan(ports: Ports) -> Plan:
     """Return the next batches of every table that has work; `NothingToDo` when none has.
 
-    1. Read the log's ends under the pipeline's isolation level, once for all tables.
-    2. Read each table's position and queue, and check that the log still fits where the queue ends.
+    1. Read each table's position and queue.
+    2. Read the log's ends under the pipeline's isolation level, once for all tables, and check that the log still fits
+       where each queue ends. In this order: what another run publishes in between must not lie beyond those ends.
     3. Finish first what is staged: batches that lead on exactly from the position are resumed, in order.
     4. Cut a new batch from the end of the queue to the end of the log, capped by `merge.max_records`; tables that are
        in step share it. None while some table's queue is full, or while a pipeline's only table has one waiting.
     """
+    found = [_found(ports, table) for table in ports.pipeline.tables]
     log = read_log(ports)
-    tables = [_standing(ports, table, log) for table in ports.pipeline.tables]
+    tables = [_standing(ports, one, table_log(log, one.table)) for one in found]
     number = 1 + max(_highest_batch(ports, standing) for standing in tables)
     held = "; ".join(full_queue(ports, s.table, s.queue) for s in tables if waiting(s.queue) >= s.table.max_pending)
     is_alone = len(tables) == 1 and waiting(tables[0].queue)
@@ -97,16 +105,19 @@ def table_log(log: Log, table: Table) -> Log:
     return Log(log.cluster_id, log.topic_ids, begin, {t: log.end[t] for t in begin})
 
 
-def _standing(ports: Ports, table: Table, whole_log: Log) -> _Standing:
-    state, log = ports.destination.state(table.name, ports.pipeline.name), table_log(whole_log, table)
+def _found(ports: Ports, table: Table) -> _Found:
+    state = ports.destination.state(table.name, ports.pipeline.name)
     position = effective_position(ports.pipeline, table, state)
-    if position is not None:
-        check_log(ports.pipeline, table, replace(position, offsets={}), log)
-    queue = queue_of(ports, table, state, position)
-    last = _end(position, queue)
+    return _Found(table, state, position, queue_of(ports, table, state, position))
+
+
+def _standing(ports: Ports, found: _Found, log: Log) -> _Standing:
+    if found.position is not None:
+        check_log(ports.pipeline, found.table, replace(found.position, offsets={}), log)
+    last = _end(found.position, found.queue)
     if last is not None:
-        check_log(ports.pipeline, table, last, log)
-    return _Standing(table, state, position, queue, log)
+        check_log(ports.pipeline, found.table, last, log)
+    return _Standing(found.table, found.state, found.position, found.queue, log)
 
 
 def _end(position: Position | None, queue: Sequence[StagedBatch]) -> Position | None:
