@@ -111,7 +111,7 @@ def in_memory() -> Kit:
     )
 
 
-def in_iceberg(folder: Path) -> Kit:
+def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
     import pyarrow as pa
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
     from pyiceberg.partitioning import PartitionField, PartitionSpec
