@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
-from tidegate.jobs import KAFKA_CONF, StageJob
+from tidegate.jobs import KAFKA_CONF, StageJob, StageTable
 
 # One task reads at most this many offsets, so that a single large partition is read by all cores.
 RECORDS_PER_TASK = 100_000
@@ -24,9 +24,13 @@ def read(spark: SparkSession, job: StageJob) -> DataFrame:
         "maxRecordsPerPartition": str(RECORDS_PER_TASK),
         "kafkaConsumer.pollTimeoutMs": POLL_TIMEOUT_MS,
         "failOnDataLoss": "true",
-        "includeHeaders": str(any("headers" in table.metadata.values() for table in job.tables)).lower(),
+        "includeHeaders": str(any(_wants_headers(table) for table in job.tables)).lower(),
     }
     return spark.read.format("kafka").options(**options).load()
+
+
+def _wants_headers(table: StageTable) -> bool:
+    return "headers" in table.metadata.values() or table.set_aside is not None
 
 
 def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

@@ -12,6 +12,7 @@ from tidegate.jobs import StageJob, StageTable
 from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
 
+from tidegate_spark.dead_letters import FATE, beside_rows, failed_stage, fate_of_bad
 from tidegate_spark.key import with_key
 from tidegate_spark.read import read
 from tidegate_spark.sequence import with_sequence
@@ -36,7 +37,8 @@ def run(spark: SparkSession, job: StageJob) -> None:
     4. Leave the counts, or the first bad record, in a table property named by the attempt.
 
     A repeat call overwrites batch N under another attempt. Records are decoded before anything is written; a batch
-    with a bad record is written without it and recorded as bad, so that it is never merged.
+    with a bad record is written without it and recorded as bad, so that it is never merged. A table that sets bad
+    records aside has them staged beside its rows, in the same pass; more than it allows make the batch bad.
     """
     for table in job.tables:
         for statement in table.create:
@@ -75,7 +77,7 @@ def _written(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, 
     counted = last_per_raw_key(records) if table.last_per_raw_key else every_record(records)
     texts = counted.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
     decoded = decode(texts, table).observe(observation, *_counts(job.ranges, table))
-    rows = decoded.where("fate = 'staged'").selectExpr(*_columns(job, table))
+    rows = decoded.where(f"fate IN ('staged', '{FATE}')").selectExpr(*beside_rows(_columns(job, table), table))
     reached("job.decoded")
     rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
     reached("job.overwritten")
@@ -83,12 +85,14 @@ def _written(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, 
 
 
 def decode(records: DataFrame, table: StageTable) -> DataFrame:
-    """Add key, value, op and `fate`: bad, ignored (a delete that the table does not take), filtered or staged."""
+    """Add key, value, op and `fate`: bad, dead_lettered, filtered, ignored (a delete that is not taken), staged."""
     decoded = with_sequence(with_value(with_key(records, table), table), table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
-    return decoded.selectExpr("*", "coalesce(key_reason, value_reason) AS reason").selectExpr(
+    return decoded.selectExpr(
+        "*", "coalesce(key_reason, value_reason) AS reason", f"{failed_stage()} AS failed_stage"
+    ).selectExpr(
         "*",
-        "CASE WHEN reason IS NOT NULL THEN 'bad' WHEN NOT is_wanted THEN 'filtered' "
+        f"CASE WHEN reason IS NOT NULL THEN '{fate_of_bad(table)}' WHEN NOT is_wanted THEN 'filtered' "
         f"WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
     )
 
@@ -131,5 +135,7 @@ def _outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -> dic
         if latest is not None:
             timestamps.setdefault(topic, {})[partition] = latest
     counts = {name: observed[name] for name in (*RECORDS, "bad", *(DELETES if table.sequence else ()))}
+    if table.set_aside is not None and counts["dead_lettered"] > table.set_aside:
+        counts["bad"] = counts["dead_lettered"]  # too many: the batch is recorded as bad, and never merged
     first = observed["first_bad"]
     return {**counts, "timestamps": timestamps, "first_bad": json.loads(first) if first else None}

@@ -39,6 +39,11 @@ class Counts:
         """Offsets without a record for the reader: transaction markers, aborted records, compaction."""
         return self.span - self.read
 
+    @property
+    def to_write(self) -> int:
+        """Records that a merge has to write somewhere: into the table, or into its dead letters."""
+        return self.staged + self.dead_lettered
+
     def unexplained(self) -> str | None:
         """A sentence when the records do not add up, None when they do."""
         if self.read == sum(getattr(self, name) for name in FATES) and self.gaps >= 0:

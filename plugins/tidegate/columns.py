@@ -78,6 +78,7 @@ def shape(table: Table, metadata: dict[str, str]) -> str:
     parts = (key_columns(table), value_columns(table), metadata, table.key.format, table.value.format)
     conditions = (table.value.timestamp_unit, table.mode, table.when, table.delete_when)
     text = repr((*parts, *conditions, *table.sequence_by))
+    text += " dead letters" if table.errors.set_aside is not None else ""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

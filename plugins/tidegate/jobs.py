@@ -19,7 +19,7 @@ class StageTable:
 
     `attempt` and `summary` go into the snapshot; `property` takes the counts. `last_per_raw_key` leaves out records
     that a later one of the same key bytes supersedes. `sequence` names columns, of the value or of metadata, that
-    order records of one key.
+    order records of one key. `set_aside` is how many bad records may be staged as dead letters; None stages none.
     """
 
     intermediate: str
@@ -37,6 +37,7 @@ class StageTable:
     create: tuple[str, ...] = ()
     last_per_raw_key: bool = False
     sequence: tuple[str, ...] = ()
+    set_aside: int | None = None
 
 
 @dataclass(frozen=True)

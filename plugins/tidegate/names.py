@@ -18,6 +18,11 @@ def control_table(pipeline: Pipeline) -> str:
     return f"{pipeline.tables[0].name.rsplit('.', 1)[0]}.tidegate_{pipeline.name}_batches"
 
 
+def dead_letter_table(pipeline: Pipeline) -> str:
+    """The records that could not be read, in the first table's catalog and namespace."""
+    return f"{pipeline.tables[0].name.rsplit('.', 1)[0]}.tidegate_{pipeline.name}_dead_letters"
+
+
 def branch(pipeline: str, batch: int, attempt: str) -> str:
     """The branch of one merge attempt; never reused."""
     return f"tidegate_{pipeline}_{batch}_{attempt}"

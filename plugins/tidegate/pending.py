@@ -48,7 +48,7 @@ def _is_next(staged: StagedBatch, queue: Sequence[StagedBatch], position: Positi
 
 def waiting(queue: Sequence[StagedBatch]) -> int:
     """How many batches wait for a merge: those without rows ahead of the first with some need none."""
-    first = next((n for n, staged in enumerate(queue) if staged.counts.staged), len(queue))
+    first = next((n for n, staged in enumerate(queue) if staged.counts.to_write), len(queue))
     return len(queue) - first
 
 
@@ -75,7 +75,7 @@ def groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
     group: list[StagedBatch] = []
     for staged in queue:
         group.append(staged)
-        if staged.counts.staged:
+        if staged.counts.to_write:
             yield tuple(group)
             group = []
     if group:

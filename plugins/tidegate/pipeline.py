@@ -53,6 +53,11 @@ class Errors:
     tolerance: str = "none"
     max_per_batch: int = 1000
 
+    @property
+    def set_aside(self) -> int | None:
+        """The most bad records of one batch that are set aside, None where the first one fails the batch."""
+        return self.max_per_batch if self.tolerance == "all" else None
+
 
 @dataclass(frozen=True)
 class Source:
@@ -102,6 +107,7 @@ class Table:
     relax: bool = True
     max_pending: int = 10
     last_per_key: str = "auto"
+    errors: Errors = Errors()
 
     @property
     def catalog(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from tidegate.batch import StagedBatch
 from tidegate.jobs import Job
-from tidegate.offsets import Offsets
+from tidegate.offsets import Offsets, Ranges
 from tidegate.pipeline import Column, Pipeline
 from tidegate.position import Position
 
@@ -119,6 +119,15 @@ class Publication:
     tag: str | None = None
 
 
+@dataclass(frozen=True)
+class DeadLetters:
+    """A pipeline's records that could not be read: how many wait, how many a replay has brought in, the newest few."""
+
+    waiting: int = 0
+    replayed: int = 0
+    newest: tuple[dict[str, Any], ...] = ()
+
+
 class CommitRefused(Exception):
     """A requirement of the commit did not hold: load the table again and decide."""
 
@@ -196,6 +205,14 @@ class Destination(Protocol):
 
     def property(self, table: str, name: str) -> str | None:
         """One property of a table; None where there is no such property or table."""
+        ...
+
+    def dead_letters(self, name: str, limit: int) -> DeadLetters:
+        """What stands in a dead-letter table: counts, and the newest `limit` that wait, newest first."""
+        ...
+
+    def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+        """Dead letters of `table` in these ranges that another attempt than `attempt` left."""
         ...
 
     def count_rows(self, table: str) -> int | None:

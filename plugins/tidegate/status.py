@@ -37,7 +37,7 @@ def status(ports: Ports) -> dict[str, Any]:
         "tables": tables,
         "partitions": _partitions(ports, log, views),
         "batches": [_batch(row) for row in ports.destination.history(names.control_table(pipeline), BATCHES)],
-        "dead_letters": 0,
+        **_dead_letters(ports),
     }
 
 
@@ -113,6 +113,17 @@ def _lag_seconds(ports: Ports, topic: str, partition: int, published: int, end: 
         return 0.0
     oldest = ports.broker.timestamp_of(topic, partition, published)
     return None if oldest is None else max(0.0, round((ports.now_ms() - oldest) / 1000, 1))
+
+
+def _dead_letters(ports: Ports) -> dict[str, Any]:
+    found = ports.destination.dead_letters(names.dead_letter_table(ports.pipeline), 1)
+    told = ("table", "topic", "partition", "offset", "batch", "stage", "message")
+    newest = [{name: row[name] for name in told} for row in found.newest]
+    return {
+        "dead_letters": found.waiting,
+        "dead_letters_replayed": found.replayed,
+        "newest_dead_letter": newest[0] if newest else None,
+    }
 
 
 def _batch(row: dict[str, Any]) -> dict[str, Any]:

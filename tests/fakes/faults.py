@@ -93,7 +93,7 @@ class FailsToMerge(_Delegating):
         self.table, self.broken = table, True
 
     def run(self, job: Job) -> None:
-        if self.broken and isinstance(job, MergeJob) and f'"target": "{self.table}"' in job.statements[-1]:
+        if self.broken and isinstance(job, MergeJob) and f'"target": "{self.table}"' in "".join(job.statements):
             raise RetryLater(f"Spark failed in merge: table={self.table}")
         self._port.run(job)
 

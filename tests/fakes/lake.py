@@ -1,7 +1,7 @@
 """`tidegate.ports.Destination` in memory: tables with snapshots, branches and properties, and compare-and-swap."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -11,7 +11,7 @@ from tidegate.batch import DELETES, Counts, StagedBatch
 from tidegate.errors import GiveUp
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column
-from tidegate.ports import CommitRefused, Head, Publication, TableFiles, TableState
+from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, TableFiles, TableState
 from tidegate.position import Position
 
 from fakes.clock import Clock
@@ -231,6 +231,15 @@ class MemoryDestination:
         found = self.tables.get(table)
         return found.properties.get(name) if found else None
 
+    def dead_letters(self, name: str, limit: int) -> DeadLetters:
+        rows = self.tables[name].rows() if name in self.tables else []
+        waiting = sorted((r for r in rows if r["replayed_at"] is None), key=lambda r: -r["written_at"])
+        return DeadLetters(len(waiting), len(rows) - len(waiting), tuple(waiting[:limit]))
+
+    def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+        rows = self.tables[name].rows() if name in self.tables else []
+        return sum(r["table"] == table and r["attempt"] != attempt and within(r, ranges) for r in rows)
+
     def count_rows(self, table: str) -> int | None:
         return len(self.tables[table].rows()) if table in self.tables else None
 
@@ -274,6 +283,14 @@ class MemoryDestination:
 def _carried(snapshots: list[Snapshot], pipeline: str) -> Position | None:
     positions = (Position.from_properties(pipeline, snapshot.summary) for snapshot in snapshots)
     return next((position for position in positions if position is not None), None)
+
+
+def within(row: Row, ranges: Iterable[Any]) -> bool:
+    """Whether a record's place lies in ranges, given as they are or as a statement's values."""
+    return any(
+        (row["topic"], row["partition"]) == (topic, partition) and start <= row["offset"] < end
+        for topic, partition, start, end in ranges
+    )
 
 
 def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:

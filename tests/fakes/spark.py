@@ -12,6 +12,7 @@ from tidegate.jobs import Job, MaintainJob, MergeJob, StageJob, StageTable
 from tidegate.pipeline import Column
 
 from fakes.broker import MemoryBroker, Record
+from fakes.dead_letters import write_dead_letters
 from fakes.lake import MemoryDestination, Row
 from fakes.sequenced import merge_sequenced, remember_deletes
 
@@ -55,6 +56,8 @@ class MemoryEngine:
                 statement = json.loads(text)
                 if statement["statement"] == "remember_deletes":
                     self._remember(statement)
+                elif "dead_letters" in statement["statement"]:
+                    write_dead_letters(self.destination, statement)
                 elif not self._create(statement):
                     self._merge(statement, summary)
                 reached("job.statement")
@@ -112,9 +115,14 @@ class MemoryEngine:
                         outcome["deletes"] += 1
                         outcome["unsequenced_deletes"] += row["sequence"] is None
                     rows.append({**row, "batch_number": job.batch, "attempt": table.attempt})
-                elif fate == "bad" and outcome["first_bad"] is None:
-                    outcome["first_bad"] = row
+                elif fate == "bad":
+                    outcome["first_bad"] = outcome["first_bad"] or row
+                    if table.set_aside is not None:
+                        rows.append({**_dead_letter(record, row), "batch_number": job.batch, "attempt": table.attempt})
         reached("job.decoded")
+        if table.set_aside is not None:
+            outcome["dead_lettered"] = outcome["bad"]
+            outcome["bad"] = outcome["bad"] if outcome["bad"] > table.set_aside else 0
         others = [r for r in self.destination.tables[table.intermediate].rows() if r["batch_number"] != job.batch]
         self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
         reached("job.overwritten")
@@ -146,7 +154,8 @@ class MemoryEngine:
         if pinned is None or statement["snapshot_id"] not in pinned.snapshots:
             raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
         rows = pinned.snapshots[statement["snapshot_id"]].rows
-        return [r for r in rows if r["batch_number"] == statement["batch"] and r["attempt"] == statement["attempt"]]
+        wanted = (statement["batch"], statement["attempt"])
+        return [r for r in rows if (r["batch_number"], r["attempt"]) == wanted and r["op"] != "bad"]
 
     def _remember(self, statement: dict[str, Any]) -> None:
         remembered, target = self.destination.tables[statement["deletes"]], self.destination.tables[statement["target"]]
@@ -177,6 +186,14 @@ def _sequence(table: StageTable, deleted: bool, row: Row) -> list[Any] | None:
     carried = [row.get(name) for name in table.sequence if name not in table.metadata]
     shown = not carried or any(part is not None for part in carried)
     return [row.get(name) for name in table.sequence] if table.sequence and (shown or not deleted) else None
+
+
+def _dead_letter(record: Record, bad: Row) -> Row:
+    """A record that cannot be read, as it is staged."""
+    place = {name: bad[name] for name in ("topic", "partition", "offset")}
+    stage = "key" if record.key == BAD else "value"
+    told = {"key": record.key, "value": record.value, "stage": stage, "message": bad["reason"]}
+    return {"key": None, "value": None, "op": "bad", **place, "timestamp": record.timestamp, "i": 0, "bad": told}
 
 
 def _apply(

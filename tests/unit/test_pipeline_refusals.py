@@ -218,7 +218,6 @@ LATER = {
     "source.value.format": source("value: {format: canal-json}"),
     "source.value.avro": source("value: {avro: {registry: r}}"),
     "source.verify_integrity": source("verify_integrity: true"),
-    "source.errors.tolerance": source("errors: {tolerance: all}"),
     "tables[0].key.format": table("key: {format: raw}"),
     "tables[0].value.format": table("value: {format: raw}"),
     "tables[0].route": table("route: {field: type, pattern: x}"),

@@ -59,11 +59,20 @@ ODD_SEQUENCED: dict[str, Any] = {
 SOFT = {"soft": True, "flag": "_deleted"}
 COLUMNS = (Column("id", "BIGINT", False), Column("name", "STRING"))
 ODD_COLUMNS = tuple(Column(name, "STRUCT<`a b`: INT>") for name in ODD)
-STAGED: dict[str, Any] = {"shape": "0123456789ab", "batch": 7, "sequence": ()}
+STAGED: dict[str, Any] = {"shape": "0123456789ab", "batch": 7, "sequence": (), "dead_letters": False}
 TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
 
 UPKEEP: dict[str, Any] = {"catalog": "lake", "table": "shop.orders"}
 OLD: dict[str, Any] = {**UPKEEP, "older_than": "2026-01-01 00:00:00"}
+DEAD_LETTERS: dict[str, Any] = {
+    "table": "lake.shop.tidegate_shop_dead_letters",
+    "target": "lake.shop.orders",
+    "source": "lake.shop.orders_shop_tmp",
+    "snapshot_id": 8154213786245100123,
+    "batch": 7,
+    "attempt": "0af3",
+}
+ODD_DEAD_LETTERS = {"table": "lake.my shop.d`l", "target": "lake.my shop.it's", "source": "lake.my shop.it's_shop_tmp"}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "maintain_compact-plain": ("maintain_compact", {**UPKEEP, "delete_files": 10, "deleted_share": 0.1}),
@@ -112,6 +121,20 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "create_intermediate-plain": (
         "create_intermediate",
         {"table": "lake.shop.orders_shop_tmp", "keys": COLUMNS[:1], "values": COLUMNS, **STAGED},
+    ),
+    "create_intermediate-dead_letters": (
+        "create_intermediate",
+        {"table": "lake.shop.orders_shop_tmp", "keys": COLUMNS[:1], "values": COLUMNS, **STAGED, "dead_letters": True},
+    ),
+    "create_dead_letters-plain": ("create_dead_letters", {"table": "lake.shop.tidegate_shop_dead_letters"}),
+    "write_dead_letters-plain": ("write_dead_letters", DEAD_LETTERS),
+    "write_dead_letters-odd_names": ("write_dead_letters", {**DEAD_LETTERS, **ODD_DEAD_LETTERS}),
+    "forget_dead_letters-plain": (
+        "forget_dead_letters",
+        {
+            **{name: DEAD_LETTERS[name] for name in ("table", "target", "attempt")},
+            "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)],
+        },
     ),
     "create_intermediate-odd_names": (
         "create_intermediate",

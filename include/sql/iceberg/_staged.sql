@@ -11,4 +11,4 @@
       {%- endif %}
       op AS {{ "op" | ours }}, topic AS {{ "topic" | ours }}, offset AS {{ "offset" | ours }}, i AS {{ "i" | ours }}
     FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}
-    WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }}
+    WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op <> 'bad'

@@ -4,6 +4,9 @@ CREATE TABLE IF NOT EXISTS {{ table | name }} (
   {%- if sequence %}
   sequence STRUCT<{% for column in sequence %}{{ column.name | quoted }}: {{ column.type }}{{ ", " if not loop.last }}{% endfor %}>,
   {%- endif %}
+  {%- if dead_letters %}
+  bad STRUCT<key: BINARY, value: BINARY, headers: ARRAY<STRUCT<key: STRING, value: BINARY>>, stage: STRING, class: STRING, message: STRING>,
+  {%- endif %}
   op STRING,
   topic STRING,
   partition INT,

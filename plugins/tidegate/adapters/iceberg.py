@@ -6,6 +6,7 @@ from pyiceberg.table import Table
 
 from tidegate.adapters import (
     iceberg_commit,
+    iceberg_dead_letters,
     iceberg_deletes,
     iceberg_evolution,
     iceberg_history,
@@ -16,8 +17,9 @@ from tidegate.adapters import (
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.batch import StagedBatch
 from tidegate.errors import GiveUp
+from tidegate.offsets import Ranges
 from tidegate.pipeline import Column
-from tidegate.ports import CommitRefused, Head, Publication, TableFiles, TableState
+from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, TableFiles, TableState
 from tidegate.position import Position
 
 
@@ -115,6 +117,16 @@ class IcebergDestination:
         """See the port."""
         found = self._catalogs.table(table)
         return None if found is None else found.metadata.properties.get(name)
+
+    def dead_letters(self, name: str, limit: int) -> DeadLetters:
+        """See the port."""
+        found = self._catalogs.table(name)
+        return DeadLetters() if found is None else iceberg_dead_letters.newest(found, limit)
+
+    def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+        """See the port."""
+        found = self._catalogs.table(name)
+        return 0 if found is None else iceberg_dead_letters.of_others(found, table, attempt, ranges)
 
     def count_rows(self, table: str) -> int | None:
         """See the port."""

@@ -14,7 +14,6 @@ AVAILABLE: dict[str, tuple[Any, ...]] = {
     "protobuf": (None,),
     "csv": (None,),
     "source.verify_integrity": (False,),
-    "source.errors.tolerance": ("none",),
     "tables.route": (None,),
     "tables.history": ("none",),
     "tables.partial_updates": (False,),

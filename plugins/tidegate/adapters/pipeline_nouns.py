@@ -66,9 +66,13 @@ def _source(pipeline: str, source: SourceModel) -> Source:
         key=_key(source.key, source.value),
         value=_value(source.value),
         metadata=dict(source.metadata),
-        errors=Errors(source.errors.tolerance, source.errors.max_per_batch),
+        errors=_errors(source),
         verify_integrity=source.verify_integrity,
     )
+
+
+def _errors(source: SourceModel) -> Errors:
+    return Errors(source.errors.tolerance, source.errors.max_per_batch)
 
 
 def _start(source: SourceModel) -> Start:
@@ -128,6 +132,7 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         relax=table.evolve.relax,
         max_pending=table.max_pending,
         last_per_key=table.last_per_key,
+        errors=_errors(source),
     )
 
 

@@ -15,6 +15,7 @@ from tidegate.adapters.catalogs_file import catalog_problems
 from tidegate.adapters.connections import connection_from_env
 from tidegate.adapters.pipeline_file import json_schema, load_all, load_pipeline
 from tidegate.cli import shown
+from tidegate.cli.dead_letters import add_dead_letters, dead_letters
 from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
 from tidegate.flush import flush
 from tidegate.ports import Ports
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     keep = commands.add_parser("maintain", help="compact, expire snapshots and remove orphans, table by table")
     keep.add_argument("pipeline")
     keep.add_argument("--json", action="store_true", help="stable output for programs")
+    add_dead_letters(commands)
     commands.add_parser("schema", help="JSON Schema of the pipeline file, for editors")
     return parser
 
@@ -165,5 +167,6 @@ COMMANDS = {
     "status": _status,
     "rebase": _rebase,
     "maintain": _maintain,
+    "dead-letters": dead_letters,
     "schema": _schema,
 }

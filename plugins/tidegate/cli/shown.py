@@ -53,6 +53,10 @@ def status(found: dict[str, Any]) -> str:
     lines = [f"{found['pipeline']}: lag={found['lag']} freshness={found['freshness'] or 'unknown'}"]
     lines += [f"  {t['table']}: batch={t['batch']} rows={t['rows']} lag={t['lag']}" for t in found["tables"]]
     lines += [f"    {t['problem']}" for t in found["tables"] if t["problem"]]
+    if found["newest_dead_letter"]:
+        newest = found["newest_dead_letter"]
+        place = f"{newest['topic']} {newest['partition']} {newest['offset']}"
+        lines.append(f"    dead letters: {found['dead_letters']}, the newest at {place}: {newest['message']}")
     lines.append("  topic                            partition      begin  published  committed        end    lag")
     for row in found["partitions"]:
         numbers = "".join(

@@ -7,6 +7,7 @@ from functools import partial
 from tidegate import names
 from tidegate.batch import PublishedBatch, StagedBatch
 from tidegate.columns import deletes_columns, destination_columns, resolved
+from tidegate.dead_letters import dead_letter_statements
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.merging import merge_statements
@@ -57,7 +58,7 @@ def _round(work: _Merge) -> PublishedBatch:
     done = _already_published(work, state)
     if done is not None:
         return done
-    if not work.staged.counts.staged and not moves_without_rows(work.ports, work.table, state, work.staged):
+    if not work.staged.counts.to_write and not moves_without_rows(work.ports, work.table, state, work.staged):
         return _result(work, None, None, "no rows")
     try:
         return _cut_merge_publish(work, state)
@@ -177,8 +178,8 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         summary={**properties, "tidegate.pipeline": name},
         tag=names.tag(name),
     )
-    statements = _statements(work, state, branch) if work.staged.counts.staged else ()
-    head = written(swap, work.staged.batch, *statements)
+    rows = _statements(work, state, branch) if work.staged.counts.staged else ()
+    head = written(swap, work.staged.batch, *dead_letter_statements(ports, work.staged), *rows)
     log.info("merged: %s snapshot=%s rows=%s", work.where, head.snapshot_id, work.staged.counts.staged)
     publish(swap, head)
     log.info("published: %s position=%s", work.where, position.offsets)

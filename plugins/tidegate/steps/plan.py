@@ -65,7 +65,7 @@ def plan(ports: Ports) -> Plan:
 
 def full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
     """A sentence for a queue that holds `max_pending` batches: the pipeline reads on when the table takes them."""
-    first = next(staged for staged in queue if staged.counts.staged)
+    first = next(staged for staged in queue if staged.counts.to_write)
     return (
         f"pipeline={ports.pipeline.name} table={table.name}: its queue is full: waiting={waiting(queue)} "
         f"max_pending={table.max_pending}, so no table gets a new batch; merge of batch={first.batch} is what fails "

@@ -107,6 +107,7 @@ def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
         create=_create(ports, table, planned.batch),
         last_per_raw_key=last_per_raw_key(ports.pipeline, table),
         sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
+        set_aside=table.errors.set_aside,
     )
 
 
@@ -128,6 +129,7 @@ def _create(ports: Ports, table: Table, batch: int) -> tuple[str, ...]:
         "sequence": sequence_columns(table, ports.pipeline.source.metadata),
         "shape": wanted,
         "batch": batch,
+        "dead_letters": table.errors.set_aside is not None,
     }
     statements = (*(["drop_intermediate"] if found is not None else []), "create_namespace", "create_intermediate")
     return tuple(ports.sql.render(name, **values) for name in statements)
@@ -149,7 +151,7 @@ def _outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBa
     if found is None:
         raise RetryLater(f"{where}: the stage job ended without a result: attempt={asked.attempt}; stage again")
     if found.get("bad"):
-        raise BadRecord(f"{where}: {_bad(found)}")
+        raise BadRecord(f"{where}: {_bad(found, asked.set_aside)}")
     counts = Counts.of(planned.ranges.span, found)
     problem = counts.unexplained()
     if problem:
@@ -157,11 +159,13 @@ def _outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBa
     return _by_attempt(ports, asked.intermediate, planned, asked.attempt)
 
 
-def _bad(found: dict[str, Any]) -> str:
+def _bad(found: dict[str, Any], set_aside: int | None) -> str:
     first = found["first_bad"]
+    place = f"topic={first['topic']} partition={first['partition']} offset={first['offset']}"
+    limit = "" if set_aside is None else f", more than errors.max_per_batch={set_aside}"
     return (
-        f"{found['bad']} records cannot be decoded; the first: topic={first['topic']} partition={first['partition']} "
-        f"offset={first['offset']} reason={first['reason']}; nothing was merged; "
+        f"{found['bad']} records cannot be decoded{limit}; the first: {place} "
+        f"reason={first['reason']}; nothing was merged; "
         "correct the schema in the pipeline file, or the producer"
     )
 

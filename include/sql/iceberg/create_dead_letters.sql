@@ -1,0 +1,25 @@
+CREATE TABLE IF NOT EXISTS {{ table | name }} (
+  topic STRING,
+  partition INT,
+  offset BIGINT,
+  timestamp TIMESTAMP,
+  key BINARY,
+  value BINARY,
+  headers ARRAY<STRUCT<key: STRING, value: BINARY>>,
+  stage STRING,
+  error_class STRING,
+  message STRING,
+  batch BIGINT,
+  attempt STRING,
+  `table` STRING,
+  written_at TIMESTAMP,
+  replayed_at TIMESTAMP
+)
+USING iceberg
+PARTITIONED BY (`table`)
+TBLPROPERTIES (
+  'format-version' = '2',
+  'write.metadata.delete-after-commit.enabled' = 'true',
+  'write.metadata.previous-versions-max' = '10',
+  'commit.retry.num-retries' = '10'
+)

@@ -1,0 +1,29 @@
+"""Dead letters: what becomes of the records of a batch that cannot be decoded, between the staging and the publish."""
+
+from typing import Any
+
+from tidegate import names
+from tidegate.batch import StagedBatch
+from tidegate.ports import Ports
+
+
+def dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[str, ...]:
+    """Statements that bring the dead letters of a staged batch into their table, to be run before its rows are merged.
+
+    They may be run again at any time: a place in the log is one dead letter for each table. A batch that is published
+    has its dead letters written, and those that an attempt before it left at the same offsets are gone.
+    """
+    name = names.dead_letter_table(ports.pipeline)
+    values: dict[str, Any] = {"table": name, "target": staged.table, "attempt": staged.attempt}
+    statements = []
+    if ports.destination.dead_letters_of_others(name, staged.table, staged.attempt, staged.ranges):
+        statements.append(ports.sql.render("forget_dead_letters", ranges=list(staged.ranges), **values))
+    if staged.counts.dead_lettered:
+        table = next(table for table in ports.pipeline.tables if table.name == staged.table)
+        values |= {"source": names.intermediate_table(ports.pipeline, table), "batch": staged.batch}
+        statements += [
+            ports.sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
+            ports.sql.render("create_dead_letters", table=name),
+            ports.sql.render("write_dead_letters", snapshot_id=staged.snapshot_id, **values),
+        ]
+    return tuple(statements)

@@ -1,0 +1,13 @@
+-- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
+MERGE INTO `lake`.`shop`.`tidegate_shop_dead_letters` t
+USING (
+  SELECT
+    topic, partition, offset, timestamp, bad.key, bad.value, bad.headers, bad.stage, bad.class AS error_class, bad.message,
+    batch_number AS batch, attempt, 'lake.shop.orders' AS `table`,
+    current_timestamp() AS written_at, CAST(NULL AS TIMESTAMP) AS replayed_at
+  FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
+  WHERE batch_number = 7 AND attempt = '0af3' AND op = 'bad'
+) s
+ON t.`table` = 'lake.shop.orders' AND t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset
+WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET *
+WHEN NOT MATCHED THEN INSERT *

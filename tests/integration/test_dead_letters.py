@@ -1,0 +1,102 @@
+"""A poisoned topic on real components: bad records of eight kinds among good ones, set aside, counted, shown."""
+
+import json
+from typing import Any
+
+import pytest
+from tidegate.errors import BadRecord
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, amount DECIMAL(5,2), at TIMESTAMP, flag BOOLEAN, n INT"}
+GOOD = {"amount": 1.25, "at": "2026-01-02T03:04:05.123456Z", "flag": True, "n": 7}
+PER_KIND, EVERY = 2, 100
+# what is wrong with a record, the stage that says so, and a part of its message
+KINDS: list[tuple[Any, str, str]] = [
+    (b'{"id": 1, "amount"', "value", "not a JSON object"),
+    (b'{"id": 1, "flag": "\xff\xfe"}', "value", "UTF-8"),
+    ({"id": 1, **GOOD, "amount": 3.14159}, "value", "amount"),
+    ({"id": 1, **GOOD, "amount": 12345.5}, "value", "amount"),
+    ({"id": 1, **GOOD, "at": "2026-01-02T03:04:05.123456789Z"}, "value", "at"),
+    ({"id": 1, **GOOD, "flag": "yes"}, "value", "flag"),
+    ({"id": 1, **GOOD, "n": 2147483648}, "value", "n"),
+    ("key", "key", "key"),
+]
+
+
+def poisoned(workbench: Any) -> tuple[str, list[int]]:
+    """A topic in which one record of a hundred is bad; the offsets of the bad ones."""
+    topic, records, bad = workbench.topic(), [], []
+    for number in range(len(KINDS) * PER_KIND * EVERY):
+        if number % EVERY != EVERY // 2:
+            records.append(({"id": number}, {"id": number, **GOOD}))
+            continue
+        value = KINDS[number // EVERY % len(KINDS)][0]
+        bad.append(number)
+        headers = {"headers": [("trace", b"\x00\x01"), ("trace", b"two")]}
+        broken = ({"id": "seven"}, {"id": 7, **GOOD}) if value == "key" else ({"id": number}, value)
+        records.append((*broken, headers))
+    workbench.produce(topic, *records)
+    return topic, bad
+
+
+def test_poisoned_topic_stops_at_the_first_bad_record_or_lands_with_the_bad_ones_set_aside(workbench) -> None:
+    topic, bad = poisoned(workbench)
+    total = len(KINDS) * PER_KIND * EVERY
+    workbench.pipeline("poisoned", [topic], key=KEY, value=VALUE)
+    with pytest.raises(BadRecord) as caught:
+        workbench.flush("poisoned")
+    for part in (f"topic={topic}", "partition=0", f"offset={bad[0]}", "not a JSON object", "nothing was merged"):
+        assert part in str(caught.value)
+    assert not workbench.exists("shop.poisoned")
+
+    few = {"errors": {"tolerance": "all", "max_per_batch": len(bad) - 1}}
+    workbench.pipeline("poisoned", [topic], key=KEY, value=VALUE, source=few)
+    with pytest.raises(BadRecord, match=f"{len(bad)} records cannot be decoded, more than errors"):
+        workbench.flush("poisoned")
+    assert not workbench.exists("shop.poisoned")
+
+    workbench.pipeline("poisoned", [topic], key=KEY, value=VALUE, source={"errors": {"tolerance": "all"}})
+    workbench.drain("poisoned")
+    assert len(workbench.rows("shop.poisoned")) == total - len(bad)
+    assert workbench.committed("poisoned") == workbench.ends(topic)
+    shown_as_promised(workbench, topic, bad, total)
+
+
+def shown_as_promised(workbench: Any, topic: str, bad: list[int], total: int) -> None:
+    letters = workbench.rows("shop.tidegate_poisoned_dead_letters")
+    assert sorted(row["offset"] for row in letters) == bad
+    for row in letters:
+        value, stage, part = KINDS[row["offset"] // EVERY % len(KINDS)]
+        assert (row["topic"], row["partition"], row["table"]) == (topic, 0, "lake.shop.poisoned")
+        assert (row["stage"], part in row["message"], row["replayed_at"]) == (stage, True, None)
+        assert row["value"] == (value if isinstance(value, bytes) else json.dumps(the_value(value)).encode())
+        assert row["headers"] == [{"key": "trace", "value": b"\x00\x01"}, {"key": "trace", "value": b"two"}]
+    status = json.loads(workbench.cli("status", "poisoned", "--json").stdout)["pipelines"][0]
+    (batch,) = status["batches"]
+    assert (batch["read"], batch["staged"], batch["dead_lettered"]) == (total, total - len(bad), len(bad))
+    assert (status["dead_letters"], status["newest_dead_letter"]["topic"]) == (len(bad), topic)
+    shown = json.loads(workbench.cli("dead-letters", "poisoned", "--json", "--limit", "3").stdout)
+    assert (shown["waiting"], shown["replayed"], len(shown["dead_letters"])) == (len(bad), 0, 3)
+    assert shown["dead_letters"][0]["offset"] == bad[-1]
+    assert f"offset={bad[-1]}" in workbench.cli("dead-letters", "poisoned").stdout
+
+
+def the_value(value: Any) -> Any:
+    return {"id": 7, **GOOD} if value == "key" else value
+
+
+def test_record_that_is_bad_for_one_table_lands_in_the_other(workbench) -> None:
+    topic = workbench.topic()
+    tables = [
+        {"name": "lake.shop.narrow", "value": {"schema": "id BIGINT, n TINYINT"}},
+        {"name": "lake.shop.wide", "value": {"schema": "id BIGINT, n INT"}},
+    ]
+    workbench.pipeline("twofold", [topic], key=KEY, source={"errors": {"tolerance": "all"}}, tables=tables)
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "n": 1}), ({"id": 2}, {"id": 2, "n": 300}), ({"id": 2}, None))
+    workbench.flush("twofold")
+    workbench.produce(topic, ({"id": 3}, {"id": 3, "n": 300}))
+    workbench.flush("twofold")
+    assert workbench.rows("shop.narrow") == [{"id": 1, "n": 1}]
+    assert workbench.rows("shop.wide") == [{"id": 1, "n": 1}, {"id": 3, "n": 300}]
+    letters = workbench.rows("shop.tidegate_twofold_dead_letters")
+    assert [(row["table"], row["offset"]) for row in letters] == [("lake.shop.narrow", 1), ("lake.shop.narrow", 3)]

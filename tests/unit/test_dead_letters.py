@@ -1,0 +1,140 @@
+"""Dead letters: set aside in the pass that stages the batch, written once, before their batch is published."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
+from tidegate import names
+from tidegate.errors import BadRecord, NothingToDo
+from tidegate.flush import flush
+from tidegate.pipeline import Errors, Pipeline
+from tidegate.status import status
+
+ALL = Errors("all", 3)
+LETTERS = "lake.shop.tidegate_shop_dead_letters"
+
+
+def tolerant(*tables, errors: Errors = ALL, **given) -> Pipeline:
+    made = tuple(replace(table, errors=errors) for table in tables or (a_table(),))
+    return a_pipeline(*made, source={"errors": errors}, **given)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    made.broker.produce("orders", {"id": "b"}, BAD)
+    made.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
+    made.broker.produce("orders", BAD, {"id": "d", "name": "z"})
+    return made
+
+
+def letters(world: World) -> list[tuple]:
+    found = world.rows(LETTERS) if LETTERS in world.destination.tables else []
+    return sorted((row["table"], row["offset"], row["stage"], row["batch"]) for row in found)
+
+
+def test_good_records_land_and_bad_ones_are_set_aside_with_their_place(world: World) -> None:
+    flush(world.ports(tolerant()))
+    assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "c"]
+    assert letters(world) == [("lake.shop.orders", 1, "value", 1), ("lake.shop.orders", 3, "key", 1)]
+
+
+def test_every_record_is_accounted_for(world: World) -> None:
+    ports = world.ports(tolerant())
+    flush(ports)
+    (row,) = world.destination.history(names.control_table(ports.pipeline), 5)
+    assert {k: row[k] for k in ("span", "read", "staged", "dead_lettered")} == {
+        "span": 4, "read": 4, "staged": 2, "dead_lettered": 2,
+    }  # fmt: skip
+
+
+def test_more_than_max_per_batch_fail_the_batch_and_nothing_is_merged_nor_resumed(world: World) -> None:
+    ports = world.ports(tolerant(errors=Errors("all", 1)))
+    for _ in range(2):
+        with pytest.raises(BadRecord, match="2 records cannot be decoded, more than errors") as caught:
+            flush(ports)
+        assert "offset=1" in str(caught.value)
+    assert (world.destination.state("lake.shop.orders", "shop"), letters(world)) == (None, [])
+
+
+def test_without_tolerance_the_first_bad_record_fails_the_batch(world: World) -> None:
+    with pytest.raises(BadRecord, match="offset=1") as caught:
+        flush(world.ports(a_pipeline()))
+    assert "max_per_batch" not in str(caught.value)
+
+
+def test_batch_of_bad_records_alone_is_published_with_its_dead_letters() -> None:
+    world = World()
+    world.broker.create("orders")
+    world.broker.produce("orders", BAD, None)
+    flushed = flush(world.ports(tolerant()))
+    assert flushed.published[0].snapshot_id is not None
+    assert letters(world) == [("lake.shop.orders", 0, "key", 1)]
+    assert world.broker.committed("tidegate-shop", ("orders",)) == {"orders": {0: 1}}
+
+
+def test_each_table_has_its_own_dead_letters(world: World) -> None:
+    flush(world.ports(tolerant(a_table(), a_table("lake.shop.copy", mode="append"))))
+    assert [(table, offset) for table, offset, *_ in letters(world)] == [
+        ("lake.shop.copy", 1), ("lake.shop.copy", 3), ("lake.shop.orders", 1), ("lake.shop.orders", 3),
+    ]  # fmt: skip
+
+
+def test_killed_at_any_call_the_next_run_loses_and_doubles_no_dead_letter() -> None:
+    def fresh() -> World:
+        world = World()
+        world.broker.create("orders")
+        for key, value in (("a", {"id": "a", "name": "x"}), ("b", BAD), ("c", {"id": "c", "name": "z"})):
+            world.broker.produce("orders", {"id": key}, value)
+        return world
+
+    number = 0
+    while True:
+        number += 1
+        world, hook = fresh(), CrashAt(number)
+        try:
+            flush(world.ports(tolerant(), hook))
+            finished = True
+        except Crash:
+            finished = False
+        for _ in range(2):
+            with suppress(NothingToDo):
+                flush(world.ports(tolerant()))
+        assert [(r["offset"], r["replayed_at"]) for r in world.rows(LETTERS)] == [(1, None)], hook.at
+        assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "c"], hook.at
+        if finished:
+            return
+
+
+def test_dead_letter_of_an_attempt_that_was_never_published_goes_when_a_later_one_reads_the_record(
+    world: World,
+) -> None:
+    class DiesBeforePublish(Exception):
+        pass
+
+    def at(call: str, when: str) -> None:
+        if (call, when) == ("destination.publish", "before"):
+            raise DiesBeforePublish
+
+    with pytest.raises(DiesBeforePublish):
+        flush(world.ports(tolerant(), at))
+    assert [offset for _, offset, *_ in letters(world)] == [1, 3]
+    records = world.broker.partitions["orders"][0].records
+    records[1] = replace(records[1], value={"id": "b", "name": "y"})  # as if the pipeline file had been corrected
+    corrected = tolerant(replace(a_table(), when="true"))
+    world.engine.conditions["true"] = lambda _: True
+    flush(world.ports(corrected))
+    assert [offset for _, offset, *_ in letters(world)] == [3]
+    assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "b", "c"]
+
+
+def test_status_counts_dead_letters_and_shows_the_newest(world: World) -> None:
+    ports = world.ports(tolerant())
+    assert status(ports)["dead_letters"] == 0
+    flush(ports)
+    found = status(ports)
+    assert (found["dead_letters"], found["dead_letters_replayed"]) == (2, 0)
+    assert found["newest_dead_letter"]["topic"] == "orders"
