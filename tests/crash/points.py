@@ -22,6 +22,7 @@ READS = {
     "broker": {"topics", "log", "offsets_at", "timestamp_of", "committed"},
     "destination": {
         "state", "head", "staged", "staged_outcome", "intermediate_shape", "highest_staged", "history", "count_rows",
+        "dead_letters", "dead_letters_of_others",
     },
     "engine": set(),
 }  # fmt: skip

@@ -44,8 +44,8 @@ POINTS = {
         "engine.run", "job.counted", "job.created", "job.decoded", "job.overwritten",
     ],
     "merge": [
-        "destination.append_empty", "destination.cut", "destination.evolve", "destination.head", "destination.publish",
-        "destination.seed", "destination.state", "engine.run", "job.statement",
+        "destination.append_empty", "destination.cut", "destination.dead_letters_of_others", "destination.evolve",
+        "destination.head", "destination.publish", "destination.seed", "destination.state", "engine.run", "job.statement",
     ],
     "history": ["destination.record"],
     "flush": ["destination.state"],  # between two merges of a queue
