@@ -45,7 +45,8 @@ POINTS = {
     ],
     "merge": [
         "destination.append_empty", "destination.cut", "destination.dead_letters_of_others", "destination.evolve",
-        "destination.head", "destination.publish", "destination.seed", "destination.state", "engine.run", "job.statement",
+        "destination.head", "destination.publish", "destination.seed", "destination.state", "engine.run",
+        "job.statement",
     ],
     "history": ["destination.record"],
     "flush": ["destination.state"],  # between two merges of a queue
