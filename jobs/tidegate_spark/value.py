@@ -2,7 +2,8 @@
 
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
-from tidegate.spark_sql import quoted
+from tidegate.pipeline import Route
+from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, not_an_object, parsed_json
 
@@ -75,8 +76,8 @@ def _unreadable(parsed: str, misfits: str) -> str:
 
 
 def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
-    """Apply `delete_when` and `when`, whose columns are the row's own and the record's topic, partition and offset."""
-    if table.when is None and table.delete_when is None:
+    """Apply `delete_when`, `when` and `route`; they see the row, and the record's topic, partition and offset."""
+    if table.when is None and table.route is None and table.delete_when is None:
         return decoded.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
     names = {c.name.lower() for c in table.value_columns} | {name.lower() for name in table.metadata}
     beside = [name for name in ("topic", "partition", "offset") if name not in names]
@@ -85,10 +86,22 @@ def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
     judged = shown.selectExpr(
         "_tidegate.*",
         f"coalesce(({table.delete_when or 'false'}), false) AS is_delete",
-        f"coalesce(({table.when or 'true'}), _tidegate.change = '{DELETE}') AS is_wanted",
+        f"coalesce(({table.when or 'true'}), _tidegate.change = '{DELETE}') AND "
+        f"coalesce({_routed(table.route)}, _tidegate.change = '{DELETE}') AS is_wanted",
     )
     return judged.selectExpr(
         "*",
         f"CASE WHEN is_delete THEN '{DELETE}' ELSE change END AS op",
         "CASE WHEN NOT is_delete THEN row_struct END AS value_struct",
     )
+
+
+def _routed(route: Route | None) -> str:
+    """A condition: the field's text is one of the names, or matches the whole pattern; NULL where there is no text."""
+    if route is None:
+        return "true"
+    text = f"CAST({quoted(route.field)} AS STRING)"
+    if route.pattern is None:
+        return f"({text} IN ({', '.join(literal(name) for name in route.names)}))"
+    whole = literal(rf"\A(?:{route.pattern})\z")
+    return f"regexp_like({text}, {whole})"

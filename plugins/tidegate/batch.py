@@ -57,6 +57,7 @@ class PlannedBatch:
     """What `plan` decided for one table. `attempt` is set when a batch that is already staged is resumed.
 
     `follows` is the attempt of the staged batch that a new one starts behind, empty when it starts at the position.
+    `watermark` says how the table stands to the others that read the log: inside, outside, or joins them with this one.
     """
 
     table: str
@@ -64,6 +65,7 @@ class PlannedBatch:
     ranges: Ranges
     attempt: str | None = None
     follows: str = ""
+    watermark: str = "inside"
 
     @property
     def resumed(self) -> bool:
@@ -78,6 +80,7 @@ class PlannedBatch:
             "offsets": self.ranges.span,
             "resumed_attempt": self.attempt,
             "follows": self.follows,
+            "watermark": self.watermark,
             "ranges": self.ranges.to_dict(),
         }
 
@@ -85,7 +88,7 @@ class PlannedBatch:
     def from_dict(cls, data: Mapping[str, Any]) -> "PlannedBatch":
         """Inverse of `to_dict`."""
         ranges = Ranges.from_dict(data["ranges"])
-        return cls(data["table"], data["batch"], ranges, data["resumed_attempt"], data["follows"])
+        return cls(data["table"], data["batch"], ranges, data["resumed_attempt"], data["follows"], data["watermark"])
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ class StagedBatch:
     table_uuid: str | None = None
     shape: str = ""
     follows: str = ""
+    watermark: str = "inside"
     together: int = 1
     deletes: int = 0
     unsequenced_deletes: int = 0

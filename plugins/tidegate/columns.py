@@ -76,7 +76,7 @@ def metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
 def shape(table: Table, metadata: dict[str, str]) -> str:
     """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
     parts = (key_columns(table), value_columns(table), metadata, table.key.format, table.value.format)
-    conditions = (table.value.timestamp_unit, table.mode, table.when, table.delete_when)
+    conditions = (table.value.timestamp_unit, table.mode, table.when, table.route, table.delete_when)
     text = repr((*parts, *conditions, *table.sequence_by))
     text += " dead letters" if table.errors.set_aside is not None else ""
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.offsets import Ranges
-from tidegate.pipeline import Column, KeyFormat, ValueFormat
+from tidegate.pipeline import Column, KeyFormat, Route, ValueFormat
 
 KAFKA_CONF = "spark.tidegate.secret.kafka"
 
@@ -31,6 +31,7 @@ class StageTable:
     metadata: dict[str, str]
     ignore_deletes: bool
     when: str | None
+    route: Route | None
     delete_when: str | None
     summary: dict[str, str]
     property: str
@@ -117,4 +118,6 @@ def _stage_table(data: dict[str, Any]) -> StageTable:
     ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
     ready["value"] = ValueFormat(**{**data["value"], "columns": None})
     ready |= {name: tuple(data[name]) for name in ("create", "sequence")}
+    route = data["route"]
+    ready["route"] = None if route is None else Route(route["field"], route["pattern"], tuple(route["names"]))
     return StageTable(**ready)

@@ -94,6 +94,7 @@ def together(group: Sequence[StagedBatch]) -> StagedBatch:
         counts=Counts(*totals),
         timestamps=highest(*(staged.timestamps for staged in group)),
         follows=first.follows,
+        watermark="joins" if first.watermark != "inside" and last.watermark == "inside" else last.watermark,
         together=len(group),
     )
 

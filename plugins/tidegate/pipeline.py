@@ -87,6 +87,15 @@ class Create:
 
 
 @dataclass(frozen=True)
+class Route:
+    """Which records go to a table: those whose `field`, as text, matches the whole `pattern` or is one of `names`."""
+
+    field: str
+    pattern: str | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Table:
     """One destination. `topics` are those of the source's that feed it; `key` and `value` are resolved per table."""
 
@@ -97,6 +106,7 @@ class Table:
     upsert: bool
     delete: bool
     when: str | None = None
+    route: Route | None = None
     delete_when: str | None = None
     deletes: str = "hard"
     sequence_by: tuple[str, ...] = ()

@@ -12,7 +12,8 @@ class Position:
     """What one pipeline has published into one table.
 
     `offsets` are the next to read. `timestamps` hold, per partition, the greatest record timestamp published so far
-    (milliseconds). `cluster_id` and `topic_ids` tell a recreated topic from the one that was read.
+    (milliseconds). `cluster_id` and `topic_ids` tell a recreated topic from the one that was read. `outside` says that
+    the table came later than others and has not caught up with them yet: the low watermark leaves it out.
     """
 
     offsets: Offsets
@@ -21,6 +22,7 @@ class Position:
     timestamps: Offsets = field(default_factory=dict)
     cluster_id: str = ""
     topic_ids: dict[str, str] = field(default_factory=dict)
+    outside: bool = False
 
     @property
     def valid_through_ms(self) -> int | None:
@@ -41,6 +43,7 @@ class Position:
             prefix + "timestamps": _compact(self.timestamps),
             prefix + "cluster-id": self.cluster_id,
             prefix + "topic-ids": _compact(self.topic_ids),
+            prefix + "outside-watermark": "true" if self.outside else "",
             prefix + "valid-through-ts": "" if valid_through is None else str(valid_through),
         }
 
@@ -57,6 +60,7 @@ class Position:
             timestamps=offsets_from(json.loads(properties.get(prefix + "timestamps", "{}"))),
             cluster_id=properties.get(prefix + "cluster-id", ""),
             topic_ids=json.loads(properties.get(prefix + "topic-ids", "{}")),
+            outside=properties.get(prefix + "outside-watermark") == "true",
         )
 
 

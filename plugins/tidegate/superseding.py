@@ -16,6 +16,7 @@ def last_per_raw_key(pipeline: Pipeline, table: Table) -> bool:
         and table.deletes == "hard"
         and not table.sequence_by
         and table.when is None
+        and table.route is None
         and table.delete_when is None
         and pipeline.source.errors.tolerance == "none"
         and not pipeline.source.verify_integrity

@@ -16,13 +16,15 @@ def low_watermark(ports: Ports) -> Offsets:
 
 
 def _mark(ports: Ports, table: Table) -> Offsets:
-    """One table's next offsets. A batch without rows counts as advanced, although the position follows later.
+    """One table's next offsets; none for one that came later and has not caught up yet.
 
-    A table without a position holds the others back at the start of what is staged for it; without that it is not
-    there yet, and has no say.
+    A batch without rows counts as advanced, although the position follows later. A table without a position holds the
+    others back at the start of what is staged for it; without that it is not there yet, and has no say.
     """
     state = ports.destination.state(table.name, ports.pipeline.name)
     position = effective_position(ports.pipeline, table, state)
     queue = queue_of(ports, table, state, position)
+    if position.outside if position else queue and queue[0].watermark != "inside":
+        return {}
     start = position.offsets if position else queue[0].ranges.start if queue else {}
     return merged(start, end_of_empty(queue))

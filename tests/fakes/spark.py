@@ -1,6 +1,7 @@
 """`tidegate.ports.Engine` and `Sql` in memory: what the jobs and statements do, in Python."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from tidegate.batch import DELETES, RECORDS
 from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
 from tidegate.jobs import Job, MaintainJob, MergeJob, StageJob, StageTable
-from tidegate.pipeline import Column
+from tidegate.pipeline import Column, Route
 
 from fakes.broker import MemoryBroker, Record
 from fakes.dead_letters import write_dead_letters
@@ -142,6 +143,8 @@ class MemoryEngine:
         deleted = value is None or (table.delete_when is not None and self.conditions[table.delete_when](shown))
         if table.when is not None and value is not None and not self.conditions[table.when](shown):
             return "filtered", {}
+        if table.route is not None and value is not None and not _routed(table.route, shown):
+            return "filtered", {}
         if deleted and table.ignore_deletes:
             return "ignored", {}
         known = {name: {**at, "timestamp": record.timestamp}.get(k) for name, k in table.metadata.items()}
@@ -194,6 +197,13 @@ def _dead_letter(record: Record, bad: Row) -> Row:
     stage = "key" if record.key == BAD else "value"
     told = {"key": record.key, "value": record.value, "stage": stage, "message": bad["reason"]}
     return {"key": None, "value": None, "op": "bad", **place, "timestamp": record.timestamp, "i": 0, "bad": told}
+
+
+def _routed(route: Route, shown: Row) -> bool:
+    value = shown.get(route.field)
+    if value is None:
+        return False
+    return str(value) in route.names if route.pattern is None else re.fullmatch(route.pattern, str(value)) is not None
 
 
 def _apply(

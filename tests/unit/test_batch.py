@@ -6,7 +6,7 @@ import pytest
 from tidegate.batch import Counts, Plan, PlannedBatch, PublishedBatch, StagedBatch
 from tidegate.jobs import MergeJob, StageJob, StageTable
 from tidegate.offsets import Ranges
-from tidegate.pipeline import Column, KeyFormat, ValueFormat
+from tidegate.pipeline import Column, KeyFormat, Route, ValueFormat
 
 RANGES = Ranges({"t": {0: (0, 2**53 + 1), 10: (5, 5), 2: (1, 4)}})
 SNAPSHOT = 9_007_199_254_740_993  # 2^53 + 1: the first whole number that a browser's JSON cannot hold
@@ -72,6 +72,7 @@ def test_stage_job_survives_the_command_line() -> None:
         metadata={"ts": "timestamp"},
         ignore_deletes=True,
         when="a = 'x\"y'",
+        route=Route("t`y", None, ("a.b", "b")),
         delete_when=None,
         summary={"tidegate.batch": "3"},
         property="tidegate.staged.a1",

@@ -131,6 +131,14 @@ REFUSED = {
         source("value: {schema: a INT}", tables="[{name: lake.a.b, create: {partition_by: [days(b)]}}]"),
         "partition_by[0]=days(b): b is not a column",
     ),
+    "route pattern that does not compile": (
+        table("route: {field: topic, pattern: '('}"),
+        "tables[0].route.pattern=(: not a regular expression",
+    ),
+    "route by a column that is not there": (
+        source("value: {schema: 'id BIGINT, kind STRING'}", tables="[{name: lake.a.b, route: {field: knd}}]"),
+        "tables[0].route.field=knd: not a column of the value; did you mean kind?",
+    ),
     "condition that is no SQL": (table("when: 'a ='"), "tables[0].when=a =: not SQL"),
     "condition that is a statement": (table("when: a = 1; drop table x"), "2 statements found"),
     "condition over many records": (table("when: count(*) > 1"), "aggregates and windows have no meaning"),
@@ -220,7 +228,6 @@ LATER = {
     "source.verify_integrity": source("verify_integrity: true"),
     "tables[0].key.format": table("key: {format: raw}"),
     "tables[0].value.format": table("value: {format: raw}"),
-    "tables[0].route": table("route: {field: type, pattern: x}"),
     "tables[0].history": table("history: scd2"),
     "tables[0].partial_updates": table("partial_updates: true"),
     "tables[0].select": table("select: a"),

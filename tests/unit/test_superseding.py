@@ -2,7 +2,7 @@
 
 import pytest
 from fakes import World, a_pipeline, a_table
-from tidegate.pipeline import Errors
+from tidegate.pipeline import Errors, Route
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 from tidegate.superseding import last_per_raw_key
@@ -19,12 +19,13 @@ def test_last_record_of_each_raw_key_is_enough_where_it_alone_decides() -> None:
         a_table(mode="delete"),
         a_table(mode="upsert"),  # a tombstone is left out there, so the record before it counts
         a_table(when="name = 'x'"),
+        a_table(route=Route("name", "x")),
         a_table(delete_when="name = 'x'"),
         a_table(last_per_key="never"),
         a_table(deletes="soft"),  # what the last upsert wrote stays visible
         a_table(sequence_by=("name",)),
     ],
-    ids=["append", "delete-only", "upsert-only", "when", "delete_when", "never", "soft", "sequence"],
+    ids=["append", "delete-only", "upsert-only", "when", "route", "delete_when", "never", "soft", "sequence"],
 )
 def test_every_record_is_staged_where_earlier_ones_count_too(table) -> None:
     assert not last_per_raw_key(a_pipeline(table), table)

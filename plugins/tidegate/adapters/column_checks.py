@@ -36,6 +36,10 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     _check_key_columns(key, key_columns, in_value, key_path, findings)
     taken = set(in_value) | {(key.prefix + name).casefold() for name in key.fields}
     _check_metadata_names(model, table.name, taken, findings)
+    if value_columns is not None and table.route is not None:
+        left_out = {name.casefold() for name in key.fields} if value.fields_include == "EXCEPT_KEY" else set()
+        beside = {name.casefold() for name in model.source.metadata}
+        _check_routed(table.route.field, set(in_value) - left_out | beside, path, findings)
     if value_columns is not None:
         _check_layout(table, taken | {name.casefold() for name in model.source.metadata}, path, findings)
 
@@ -78,6 +82,12 @@ def _check_layout(table: TableModel, columns: set[str], path: KeyPath, findings:
             _check_known(next(group for group in match.groups() if group), columns, where, findings)
     for index, name in enumerate(table.create.cluster_by):
         _check_known(name, columns, (*path, "create", "cluster_by", index), findings)
+
+
+def _check_routed(field: str, columns: set[str], path: KeyPath, findings: Findings) -> None:
+    known = columns | {"topic", "partition", "offset"}
+    if field.casefold() not in known:
+        findings.add((*path, "route", "field"), f"not a column of the value; {closest(field, known)}")
 
 
 def _check_known(name: str, columns: set[str], path: KeyPath, findings: Findings) -> None:

@@ -72,7 +72,7 @@ def clean(table: Table, up_to_batch: int) -> dict[str, int]:
     """
     old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch)]
     current = table.metadata.current_snapshot_id
-    nothing_new = [s.snapshot_id for s in old] == [current] and "tidegate.clean-up" in summary_of(old[0])
+    nothing_new = [s.snapshot_id for s in old] == [current] and _is_empty(old[0])
     counts = _counts_without(table, old)
     if old and not nothing_new:
         iceberg_commit.drop_staged(table, up_to_batch, [s.snapshot_id for s in old], counts)
@@ -98,6 +98,10 @@ def _counts_without(table: Table, old: list[Snapshot]) -> list[str]:
     in_use = {names.staged_property(attempt) for attempt in kept}
     prefix = names.staged_property("")
     return [name for name in table.metadata.properties if name.startswith(prefix) and name not in in_use]
+
+
+def _is_empty(snapshot: Snapshot) -> bool:
+    return "tidegate.clean-up" in summary_of(snapshot) or summary_of(snapshot).get("total-records") == "0"
 
 
 def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:

@@ -14,7 +14,6 @@ AVAILABLE: dict[str, tuple[Any, ...]] = {
     "protobuf": (None,),
     "csv": (None,),
     "source.verify_integrity": (False,),
-    "tables.route": (None,),
     "tables.history": ("none",),
     "tables.partial_updates": (False,),
     "tables.select": (None,),

@@ -164,8 +164,12 @@ class SourceModel(Words):
 class RouteModel(Words):
     """Routing by the value of a field."""
 
-    field: str
-    pattern: str | None = None
+    field: str = Field(min_length=1, description="A column of the value, a metadata column, or topic.")
+    pattern: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Regular expression that the field's whole text matches; default: the table's name.",
+    )
 
 
 class CreateModel(Words):

@@ -20,6 +20,7 @@ from tidegate.pipeline import (
     Maintenance,
     Merge,
     Pipeline,
+    Route,
     Source,
     SparkTarget,
     Start,
@@ -117,6 +118,7 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         upsert=keyed if table.upsert is None else table.upsert,
         delete=keyed if table.delete is None else table.delete,
         when=table.when,
+        route=_route(table),
         delete_when=table.delete_when,
         deletes=table.deletes,
         sequence_by=tuple(table.sequence_by),
@@ -134,6 +136,15 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         last_per_key=table.last_per_key,
         errors=_errors(source),
     )
+
+
+def _route(table: TableModel) -> Route | None:
+    """Without a pattern the field holds the table's name, with its namespace or without."""
+    if table.route is None:
+        return None
+    identifier = table.name.partition(".")[2]
+    names = (identifier, identifier.rpartition(".")[2]) if table.route.pattern is None else ()
+    return Route(table.route.field, table.route.pattern, names)
 
 
 def _spark(spark: SparkModel) -> SparkTarget:

@@ -7,6 +7,7 @@ from tidegate.adapters.ddl import check_condition
 from tidegate.adapters.findings import Findings, closest
 from tidegate.adapters.not_yet import DESTINATIONS, DYNAMIC_NAMES, not_available
 from tidegate.adapters.pipeline_model import PipelineModel, TableModel
+from tidegate.adapters.source_checks import check_pattern
 from tidegate.adapters.yaml_lines import KeyPath
 from tidegate.pipeline import Catalog
 
@@ -24,6 +25,8 @@ def check_tables(
         _check_name(table.name, (*path, "name"), catalogs, findings)
         _check_modes(table, model, path, findings)
         _check_feeding_topics(table, model, path, findings)
+        if table.route is not None and table.route.pattern is not None:
+            check_pattern((*path, "route", "pattern"), table.route.pattern, findings)
         for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
             _check_condition(condition, (*path, word), findings)
     _check_collisions(pipeline, model, findings)

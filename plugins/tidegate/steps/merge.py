@@ -96,7 +96,8 @@ def _prepared(work: _Merge) -> TableState:
     _evolve_deletes(work, table)
     if state.snapshot_id is None:
         start = replace(_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
-        destination.seed(table.name, name, replace(start, batch=state.highest_batch, timestamps={}))
+        start = replace(start, batch=state.highest_batch, timestamps={})
+        destination.seed(table.name, name, replace(start, outside=work.staged.watermark != "inside"))
         state = _state(work) or state
     return state
 
@@ -203,6 +204,7 @@ def _end_position(work: _Merge, before: Position | None) -> Position:
         timestamps=_latest(before, staged),
         cluster_id=staged.cluster_id,
         topic_ids=staged.topic_ids,
+        outside=staged.watermark == "outside",
     )
 
 

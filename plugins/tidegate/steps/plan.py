@@ -9,7 +9,7 @@ from tidegate import names
 from tidegate.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.capacity import capped
 from tidegate.errors import NothingToDo
-from tidegate.offsets import Offsets, merged
+from tidegate.offsets import Offsets, Ranges, lowest, merged, offset_of, pairs
 from tidegate.pending import moves_without_rows, queue_of, together, waiting
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
@@ -35,6 +35,19 @@ class _Standing(_Found):
 
     log: Log
 
+    @property
+    def end(self) -> Position | None:
+        """Where the queue ends: a position to come. What is staged is safe, also when the log has forgotten it."""
+        if not self.queue:
+            return self.position
+        last = self.queue[-1]
+        return Position(
+            last.ranges.end,
+            cluster_id=last.cluster_id,
+            topic_ids=last.topic_ids,
+            outside=last.watermark == "outside",
+        )
+
 
 def plan(ports: Ports) -> Plan:
     """Return the next batches of every table that has work; `NothingToDo` when none has.
@@ -54,7 +67,8 @@ def plan(ports: Ports) -> Plan:
     is_alone = len(tables) == 1 and waiting(tables[0].queue)
     work: list[PlannedBatch] = []
     for standing in tables:
-        fresh = None if held or is_alone else _new_batch(ports, standing, number)
+        others = [other for other in tables if other is not standing]
+        fresh = None if held or is_alone else _new_batch(ports, standing, others, number)
         work += _batches(ports, standing, fresh)
     if not work:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: every table stands at the end of the log")
@@ -114,17 +128,10 @@ def _found(ports: Ports, table: Table) -> _Found:
 def _standing(ports: Ports, found: _Found, log: Log) -> _Standing:
     if found.position is not None:
         check_log(ports.pipeline, found.table, replace(found.position, offsets={}), log)
-    last = _end(found.position, found.queue)
-    if last is not None:
-        check_log(ports.pipeline, found.table, last, log)
-    return _Standing(found.table, found.state, found.position, found.queue, log)
-
-
-def _end(position: Position | None, queue: Sequence[StagedBatch]) -> Position | None:
-    """Where the queue ends: a position to come. What is staged is safe, also when the log has forgotten it."""
-    if not queue:
-        return position
-    return Position(queue[-1].ranges.end, cluster_id=queue[-1].cluster_id, topic_ids=queue[-1].topic_ids)
+    standing = _Standing(found.table, found.state, found.position, found.queue, log)
+    if standing.end is not None:
+        check_log(ports.pipeline, found.table, standing.end, log)
+    return standing
 
 
 def _highest_batch(ports: Ports, standing: _Standing) -> int:
@@ -142,12 +149,29 @@ def _batches(ports: Ports, standing: _Standing, fresh: PlannedBatch | None) -> l
     return [*resumed, *([fresh] if fresh else [])]
 
 
-def _new_batch(ports: Ports, standing: _Standing, number: int) -> PlannedBatch | None:
-    table, log, ahead = standing.table, standing.log, _end(standing.position, standing.queue)
+def _new_batch(ports: Ports, standing: _Standing, others: Sequence[_Standing], number: int) -> PlannedBatch | None:
+    table, log, ahead = standing.table, standing.log, standing.end
     start = first_start(ports, log) if ahead is None else starts(ports.pipeline, table, ahead, log)
     ranges = capped(start, log.end, ports.pipeline.merge.max_records)
+    if not ranges.span:
+        return None
     follows = standing.queue[-1].attempt if standing.queue else ""
-    return PlannedBatch(table.name, number, ranges, follows=follows) if ranges.span else None
+    return PlannedBatch(table.name, number, ranges, follows=follows, watermark=_watermark(standing, others, ranges))
+
+
+def _watermark(standing: _Standing, others: Sequence[_Standing], ranges: Ranges) -> str:
+    """How the table stands to the others with this batch; once inside it stays there, however far it falls behind.
+
+    A table without a position while others have one came later: it is outside, until a batch of its own ends where the
+    others stand already.
+    """
+    inside = [other.end.offsets for other in others if other.position and other.end and not other.end.outside]
+    came_later = standing.end.outside if standing.end else bool(inside)
+    if not came_later:
+        return "inside"
+    reached = ranges.end
+    known = [(offset_of(reached, topic, p), offset) for topic, p, offset in pairs(lowest(*inside))]
+    return "joins" if all(mine is None or mine >= offset for mine, offset in known) else "outside"
 
 
 def first_start(ports: Ports, log: Log) -> Offsets:

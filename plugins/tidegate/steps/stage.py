@@ -18,7 +18,7 @@ from tidegate.superseding import last_per_raw_key
 
 log = logging.getLogger(__name__)
 # What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
-IN_SUMMARY = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape", "follows")
+IN_SUMMARY = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape", "follows", "watermark")
 
 
 def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
@@ -90,6 +90,7 @@ def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
         table_uuid=state.uuid if state else None,
         shape=shape(table, ports.pipeline.source.metadata),
         follows=planned.follows,
+        watermark=planned.watermark,
     )  # fmt: skip
     return StageTable(
         intermediate=names.intermediate_table(ports.pipeline, table),
@@ -101,6 +102,7 @@ def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
         metadata=ports.pipeline.source.metadata,
         ignore_deletes=not table.delete,
         when=table.when,
+        route=table.route,
         delete_when=table.delete_when,
         summary=_summary(ports, staged),
         property=names.staged_property(attempt),

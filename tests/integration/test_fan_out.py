@@ -1,0 +1,89 @@
+"""One pipeline, many tables, on real components: awkward routes, one read, a table that fails for a while."""
+
+import pytest
+from tidegate.errors import SomeTablesFailed
+from tidegate.flush import flush
+from tidegate.jobs import StageJob
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, `the type` STRING, name STRING"}
+AWKWARD = 'it\'s "one" `thing` \\ {x} (1)'
+
+
+def typed(id, kind, name="n"):
+    return {"id": id}, {"id": id, "the type": kind, "name": name}
+
+
+def ids(workbench, table):
+    return sorted(row["id"] for row in workbench.rows(table))
+
+
+class Counting:
+    """An engine that counts the jobs that read Kafka."""
+
+    def __init__(self, engine):
+        self.engine, self.reads = engine, 0
+
+    def run(self, job):
+        self.reads += isinstance(job, StageJob)
+        self.engine.run(job)
+
+
+def test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_table(workbench) -> None:
+    topic = workbench.topic()
+    field = "the type"
+    tables = [
+        {"name": "lake.route.orders", "route": {"field": field}},
+        {"name": "lake.route.some", "route": {"field": field, "pattern": "or.*|x"}},
+        {"name": "lake.route.quoted", "route": {"field": field, "pattern": r"it's \"one\" `thing` \\ \{x\} \(1\)"}},
+        {"name": "lake.route.of_topic", "route": {"field": "topic", "pattern": topic.replace("-", "[-]")}},
+        {"name": "lake.route.both", "route": {"field": field, "pattern": ".*"}, "when": "name = 'm'"},
+    ]
+    workbench.pipeline("route", [topic], key=KEY, value=VALUE, tables=tables)
+    kinds = ["orders", "route.orders", "ordersx", "x", "xx", AWKWARD, "' OR true --", None, "", "ORDERS", "orders\n"]
+    workbench.produce(topic, *(typed(n, kind) for n, kind in enumerate(kinds)), typed(20, "z", "m"))
+    engine = Counting(workbench.ports("route").engine)
+    flush(workbench.ports("route", engine=engine))
+    assert engine.reads == 1
+    assert ids(workbench, "route.orders") == [0, 1]
+    assert ids(workbench, "route.some") == [0, 2, 3]
+    assert ids(workbench, "route.quoted") == [5]
+    assert len(ids(workbench, "route.of_topic")) == len(kinds) + 1
+    assert ids(workbench, "route.both") == [20]
+    workbench.produce(topic, *(({"id": n}, None) for n in range(21)))
+    workbench.flush("route")
+    assert not any(ids(workbench, t["name"].partition(".")[2]) for t in tables)
+
+
+def test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is_mended(workbench) -> None:
+    topic = workbench.topic()
+    tables = [{"name": "lake.queue.good"}, {"name": "lake.queue.bad", "max_pending": 2}]
+    workbench.pipeline("queue", [topic], key=KEY, value=VALUE, tables=tables)
+    workbench.produce(topic, typed(1, "a"))
+    workbench.flush("queue")
+    with workbench.iceberg("queue.bad").update_schema(allow_incompatible_changes=True) as update:
+        update.rename_column("name", "kept")
+    with workbench.iceberg("queue.bad").update_schema() as update:
+        update.add_column("name", workbench.iceberg("queue.bad").schema().find_type("id"))
+    for n in (2, 3):
+        workbench.produce(topic, typed(n, "a"))
+        with pytest.raises(SomeTablesFailed, match="incompatible change"):
+            workbench.flush("queue")
+    assert (ids(workbench, "queue.good"), ids(workbench, "queue.bad")) == ([1, 2, 3], [1])
+    assert workbench.committed("queue") == {topic: {0: 1}}
+
+    workbench.produce(topic, typed(4, "a"))
+    failed = workbench.cli("flush", "queue")
+    assert (failed.returncode, ids(workbench, "queue.good")) == (1, [1, 2, 3])
+    assert "table=lake.queue.bad: its queue is full: waiting=2 max_pending=2" in failed.stderr
+
+    with workbench.iceberg("queue.bad").update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("name")
+    with workbench.iceberg("queue.bad").update_schema(allow_incompatible_changes=True) as update:
+        update.rename_column("kept", "name")
+    engine = Counting(workbench.ports("queue").engine)
+    flush(workbench.ports("queue", engine=engine))
+    assert (ids(workbench, "queue.bad"), engine.reads) == ([1, 2, 3], 0)
+    assert workbench.committed("queue") == {topic: {0: 3}}
+    flush(workbench.ports("queue", engine=engine))
+    assert (ids(workbench, "queue.bad"), ids(workbench, "queue.good")) == ([1, 2, 3, 4], [1, 2, 3, 4])
