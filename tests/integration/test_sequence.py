@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from conftest import debezium
 from fakes.one_at_a_time import expected
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -57,3 +58,62 @@ def test_statements_leave_what_one_record_at_a_time_would_leave(workbench, mode:
         found = {row["id"]: row for row in workbench.rows("shop.many")}
         model = {row["id"]: row for row in expected(mode, deletes, changes[: start + size])}
         assert found == model
+
+
+def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offset(workbench) -> None:
+    topic = workbench.topic()
+    value = {"format": "debezium-json", "schema": "id BIGINT, name STRING, lsn INT"}
+    workbench.pipeline("cdc", [topic], key=KEY, value=value, table={"sequence_by": ["lsn"]})
+
+    def event(op, id, before=None, after=None, **more):
+        rows = [part and {"id": id, "name": part[0], "lsn": part[1]} for part in (before, after)]
+        return {"id": id}, debezium(op, *rows, **more)
+
+    workbench.produce(
+        topic,
+        *(event("c", id, after=("a", 5)) for id in (1, 2, 3)),
+        event("u", 3, ("a", 5), ("late", 4), envelope=True),
+    )
+    workbench.flush("cdc")
+    workbench.produce(
+        topic,
+        event("d", 1, before=("a", 9), envelope=True),
+        event("d", 2, before=(None, None)),  # REPLICA IDENTITY DEFAULT: the key alone
+        tombstone(2),
+        event("d", 3, before=("a", 4)),
+    )
+    workbench.flush("cdc")
+    assert [(r["id"], r["name"]) for r in workbench.rows("shop.cdc")] == [(3, "a")]
+    remembered = {r["id"]: (r["sequence"]["lsn"], r["offset"]) for r in workbench.rows("shop.cdc_deletes")}
+    assert remembered == {1: (9, 4), 2: (5, 6), 3: (4, 7)}
+    wider = {"format": "debezium-json", "schema": "id BIGINT, name STRING, lsn BIGINT"}
+    workbench.pipeline("cdc", [topic], key=KEY, value=wider, table={"sequence_by": ["lsn"]})
+    workbench.produce(topic, event("u", 1, after=("late", 8)), event("u", 2, after=("late", 4)))
+    workbench.produce(topic, event("c", 2, after=("new", 6)), event("c", 1, after=("newer", 2**40)))
+    workbench.flush("cdc")
+    assert [(r["id"], r["name"]) for r in workbench.rows("shop.cdc")] == [(1, "newer"), (2, "new"), (3, "a")]
+
+
+def test_deletes_ordered_by_metadata_are_remembered_until_the_log_has_passed_their_retention(workbench) -> None:
+    topic, day = workbench.topic(), 86_400_000
+    source = {"metadata": {"at": "timestamp"}}
+    asked = {"sequence_by": ["at"], "tombstone_retention": "7d"}
+    workbench.pipeline("kept", [topic], source=source, key=KEY, value={"schema": "id BIGINT, n INT"}, table=asked)
+
+    def produce(id, n, ms):
+        workbench.produce(topic, ({"id": id}, n and {"id": id, "n": n}, {"timestamp": 10 * day + ms}))
+
+    produce(1, 1, 1000)
+    produce(1, None, 5000)
+    workbench.flush("kept")
+    produce(1, 2, 3000)
+    produce(2, 1, 7 * day)
+    workbench.flush("kept")
+    assert [r["id"] for r in workbench.rows("shop.kept")] == [2]
+    assert [r["id"] for r in workbench.rows("shop.kept_deletes")] == [1]
+    produce(2, 2, 7 * day + 5001)
+    workbench.flush("kept")
+    assert workbench.rows("shop.kept_deletes") == []
+    produce(1, 3, 4000)
+    workbench.flush("kept")
+    assert [(r["id"], r["n"]) for r in workbench.rows("shop.kept")] == [(1, 3), (2, 2)]

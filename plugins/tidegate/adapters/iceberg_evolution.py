@@ -4,7 +4,7 @@ from pyiceberg.exceptions import CommitFailedException, ResolveError
 from pyiceberg.schema import promote
 from pyiceberg.table import Table
 from pyiceberg.table.update.schema import UpdateSchema
-from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from tidegate.adapters.iceberg_types import iceberg_type, spark_type
 from tidegate.errors import GiveUp
@@ -30,7 +30,9 @@ def _evolve(table: Table, columns: tuple[Column, ...], *, add: bool, widen: bool
         for column in columns:
             field = existing.pop(column.name.lower(), None)
             changes += (
-                _added(table, update, column, add) if field is None else _changed(table, update, field, column, widen)
+                _added(table, update, column, add)
+                if field is None
+                else _changed(table, update, (field.name,), (field.field_type, iceberg_type(column.type)), widen)
             )
             if field is not None and field.required and column.nullable and relax:
                 update.make_column_optional(field.name)
@@ -54,17 +56,30 @@ def _added(table: Table, update: UpdateSchema, column: Column, allowed: bool) ->
     return [f"added {column.name} {column.type}"]
 
 
-def _changed(table: Table, update: UpdateSchema, field: NestedField, column: Column, widen: bool) -> list[str]:
-    wanted, held = iceberg_type(column.type), field.field_type
+def _changed(
+    table: Table, update: UpdateSchema, path: tuple[str, ...], types: tuple[IcebergType, IcebergType], widen: bool
+) -> list[str]:
+    """From the first type to the second; structs of the same fields are widened field by field."""
+    held, wanted = types
     if _shape(wanted) == _shape(held) or _promotes(wanted, held):
         return []
+    if isinstance(held, StructType) and isinstance(wanted, StructType) and _names(held) == _names(wanted):
+        pairs = [
+            ((*path, one.name), (one.field_type, two.field_type))
+            for one, two in zip(held.fields, wanted.fields, strict=True)
+        ]
+        return [change for inner, both in pairs for change in _changed(table, update, inner, both, widen)]
     if widen and _promotes(held, wanted):
-        update.update_column((field.name,), wanted)
-        return [f"widened {field.name} from {spark_type(held)} to {column.type}"]
+        update.update_column(path, wanted)
+        return [f"widened {'.'.join(path)} from {spark_type(held)} to {spark_type(wanted)}"]
     raise GiveUp(
-        f"table={table.name()} column={field.name}: incompatible change from type={spark_type(held)} to "
-        f"type={column.type}; nothing was merged; correct value.schema, or change the column by hand"
+        f"table={table.name()} column={'.'.join(path)}: incompatible change from type={spark_type(held)} to "
+        f"type={spark_type(wanted)}; nothing was merged; correct value.schema, or change the column by hand"
     )
+
+
+def _names(struct: StructType) -> list[str]:
+    return [field.name.lower() for field in struct.fields]
 
 
 def _promotes(narrow: IcebergType, wide: IcebergType) -> bool:

@@ -1,0 +1,148 @@
+"""Which row a record means, through real Kafka, Spark and Iceberg: keys of any type, moves, names that need quoting."""
+
+import base64
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+WORDS = ("", " ", "it's", 'a "b"', "back\\slash", "new\nline", "tab\t", "naïve 名前 🙂", "NULL", "a`b", "%_", "\u0000")
+
+
+def test_nested_key_is_compared_by_what_lies_in_it(workbench) -> None:
+    topic = workbench.topic()
+    schema = "k STRUCT<id: BIGINT, `the place`: STRUCT<zone: STRING, day: DATE>>"
+    value = {"schema": f"{schema}, name STRING"}
+    workbench.pipeline("nested", [topic], key={"fields": ["k"], "schema": schema}, value=value)
+
+    def record(name, id, zone, day):
+        key = {"k": {"id": id, "the place": {"zone": zone, "day": day}}}
+        return key, name and {**key, "name": name}
+
+    bare = {"k": {"id": 9}}
+    workbench.produce(
+        topic, record("a", 1, None, "2026-01-02"), record("b", 1, "x", None), record("c", None, "y", None)
+    )
+    workbench.produce(topic, record("d", 2, "x", None), (bare, {**bare, "name": "e"}))
+    workbench.flush("nested")
+    turned = {"k": {"the place": {"day": "2026-01-02"}, "id": 1}}
+    workbench.produce(
+        topic, (turned, {**turned, "name": "a2"}), record("c2", None, "y", None), record(None, 2, "x", None)
+    )
+    workbench.produce(topic, record("e2", 9, None, None))
+    workbench.flush("nested")
+    assert sorted(row["name"] for row in workbench.rows("shop.nested")) == ["a2", "b", "c2", "e2"]
+
+
+def test_key_of_any_type_finds_its_row(workbench) -> None:
+    topic = workbench.topic()
+    schema = "s STRING, b BINARY, d DOUBLE, flag BOOLEAN, ts TIMESTAMP_NTZ, amount DECIMAL(38,10), small TINYINT"
+    key = {"fields": ["s", "b", "d", "flag", "ts", "amount", "small"], "schema": schema}
+    workbench.pipeline("any", [topic], key=key, value={"schema": f"{schema}, n INT"})
+    binary = base64.b64encode(bytes(range(256))).decode()
+    plain = {"b": binary, "d": 0.1, "flag": False, "ts": "2026-03-29T02:30:00.000001", "amount": "1e27", "small": -128}
+    keys = [{**plain, "s": word} for word in WORDS]
+    keys += [{**plain, "s": "x", "d": d} for d in (0.0, float("nan"), float("inf"), 1e-320, None)]
+    keys += [{**plain, "s": "x", name: None} for name in ("b", "flag", "ts", "amount", "small")]
+    workbench.produce(topic, *((key, {**key, "n": n}) for n, key in enumerate(keys)))
+    workbench.flush("any")
+    assert len(workbench.rows("shop.any")) == len(keys)
+    again = [{**key, "d": -0.0 if key["d"] == 0.0 else key["d"]} for key in keys]
+    workbench.produce(topic, *((key, {**key, "n": n + 100} if n % 3 else None) for n, key in enumerate(again)))
+    workbench.flush("any")
+    expected = [n + 100 for n in range(len(keys)) if n % 3]
+    assert sorted(row["n"] for row in workbench.rows("shop.any")) == expected
+
+
+def test_row_that_moves_to_another_partition_is_found_by_its_key(workbench) -> None:
+    topic = workbench.topic()
+    value = {"schema": "id BIGINT, region STRING, at TIMESTAMP"}
+    create = {"partition_by": ["region", "days(at)"]}
+    workbench.pipeline("moved", [topic], key=KEY, value=value, table={"create": create})
+
+    def row(id, region, day):
+        return {"id": id}, {"id": id, "region": region, "at": f"2026-01-0{day}T00:00:00Z"}
+
+    workbench.produce(topic, row(1, "north", 1), row(2, "north", 1), row(3, None, 2))
+    workbench.flush("moved")
+    workbench.produce(topic, row(1, "south", 2), ({"id": 2}, None), row(3, "east", 3))
+    workbench.flush("moved")
+    assert [(r["id"], r["region"], r["at"].day) for r in workbench.rows("shop.moved")] == [
+        (1, "south", 2),
+        (3, "east", 3),
+    ]
+
+
+def test_upsert_only_partitions_that_end_in_tombstones_reach_lag_zero(workbench) -> None:
+    topic = workbench.topic(2)
+    workbench.pipeline("kept", [topic], key=KEY, value={"schema": "id BIGINT, n INT"}, table={"delete": False})
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "n": 1}), ({"id": 1}, None), ({"id": 1}, None))
+    workbench.produce(topic, ({"id": 2}, None, {"partition": 1}))
+    workbench.flush("kept")
+    assert [row["n"] for row in workbench.rows("shop.kept")] == [1]
+    assert workbench.committed("kept") == workbench.ends(topic) == {topic: {0: 3, 1: 1}}
+    workbench.produce(topic, ({"id": 1}, None))
+    workbench.flush("kept")
+    assert workbench.committed("kept") == workbench.ends(topic)
+
+
+KEYS, SEQUENCE = ("order id", "select"), "seq`no"
+VALUES = (
+    "a.b",
+    "größe",
+    "tick`y",
+    "it's",
+    "offset",
+    "sequence",
+    "timestamp",
+    "key",
+    "t",
+    "s",
+    "value",
+    "名前",
+    SEQUENCE,
+)
+MODES = {
+    "hard": {},
+    "upserts": {"delete": False},
+    "appended": {"upsert": False, "delete": False},
+    "deletes": {"upsert": False},
+    "soft": {"deletes": "soft"},
+    "ordered": {"sequence_by": [SEQUENCE, "größe"]},
+    "soft_ordered": {"sequence_by": [SEQUENCE, "größe"], "deletes": "soft"},
+    "ordered_upserts": {"sequence_by": [SEQUENCE, "größe"], "delete": False},
+}
+
+
+def ddl(names: tuple[str, ...]) -> str:
+    return ", ".join("`" + name.replace("`", "``") + "` STRING" for name in names)
+
+
+def test_names_that_need_quoting_work_in_every_statement_of_every_mode(workbench) -> None:
+    topic = workbench.topic()
+    tables = [{"name": f"lake.shop.{mode}", **asked} for mode, asked in MODES.items()]
+    key = {"fields": list(KEYS), "schema": ddl(KEYS)}
+    workbench.pipeline("odd", [topic], tables=tables, key=key, value={"schema": ddl((*KEYS, *VALUES))})
+
+    def row(id, mark):
+        return {KEYS[0]: id, KEYS[1]: None, **{name: f"{mark}{name}" for name in VALUES}}
+
+    def record(id, mark):
+        return {name: row(id, mark)[name] for name in KEYS}, mark and row(id, mark)
+
+    workbench.produce(topic, *(record(id, "5") for id in "abc"), record("d", None))
+    workbench.flush("odd")
+    workbench.produce(topic, record("a", "7"), record("b", None), record("c", "4"))
+    workbench.flush("odd")
+    a, b, c, late, flag = row("a", "7"), row("b", "5"), row("c", "5"), row("c", "4"), "_deleted"
+    first, on, off = row("a", "5"), {flag: True}, {flag: False}
+    expected = {
+        "hard": [a, late],
+        "upserts": [a, b, late],
+        "appended": [first, a, b, late, c],
+        "deletes": [first, a, late, c],
+        "soft": [a | off, b | on, late | off],
+        "ordered": [a, c],
+        "soft_ordered": [a | off, b | on, c | off],
+        "ordered_upserts": [a, b, c],
+    }
+    assert {mode: workbench.rows(f"shop.{mode}") for mode in MODES} == expected
+    (remembered,) = workbench.rows("shop.ordered_deletes")
+    assert (remembered[KEYS[0]], remembered["sequence"][SEQUENCE]) == ("b", b[SEQUENCE])
