@@ -594,6 +594,15 @@ def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_o
     assert [s.attempt for s in kit.port.staged(STAGED, TABLE)] == ["open"]
 
 
+def test_clean_up_of_a_batch_without_rows_is_harmless(kit: Kit) -> None:
+    kit.stage(1, "a1", 3)
+    kit.port.clean_up(STAGED, 1)
+    kit.stage(2, "a2", 0)
+    kit.port.clean_up(STAGED, 2)
+    assert kit.rows(STAGED) == []
+    assert kit.port.highest_staged(STAGED) == 2
+
+
 # remembered deletes
 
 
