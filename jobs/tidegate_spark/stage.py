@@ -100,11 +100,15 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
 def _columns(job: StageJob, table: StageTable) -> list[str]:
     """The intermediate row, in the order of its columns; `i` numbers the rows of one record."""
     return [
-        "key_struct AS key", "value_struct AS value", *(["sequence"] if table.sequence else []),
+        "key_struct AS key", f"{_value(table)} AS value", *(["sequence"] if table.sequence else []),
         "op", "topic", "partition", "offset", "timestamp",
         "timestamp AS partition_time", "0L AS i", f"{job.batch}L AS batch_number",
         f"{literal(table.attempt)} AS attempt",
     ]  # fmt: skip
+
+
+def _value(table: StageTable) -> str:
+    return "CASE WHEN false THEN value_struct END" if table.keys_only else "value_struct"
 
 
 def _counts(ranges: Ranges, table: StageTable) -> list[Column]:

@@ -8,17 +8,31 @@ from typing import Any
 from tidegate import names
 from tidegate.batch import PublishedBatch, StagedBatch
 from tidegate.ports import Ports
+from tidegate.slices import AppliedSlice
 
 log = logging.getLogger(__name__)
 
 
 def record(ports: Ports, staged: StagedBatch, published: PublishedBatch) -> None:
     """Append one batch to the pipeline's control table; a failure is logged, the rows are published all the same."""
-    if published.outcome != "published":
-        return
-    is_last = staged.batch == published.batch  # batches without rows that went along changed none
-    row: dict[str, Any] = {
-        "batch": staged.batch,
+    if published.outcome == "published":
+        more = {"batch": staged.batch, "valid_through_ms": published.valid_through_ms, "backfill": None}
+        _append(ports, {**_row(ports, staged, published), **more})
+
+
+def record_slice(ports: Ports, staged: StagedBatch, applied: AppliedSlice) -> None:
+    """Append one slice of a backfill, under the number of the batch that the table stood at."""
+    if applied.outcome == "published":
+        state = ports.destination.state(applied.table, ports.pipeline.name)
+        told = f"{applied.backfill} {applied.slice}/{applied.slices}"
+        more = {"batch": state.highest_batch if state else 0, "valid_through_ms": None, "backfill": told}
+        _append(ports, {**_row(ports, staged, applied), **more})
+
+
+def _row(ports: Ports, staged: StagedBatch, published: PublishedBatch | AppliedSlice) -> dict[str, Any]:
+    # batches without rows that went along changed none
+    is_last = isinstance(published, AppliedSlice) or staged.batch == published.batch
+    return {
         "table": published.table,
         "attempt": staged.attempt,
         "ranges": json.dumps(staged.ranges.to_dict()),
@@ -27,10 +41,12 @@ def record(ports: Ports, staged: StagedBatch, published: PublishedBatch) -> None
         "seconds": published.seconds,
         "staged_snapshot_id": staged.snapshot_id,
         "snapshot_id": published.snapshot_id,
-        "valid_through_ms": published.valid_through_ms,
         "published_at_ms": ports.now_ms(),
     }
+
+
+def _append(ports: Ports, row: dict[str, Any]) -> None:
     try:
         ports.destination.record(names.control_table(ports.pipeline), row)
     except Exception as error:  # history must not fail a flush whose rows are published
-        log.warning("no history: pipeline=%s batch=%s", ports.pipeline.name, published.batch, exc_info=error)
+        log.warning("no history: pipeline=%s batch=%s", ports.pipeline.name, row["batch"], exc_info=error)

@@ -20,6 +20,7 @@ class StageTable:
     `attempt` and `summary` go into the snapshot; `property` takes the counts. `last_per_raw_key` leaves out records
     that a later one of the same key bytes supersedes. `sequence` names columns, of the value or of metadata, that
     order records of one key. `set_aside` is how many bad records may be staged as dead letters; None stages none.
+    `keys_only` leaves the value NULL.
     """
 
     intermediate: str
@@ -39,6 +40,7 @@ class StageTable:
     last_per_raw_key: bool = False
     sequence: tuple[str, ...] = ()
     set_aside: int | None = None
+    keys_only: bool = False
 
 
 @dataclass(frozen=True)

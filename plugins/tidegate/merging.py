@@ -9,15 +9,22 @@ from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Sql
 
 
-def merge_statements(sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> tuple[str, ...]:
+def merge_statements(
+    sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str, *, backfill: str = ""
+) -> tuple[str, ...]:
     """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved.
+
+    `backfill` is the intermediate table of one: of what is staged there, keys that have a later record are left out.
 
     What must be remembered of a batch's deletes is written before the rows: both are facts of the log, and the
     order makes a crash between them harmless.
     """
     values = merge_values(pipeline, table, staged, branch)
+    if backfill:
+        values |= {"source": backfill, "leaves": key_leaves(table)}
+        values |= {"guarded": True} if table.mode != "append" else {}
     if not table.sequence_by:
-        return (sql.render(_unsequenced(table), **values),)
+        return (sql.render(_unsequenced(table, bool(backfill)), **values),)
     merge = sql.render("merge_sequenced", **values)
     if not table.remembers_deletes:
         return (merge,)
@@ -54,7 +61,9 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
     return values
 
 
-def _unsequenced(table: Table) -> str:
+def _unsequenced(table: Table, is_backfill: bool) -> str:
+    if is_backfill and not table.upsert:
+        return f"backfill_{table.mode}"
     return "merge_soft_delete" if table.deletes == "soft" else f"merge_{table.mode}"
 
 

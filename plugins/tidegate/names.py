@@ -2,6 +2,8 @@
 
 from tidegate.pipeline import Pipeline, Table
 
+NOTE = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for
+
 
 def intermediate_table(pipeline: Pipeline, table: Table) -> str:
     """The table that holds a destination's staged batches, beside the destination itself."""
@@ -11,6 +13,16 @@ def intermediate_table(pipeline: Pipeline, table: Table) -> str:
 def deletes_table(table: Table) -> str:
     """The table that remembers a destination's deletes, beside the destination itself."""
     return f"{table.name}_deletes"
+
+
+def backfill_table(pipeline: Pipeline, table: Table, backfill: str) -> str:
+    """The intermediate table of one backfill of one destination."""
+    return f"{backfill_tables(pipeline.name, table.name)}{backfill}{pipeline.merge.intermediate_suffix}"
+
+
+def backfill_tables(pipeline: str, table: str) -> str:
+    """What the names of all intermediate tables of a destination's backfills begin with."""
+    return f"{table}_{pipeline}_backfill_"
 
 
 def control_table(pipeline: Pipeline) -> str:
@@ -26,6 +38,16 @@ def dead_letter_table(pipeline: Pipeline) -> str:
 def branch(pipeline: str, batch: int, attempt: str) -> str:
     """The branch of one merge attempt; never reused."""
     return f"tidegate_{pipeline}_{batch}_{attempt}"
+
+
+def backfill_branch(pipeline: str, backfill: str, number: int, attempt: str) -> str:
+    """The branch of one attempt at one slice of a backfill; a flush takes it for nobody's batch and leaves it alone."""
+    return f"{backfill_branches(pipeline, backfill)}{number}_{attempt}"
+
+
+def backfill_branches(pipeline: str, backfill: str) -> str:
+    """What the names of all branches of a backfill begin with."""
+    return f"tidegate_{pipeline}_backfill_{backfill}_"
 
 
 def branch_batch(pipeline: str, name: str) -> int | None:
@@ -59,3 +81,8 @@ def staged_property(attempt: str) -> str:
 def mark(pipeline: str, what: str) -> str:
     """A destination's property that belongs to this pipeline."""
     return f"tidegate.{pipeline}.{what}"
+
+
+def backfill_mark(pipeline: str, backfill: str) -> str:
+    """A destination's property in which a backfill keeps which of its slices are applied."""
+    return mark(pipeline, f"backfill.{backfill}")

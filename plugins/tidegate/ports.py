@@ -94,6 +94,14 @@ class TableFiles:
 
 
 @dataclass(frozen=True)
+class Staging:
+    """An intermediate table as one load shows it: the complete batches among what its newest snapshot holds."""
+
+    snapshot_id: int
+    batches: tuple[StagedBatch, ...]
+
+
+@dataclass(frozen=True)
 class Head:
     """The newest snapshot of a branch."""
 
@@ -173,6 +181,22 @@ class Destination(Protocol):
 
     def staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         """What the stage job of this attempt left behind (with its snapshot id), None if it did not finish."""
+        ...
+
+    def staging(self, intermediate: str, table: str) -> Staging | None:
+        """What the newest snapshot holds, without batches whose newest attempt is unfinished; None if there is none."""
+        ...
+
+    def backfills(self, table: str, pipeline: str) -> list[str]:
+        """Of each backfill of `table` that has an intermediate table: what was noted when that was made."""
+        ...
+
+    def drop(self, intermediate: str) -> None:
+        """Drop an intermediate table with all its files, also those of attempts that were killed."""
+        ...
+
+    def forget(self, table: str, branches: str, mark: str) -> None:
+        """Remove the branches whose names begin with `branches`, and one property."""
         ...
 
     def intermediate_shape(self, intermediate: str) -> str | None:

@@ -11,7 +11,9 @@ from tidegate.offsets import Offsets, merged, offset_of, pairs
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
+from tidegate.slices import done
 from tidegate.standing import check_log, effective_position
+from tidegate.steps.backfill import open_backfills
 from tidegate.steps.plan import first_start, read_log, table_log
 
 BATCHES = 10
@@ -37,8 +39,20 @@ def status(ports: Ports) -> dict[str, Any]:
         "tables": tables,
         "partitions": _partitions(ports, log, views),
         "batches": [_batch(row) for row in ports.destination.history(names.control_table(pipeline), BATCHES)],
+        "backfills": _backfills(ports, views),
         **_dead_letters(ports),
     }
+
+
+def _backfills(ports: Ports, views: list["_View"]) -> list[dict[str, Any]]:
+    """Backfills that are under way, stopped or given up, with the slices that each table has."""
+    rows = []
+    for one in open_backfills(ports).values():
+        mark, mine = names.backfill_mark(ports.pipeline.name, one.id), {t.table for t in one.tables}
+        marks = {v.table.name: v.state.marks.get(mark) for v in views if v.state and v.table.name in mine}
+        applied = {table: done(text) for table, text in marks.items()}
+        rows.append({"backfill": one.id, "tables": sorted(mine), "slices": len(one.numbers), "applied": applied})
+    return rows
 
 
 @dataclass(frozen=True)
@@ -131,6 +145,7 @@ def _batch(row: dict[str, Any]) -> dict[str, Any]:
     return {
         **{key: row[key] for key in named},
         "gaps": row["span"] - row["read"],
+        "backfill": row.get("backfill"),
         "published_at": _time(row["published_at_ms"]),
         "valid_through": _time(row["valid_through_ms"]),
     }

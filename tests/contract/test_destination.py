@@ -671,7 +671,7 @@ def history_row(batch: int) -> dict[str, Any]:
     numbers = ("span", *RECORDS, "inserted", "updated", "deleted")
     return {
         "batch": batch, "published_at_ms": 1000 + batch, "table": TABLE, "attempt": "a", "ranges": "{}", "seconds": 0.5,
-        "staged_snapshot_id": 2**62 + batch, "snapshot_id": 2**62, "valid_through_ms": None,
+        "staged_snapshot_id": 2**62 + batch, "snapshot_id": 2**62, "valid_through_ms": None, "backfill": None,
         **dict.fromkeys(numbers, 1),
     }  # fmt: skip
 

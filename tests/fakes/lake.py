@@ -11,7 +11,7 @@ from tidegate.batch import DELETES, Counts, StagedBatch
 from tidegate.errors import GiveUp
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column
-from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, TableFiles, TableState
+from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
 from tidegate.position import Position
 
 from fakes.clock import Clock
@@ -173,6 +173,29 @@ class MemoryDestination:
         found = self.tables.get(intermediate)
         text = found.properties.get(names.staged_property(attempt)) if found else None
         return None if text is None else json.loads(text)
+
+    def staging(self, intermediate: str, table: str) -> Staging | None:
+        found = self.tables.get(intermediate)
+        if found is None or "main" not in found.refs:
+            return None
+        newest = {s.summary["tidegate.batch"]: s.id for s in found.snapshots.values() if "tidegate.batch" in s.summary}
+        complete = [s for s in self.staged(intermediate, table) if newest[str(s.batch)] == s.snapshot_id]
+        current = found.refs["main"]
+        return Staging(current, tuple(replace(s, snapshot_id=current) for s in complete))
+
+    def backfills(self, table: str, pipeline: str) -> list[str]:
+        prefix = names.backfill_tables(pipeline, table)
+        found = [t.properties.get(names.NOTE, "") for name, t in sorted(self.tables.items()) if name.startswith(prefix)]
+        return [note for note in found if note]
+
+    def drop(self, intermediate: str) -> None:
+        self.tables.pop(intermediate, None)
+
+    def forget(self, table: str, branches: str, mark: str) -> None:
+        found = self.tables.get(table)
+        if found is not None:
+            found.refs = {name: at for name, at in found.refs.items() if not name.startswith(branches)}
+            found.properties.pop(mark, None)
 
     def intermediate_shape(self, intermediate: str) -> str | None:
         found = self.tables.get(intermediate)

@@ -15,7 +15,7 @@ from tidegate.pipeline import Column, Route
 from fakes.broker import MemoryBroker, Record
 from fakes.dead_letters import write_dead_letters
 from fakes.lake import MemoryDestination, Row
-from fakes.sequenced import merge_sequenced, remember_deletes
+from fakes.sequenced import comparable, merge_sequenced, remember_deletes
 
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 COUNTED = "spark.merge-into.num-target-rows-"
@@ -90,6 +90,7 @@ class MemoryEngine:
         elif statement["statement"] == "create_intermediate":
             made = self.destination.create(statement["table"], ())
             made.properties |= {"tidegate.shape": statement["shape"], "tidegate.highest-batch": str(statement["batch"])}
+            made.properties |= statement.get("properties", {})
         elif statement["statement"] == "drop_intermediate":
             self.destination.tables.pop(statement["table"], None)
         return statement["statement"].startswith(("create_", "drop_"))
@@ -115,7 +116,8 @@ class MemoryEngine:
                     if table.sequence and row["op"] == "d":
                         outcome["deletes"] += 1
                         outcome["unsequenced_deletes"] += row["sequence"] is None
-                    rows.append({**row, "batch_number": job.batch, "attempt": table.attempt})
+                    value = None if table.keys_only else row["value"]
+                    rows.append({**row, "value": value, "batch_number": job.batch, "attempt": table.attempt})
                 elif fate == "bad":
                     outcome["first_bad"] = outcome["first_bad"] or row
                     if table.set_aside is not None:
@@ -231,6 +233,9 @@ def _apply(
         ]
         return [*kept, *added], {"inserted": len(added), "updated": 0, "deleted": len(table) - len(kept)}
     last_of = {key_of(r["key"]): r for r in ordered}
+    if statement in ("backfill_append", "backfill_delete"):  # one row for a key that has none
+        there = {key_of(row) for row in table}
+        last_of = {key: r for key, r in last_of.items() if r["op"] == "d" or key not in there}
     if statement == "merge_soft_delete":
         return _soft_delete(asked["flag"], table, ordered, key_of, made)
     after = []

@@ -59,7 +59,9 @@ ODD_SEQUENCED: dict[str, Any] = {
 SOFT = {"soft": True, "flag": "_deleted"}
 COLUMNS = (Column("id", "BIGINT", False), Column("name", "STRING"))
 ODD_COLUMNS = tuple(Column(name, "STRUCT<`a b`: INT>") for name in ODD)
-STAGED: dict[str, Any] = {"shape": "0123456789ab", "batch": 7, "sequence": (), "dead_letters": False}
+STAGED: dict[str, Any] = {
+    "shape": "0123456789ab", "batch": 7, "sequence": (), "dead_letters": False, "properties": {},
+}
 TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
 
 UPKEEP: dict[str, Any] = {"catalog": "lake", "table": "shop.orders"}
@@ -121,6 +123,16 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "create_intermediate-plain": (
         "create_intermediate",
         {"table": "lake.shop.orders_shop_tmp", "keys": COLUMNS[:1], "values": COLUMNS, **STAGED},
+    ),
+    "create_intermediate-noted": (
+        "create_intermediate",
+        {
+            "table": "lake.shop.orders_shop_backfill_0123456789_tmp",
+            "keys": COLUMNS[:1],
+            "values": COLUMNS,
+            **STAGED,
+            "properties": {"tidegate.backfill": '{"asked": "it\'s"}'},
+        },
     ),
     "create_intermediate-dead_letters": (
         "create_intermediate",

@@ -6,5 +6,8 @@
     FROM (
 {% include "_staged.sql" %}
     )
-  )
+  ){{ " s" if guarded is defined }}
   WHERE {{ "rank" | ours }} = 1
+  {%- if guarded is defined %}
+{% include "_no_later_record.sql" %}
+  {%- endif %}

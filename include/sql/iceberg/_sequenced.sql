@@ -24,5 +24,8 @@
         )
       )
     )
-  )
+  ){{ " s" if guarded is defined }}
   WHERE {{ "rank" | ours }} = 1
+  {%- if guarded is defined %}
+{% include "_no_later_record.sql" %}
+  {%- endif %}

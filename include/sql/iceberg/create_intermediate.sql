@@ -27,4 +27,7 @@ TBLPROPERTIES (
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '3',
   'commit.retry.num-retries' = '10'
+{%- for key, value in properties.items() %},
+  {{ key | text }} = {{ value | text }}
+{%- endfor %}
 )

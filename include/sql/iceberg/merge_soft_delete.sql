@@ -14,8 +14,11 @@ USING (
     FROM (
 {% include "_staged.sql" %}
     )
-  )
+  ){{ " s" if guarded is defined }}
   WHERE {{ "rank" | ours }} = 1
+  {%- if guarded is defined %}
+{% include "_no_later_record.sql" %}
+  {%- endif %}
 ) s
 ON {% include "_on_key.sql" %}
 WHEN MATCHED AND s.{{ "op" | ours }} = 'd' THEN UPDATE SET t.{{ flag | quoted }} = true

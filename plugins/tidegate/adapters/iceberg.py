@@ -4,6 +4,7 @@ from typing import Any
 
 from pyiceberg.table import Table
 
+from tidegate import names
 from tidegate.adapters import (
     iceberg_commit,
     iceberg_dead_letters,
@@ -19,7 +20,7 @@ from tidegate.batch import StagedBatch
 from tidegate.errors import GiveUp
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column
-from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, TableFiles, TableState
+from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
 from tidegate.position import Position
 
 
@@ -77,6 +78,28 @@ class IcebergDestination:
         """See the port."""
         found = self._catalogs.table(intermediate)
         return None if found is None else iceberg_staging.outcome_of(found, attempt)
+
+    def staging(self, intermediate: str, table: str) -> Staging | None:
+        """See the port."""
+        found = self._catalogs.table(intermediate)
+        return None if found is None else iceberg_staging.newest(found, table)
+
+    def backfills(self, table: str, pipeline: str) -> list[str]:
+        """See the port."""
+        catalog, identifier = table.split(".", 1)
+        prefix = names.backfill_tables(pipeline, identifier)
+        return iceberg_staging.notes(self._catalogs.catalog(catalog), prefix)
+
+    def drop(self, intermediate: str) -> None:
+        """See the port."""
+        catalog, identifier = intermediate.split(".", 1)
+        iceberg_staging.drop(self._catalogs.catalog(catalog), identifier)
+
+    def forget(self, table: str, branches: str, mark: str) -> None:
+        """See the port."""
+        found = self._catalogs.table(table)
+        if found is not None:
+            iceberg_commit.forget(found, [name for name in found.metadata.refs if name.startswith(branches)], mark)
 
     def intermediate_shape(self, intermediate: str) -> str | None:
         """See the port."""

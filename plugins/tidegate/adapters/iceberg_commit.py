@@ -106,6 +106,15 @@ def drop_references(table: Table, references: list[str]) -> None:
     commit(table, requirements, [RemoveSnapshotRefUpdate(ref_name=name) for name in references])
 
 
+def forget(table: Table, branches: list[str], mark: str) -> None:
+    """Remove branches and one property; no commit where there are none."""
+    updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=name) for name in branches]
+    if mark in table.metadata.properties:
+        updates.append(RemovePropertiesUpdate(removals=[mark]))
+    if updates:
+        commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
+
+
 def drop_staged(table: Table, up_to_batch: int, snapshot_ids: list[int], properties: list[str]) -> None:
     """Remove batches, their snapshots and their counts from an intermediate table, in one commit."""
     transaction = table.transaction()

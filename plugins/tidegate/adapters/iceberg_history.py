@@ -23,7 +23,7 @@ COLUMNS = pa.schema(
         *(pa.field(name, pa.int64()) for name in ("batch", "published_at_ms", "span", *RECORDS)),
         *(pa.field(name, pa.int64()) for name in ("inserted", "updated", "deleted")),
         *(pa.field(name, pa.int64()) for name in ("staged_snapshot_id", "snapshot_id", "valid_through_ms")),
-        *(pa.field(name, pa.string()) for name in ("table", "attempt", "ranges")),
+        *(pa.field(name, pa.string()) for name in ("table", "attempt", "ranges", "backfill")),
         pa.field("seconds", pa.float64()),
     ]
 )

@@ -2,10 +2,13 @@
 
 import json
 import re
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any
 
-from pyarrow.fs import FileSelector
+from pyarrow.fs import FileSelector, FileType
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
@@ -17,6 +20,7 @@ from tidegate.adapters.iceberg_state import batch_of, summary_of
 from tidegate.batch import DELETES, Counts, StagedBatch
 from tidegate.crash_points import reached
 from tidegate.offsets import Ranges
+from tidegate.ports import Staging
 
 
 def outcome_of(table: Table, attempt: str) -> dict[str, Any] | None:
@@ -34,6 +38,50 @@ def staged_in(table: Table, destination: str) -> list[StagedBatch]:
         if staged is not None:
             newest[staged.batch] = staged
     return [newest[batch] for batch in sorted(newest)]
+
+
+def newest(table: Table, destination: str) -> Staging | None:
+    """What the newest snapshot holds: of each batch the newest attempt's rows, named if that attempt was finished."""
+    current = table.current_snapshot()
+    if current is None:
+        return None
+    held: dict[int, StagedBatch | None] = {}
+    for snapshot in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
+        batch = batch_of(snapshot)
+        if batch is not None:
+            staged = _staged(table, snapshot, destination)
+            held[batch] = staged and replace(staged, snapshot_id=current.snapshot_id)
+    batches = tuple(staged for _, staged in sorted(held.items()) if staged is not None)
+    return Staging(current.snapshot_id, batches)
+
+
+def notes(catalog: Catalog, prefix: str) -> list[str]:
+    """What is noted in the backfills' tables whose names begin with `prefix`."""
+    namespace, _, begin = prefix.rpartition(".")
+    try:
+        listed = catalog.list_tables(namespace)
+    except NoSuchNamespaceError:
+        return []
+    found = []
+    for identifier in sorted(listed):
+        if identifier[-1].startswith(begin):
+            with suppress(NoSuchTableError):
+                found.append(catalog.load_table(identifier).metadata.properties.get(names.NOTE, ""))
+    return [note for note in found if note]
+
+
+def drop(catalog: Catalog, identifier: str) -> None:
+    """Drop a table that is ours alone, and everything below its location."""
+    try:
+        table = catalog.load_table(identifier)
+        catalog.drop_table(identifier)
+    except NoSuchTableError:
+        return
+    if isinstance(table.io, PyArrowFileIO):
+        scheme, netloc, path = PyArrowFileIO.parse_location(table.location())
+        files = table.io.fs_by_scheme(scheme, netloc)
+        if files.get_file_info(path).type == FileType.Directory:
+            files.delete_dir(path)
 
 
 def _staged(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:

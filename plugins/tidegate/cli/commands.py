@@ -15,6 +15,7 @@ from tidegate.adapters.catalogs_file import catalog_problems
 from tidegate.adapters.connections import connection_from_env
 from tidegate.adapters.pipeline_file import json_schema, load_all, load_pipeline
 from tidegate.cli import shown
+from tidegate.cli.backfill import add_backfill, run_backfill
 from tidegate.cli.dead_letters import add_dead_letters, dead_letters
 from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
 from tidegate.flush import flush
@@ -64,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     move.add_argument("pipeline")
     move.add_argument("--to", required=True, help='earliest, latest, group, a time, or {"topic": {"0": 42}}')
     move.add_argument("--yes", action="store_true", help="do not ask")
+    add_backfill(commands)
     keep = commands.add_parser("maintain", help="compact, expire snapshots and remove orphans, table by table")
     keep.add_argument("pipeline")
     keep.add_argument("--json", action="store_true", help="stable output for programs")
@@ -166,6 +168,7 @@ COMMANDS = {
     "plan": _plan,
     "status": _status,
     "rebase": _rebase,
+    "backfill": run_backfill,
     "maintain": _maintain,
     "dead-letters": dead_letters,
     "schema": _schema,

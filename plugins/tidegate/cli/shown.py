@@ -57,6 +57,9 @@ def status(found: dict[str, Any]) -> str:
         newest = found["newest_dead_letter"]
         place = f"{newest['topic']} {newest['partition']} {newest['offset']}"
         lines.append(f"    dead letters: {found['dead_letters']}, the newest at {place}: {newest['message']}")
+    for one in found["backfills"]:
+        applied = ", ".join(f"{t}: {len(numbers)} of {one['slices']} slices" for t, numbers in one["applied"].items())
+        lines.append(f"  open backfill={one['backfill']}: applied {applied}")
     lines.append("  topic                            partition      begin  published  committed        end    lag")
     for row in found["partitions"]:
         numbers = "".join(

@@ -57,7 +57,7 @@ def _by_attempt(ports: Ports, intermediate: str, planned: PlannedBatch, attempt:
 
 
 def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> list[StagedBatch]:
-    asked = [_stage_table(ports, plan, planned) for planned in group]
+    asked = [stage_table(ports, plan, planned) for planned in group]
     job = StageJob(
         pipeline=ports.pipeline.name,
         batch=group[0].batch,
@@ -68,7 +68,7 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> l
     log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
     try:
         ports.engine.run(job)
-        return [_outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True)]
+        return [outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True)]
     except RetryLater:
         for planned in group:  # the winner of a race cleans up what the loser stages
             if planned.follows:
@@ -79,9 +79,13 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> l
         raise
 
 
-def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
+def stage_table(
+    ports: Ports, plan: Plan, planned: PlannedBatch, *, intermediate: str = "", note: str = ""
+) -> StageTable:
+    """What is asked of the stage job for one table; `intermediate` and `note` are a backfill's own."""
     state = ports.destination.state(planned.table, ports.pipeline.name)
     table = resolved(table_named(ports, planned.table), ports.pipeline.source.metadata, state)
+    into = intermediate or names.intermediate_table(ports.pipeline, table)
     attempt = ports.new_attempt()
     staged = StagedBatch(
         table.name, planned.batch, attempt, 0, planned.ranges, Counts(),
@@ -93,7 +97,7 @@ def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
         watermark=planned.watermark,
     )  # fmt: skip
     return StageTable(
-        intermediate=names.intermediate_table(ports.pipeline, table),
+        intermediate=into,
         attempt=attempt,
         key=replace(table.key, columns=None),
         key_columns=key_columns(table),
@@ -106,25 +110,25 @@ def _stage_table(ports: Ports, plan: Plan, planned: PlannedBatch) -> StageTable:
         delete_when=table.delete_when,
         summary=_summary(ports, staged),
         property=names.staged_property(attempt),
-        create=_create(ports, table, planned.batch),
+        create=_create(ports, table, planned.batch, into, {names.NOTE: note} if note else {}),
         last_per_raw_key=last_per_raw_key(ports.pipeline, table),
         sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
         set_aside=table.errors.set_aside,
     )
 
 
-def _create(ports: Ports, table: Table, batch: int) -> tuple[str, ...]:
+def _create(ports: Ports, table: Table, batch: int, intermediate: str, properties: dict[str, str]) -> tuple[str, ...]:
     """Statements that make the intermediate table, none where it is there with this shape.
 
     One of another shape is dropped: what waits in it was staged under another pipeline file and is never merged.
     """
     wanted = shape(table, ports.pipeline.source.metadata)
-    found = ports.destination.intermediate_shape(names.intermediate_table(ports.pipeline, table))
+    found = ports.destination.intermediate_shape(intermediate)
     if found == wanted:
         return ()
     fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in key_columns(table))
     values = {
-        "table": names.intermediate_table(ports.pipeline, table),
+        "table": intermediate,
         "parent": table.name.rsplit(".", 1)[0],
         "keys": fields or (Column("bytes", "BINARY"),),
         "values": (*value_columns(table), *metadata_columns(ports.pipeline.source.metadata)),
@@ -132,6 +136,7 @@ def _create(ports: Ports, table: Table, batch: int) -> tuple[str, ...]:
         "shape": wanted,
         "batch": batch,
         "dead_letters": table.errors.set_aside is not None,
+        "properties": properties,
     }
     statements = (*(["drop_intermediate"] if found is not None else []), "create_namespace", "create_intermediate")
     return tuple(ports.sql.render(name, **values) for name in statements)
@@ -147,7 +152,8 @@ def _summary(ports: Ports, staged: StagedBatch) -> dict[str, str]:
     }
 
 
-def _outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBatch:
+def outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBatch:
+    """What the job left behind for one table; a bad record, or records that do not add up, are errors."""
     where = f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}"
     found = ports.destination.staged_outcome(asked.intermediate, asked.attempt)
     if found is None:

@@ -1,0 +1,62 @@
+"""``tidegate backfill``: show what would be applied again, apply it, or give an open backfill up."""
+
+import argparse
+from typing import Any
+
+from tidegate.adapters.assembly import assemble
+from tidegate.adapters.connections import connection_from_env
+from tidegate.cli import shown
+from tidegate.settings import include_folder
+from tidegate.slices import AppliedSlice
+from tidegate.steps.backfill import abandon, backfill
+from tidegate.steps.backfill_plan import EXAMPLE, Proposed, propose, wanted
+
+
+def add_backfill(commands: Any) -> None:
+    """The command's words."""
+    parser = commands.add_parser("backfill", help="apply a part of the log again; never overwrites what is newer")
+    parser.add_argument("pipeline")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--range", metavar="JSON", help=f"half-open offsets: {EXAMPLE}")
+    what.add_argument("--from", dest="from_time", metavar="TIME", help="records from this time on, with --to")
+    what.add_argument("--abandon", metavar="ID", help="give an open backfill up; what it applied stays")
+    parser.add_argument("--to", dest="to_time", metavar="TIME", help="up to this time, e.g. 2026-01-01T00:00:00Z")
+    parser.add_argument("--table", action="append", default=[], metavar="NAME", help="only this table; may be repeated")
+    parser.add_argument("--dry-run", action="store_true", help="show ranges and counts; write nothing")
+    parser.add_argument("--json", action="store_true", help="stable output for programs")
+    parser.set_defaults(usage_error=parser.error)
+
+
+def run_backfill(words: argparse.Namespace) -> int:
+    """Exit code 0; everything else is an error."""
+    if (words.from_time is None) != (words.to_time is None):
+        words.usage_error("--from and --to belong together")
+    ports = assemble(include_folder(), words.pipeline, connection_from_env)
+    if words.abandon:
+        dropped = abandon(ports, words.abandon)
+        shown.say(words, f"given up: dropped {', '.join(dropped)}", {"backfill": words.abandon, "dropped": dropped})
+        return 0
+    found = propose(ports, wanted(words.range, words.from_time, words.to_time, tuple(words.table)))
+    if words.dry_run or not words.json:
+        shown.say(words, proposed(found), found.to_dict())
+    if not words.dry_run:
+        backfill(ports, found.backfill, lambda result: shown.say(words, applied(result), result.to_dict()))
+    return 0
+
+
+def proposed(found: Proposed) -> str:
+    """Table by table: batches, records at most, later offsets to read, and each partition's range."""
+    begin = "goes on with" if found.resumed else "applies"
+    lines = [f"backfill={found.backfill.id} {begin}:"]
+    for table in found.to_dict()["tables"]:
+        counts = f"records<={table['records']} batches={table['batches']} later offsets to read={table['later']}"
+        lines.append(f"{table['table']}: {counts}")
+        lines += [f"  {p.topic} {p.partition}: [{p.start}, {p.end})" for p in found.parts if p.table == table["table"]]
+    return "\n".join(lines)
+
+
+def applied(result: AppliedSlice) -> str:
+    """One slice of one table."""
+    rows = f"staged={result.staged} inserted={result.inserted} updated={result.updated} deleted={result.deleted}"
+    where = f"{result.table}: backfill={result.backfill} slice={result.slice}/{result.slices}"
+    return f"{where} {result.outcome}: {rows} seconds={result.seconds}"

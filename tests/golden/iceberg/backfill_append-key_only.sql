@@ -1,0 +1,21 @@
+-- A table that is only appended to: of each key that has no row, its last record.
+MERGE INTO `lake`.`shop`.`orders`.`branch_tidegate_shop_7_0af3` t
+USING (
+  SELECT * FROM (
+    SELECT *, row_number() OVER (
+      PARTITION BY `id`
+      ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC
+    ) AS `_tidegate_rank`
+    FROM (
+    SELECT
+      key.`id` AS `id`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
+    WHERE batch_number = 7 AND attempt = '0af3'
+    )
+  )
+  WHERE `_tidegate_rank` = 1
+) s
+ON t.`id` <=> s.`id`
+WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`id`)
+VALUES (s.`id`)

@@ -1,0 +1,30 @@
+-- Only keys without a later record up to the table's position; of those, only the ones that have no row get one.
+MERGE INTO `lake`.`shop`.`orders`.`branch_tidegate_shop_7_0af3` t
+USING (
+  SELECT * FROM (
+    SELECT *, row_number() OVER (
+      PARTITION BY `id`
+      ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC
+    ) AS `_tidegate_rank`
+    FROM (
+    SELECT
+      key.`id` AS `id`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
+    WHERE batch_number = 7 AND attempt = '0af3'
+    )
+  ) s
+  WHERE `_tidegate_rank` = 1
+    AND NOT EXISTS (
+      SELECT 1 FROM (
+        SELECT key.`id` AS `id`
+        FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
+        WHERE batch_number > 7
+      ) t
+      WHERE t.`id` <=> s.`id`
+    )
+) s
+ON t.`id` <=> s.`id`
+WHEN MATCHED AND s.`_tidegate_op` = 'd' THEN DELETE
+WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`id`)
+VALUES (s.`id`)

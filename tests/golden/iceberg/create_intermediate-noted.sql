@@ -1,0 +1,25 @@
+CREATE TABLE IF NOT EXISTS `lake`.`shop`.`orders_shop_backfill_0123456789_tmp` (
+  key STRUCT<`id`: BIGINT>,
+  value STRUCT<`id`: BIGINT, `name`: STRING>,
+  op STRING,
+  topic STRING,
+  partition INT,
+  offset BIGINT,
+  timestamp TIMESTAMP,
+  partition_time TIMESTAMP,
+  i BIGINT,
+  batch_number BIGINT,
+  attempt STRING
+)
+USING iceberg
+PARTITIONED BY (batch_number)
+TBLPROPERTIES (
+  'format-version' = '2',
+  'tidegate.shape' = '0123456789ab',
+  'tidegate.highest-batch' = '7',
+  'write.distribution-mode' = 'none',
+  'write.metadata.delete-after-commit.enabled' = 'true',
+  'write.metadata.previous-versions-max' = '3',
+  'commit.retry.num-retries' = '10',
+  'tidegate.backfill' = '{"asked": "it\'s"}'
+)
