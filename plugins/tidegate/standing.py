@@ -42,9 +42,14 @@ def _rolled_back(pipeline: Pipeline, table: Table, state: TableState) -> str:
 
 
 def check_not_overtaken(pipeline: Pipeline, table: Table, state: TableState | None, batch: int, ranges: Ranges) -> None:
-    """Raise `PublishedElsewhere` when the table no longer stands where a batch starts."""
+    """Raise `PublishedElsewhere` when the table no longer stands where a batch starts.
+
+    A number that is not above the table's highest is of a batch that was published, or of one from before a rebase,
+    whose offsets may mean other records by now.
+    """
     position = effective_position(pipeline, table, state)
-    if position is not None and not ranges.continues(position.offsets):
+    is_old = state is not None and batch <= state.highest_batch
+    if position is not None and (is_old or not ranges.continues(position.offsets)):
         raise PublishedElsewhere(
             f"pipeline={pipeline.name} table={table.name} batch={batch}: {_overtaken(state)}: "
             f"position={position.offsets} start={ranges.start}; nothing was changed and nothing needs repair"

@@ -34,3 +34,26 @@ HEARTBEAT = """
 **heartbeat** runs at the end of every run, also a skipped one, and commits again what is published, so that quiet
 partitions keep their committed offset. It turns red when a task before it failed, so that the run shows it.
 """
+BACKFILL = """
+Applies a part of the log to the tables of **{pipeline}** again: to repair rows that another writer damaged, or to fill
+a column that the pipeline file has now. *Trigger* opens a form; begin with a dry run.
+
+A backfill never overwrites what is newer and never brings a deleted row back: of each key it applies the last record,
+and only if no later one was flushed. It leaves the flush's position as it is, and the flush goes on meanwhile. A range
+is cut into batches of at most {batch} records (`merge.max_records`), which are applied one at a time, the newest
+first. Clear a failed batch, or start the DAG with the same words again, and it goes on where it stopped.
+"""
+BACKFILL_PLAN = """
+**plan** turns offsets or times into ranges that lie before the tables' positions and are still in the log, and cuts
+them into batches. `tables` among its results shows ranges, records at most, batches, and how many later offsets must
+be read to decide. Nothing is written; a dry run ends here.
+"""
+BACKFILL_BATCH = """
+**batch** reads one slice of the range into an intermediate table of the backfill's own, and the keys of all later
+records up to the position; then merges the slice's records into each table and publishes them in one commit. The first
+one reads the later keys for all. A repeated or late attempt changes nothing.
+"""
+BACKFILL_CLEAN_UP = """
+**clean_up** drops the backfill's intermediate tables, files included, and its marks. It runs when every batch is
+applied; until then they are what lets the backfill go on.
+"""

@@ -21,13 +21,14 @@ class SubmitOperator(SparkSubmitOperator):
     The operator is the step's engine: a step may run more than one job, and each is one spark-submit.
     """
 
-    template_fields = (*SparkSubmitOperator.template_fields, "given")
+    template_fields = (*SparkSubmitOperator.template_fields, "given", "backfill")
 
-    def __init__(self, *, verb: str, pipeline: str, given: Any, **kwargs: Any) -> None:
+    def __init__(self, *, verb: str, pipeline: str, given: Any, backfill: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.verb = verb
         self.pipeline = pipeline
         self.given = given
+        self.backfill = backfill
 
     def execute(self, context: Context) -> Any:
         """Run the step; returns what the step returns."""
@@ -37,6 +38,9 @@ class SubmitOperator(SparkSubmitOperator):
         if self.verb == "maintain":
             context["table"] = self.given
             return tasks.run_maintain(self.pipeline, self.given, self)
+        if self.verb == "backfill":
+            context["slice"] = self.given["slice"]
+            return tasks.run_backfill_slice(self.pipeline, self.backfill, self.given, self)
         queue = tasks.one_queue(self.given)
         context["table"] = queue["table"]
         published = tasks.run_merge(self.pipeline, queue, self)

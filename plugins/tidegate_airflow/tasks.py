@@ -95,3 +95,34 @@ def run_maintain(name: str, table: str, engine: Any = None) -> Data:
 
     with told_to_airflow():
         return maintain(ports(name, engine), table)
+
+
+def run_backfill_plan(name: str, asked: Mapping[str, Any]) -> Data:
+    """backfill, plan: what would be applied, and one entry for each batch; none for a dry run."""
+    from tidegate.steps.backfill_plan import propose, wanted
+
+    with told_to_airflow():
+        words = wanted(asked["ranges"], asked["from"], asked["to"], tuple(asked["tables"]))
+        found = propose(ports(name), words)
+        batches = [] if asked["dry_run"] else found.to_batches()
+        return {**found.to_dict(), "backfill": found.backfill.to_dict(), "batches": batches}
+
+
+def run_backfill_slice(
+    name: str, backfill: Mapping[str, Any], given: Mapping[str, Any], engine: Any = None
+) -> list[Data]:
+    """backfill, batch: one slice, staged and applied to each table that has one."""
+    from tidegate.slices import Backfill
+    from tidegate.steps.backfill import apply_slice
+
+    with told_to_airflow():
+        applied = apply_slice(ports(name, engine), Backfill.from_dict(backfill), given["number"])
+        return [result.to_dict() for result in applied]
+
+
+def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
+    """backfill, clean_up: everything that the backfill kept is dropped."""
+    from tidegate.steps.backfill import drop_backfill
+
+    with told_to_airflow():
+        return drop_backfill(ports(name), backfill["id"])

@@ -39,6 +39,7 @@ class Kit:
     expire: Callable[[int], None]
     stage: Callable[..., None]
     finish: Callable[[str, str], None]  # an attempt's counts, which a stage job writes last
+    note: Callable[[str, str], None]  # a backfill's intermediate table, with what it was made for
     rows: Callable[[str], list]
     remember: Callable[[dict[str, int]], None]  # deletes by key, with the milliseconds of their records
     load: Callable[[str], Any] | None = None
@@ -106,6 +107,7 @@ def in_memory() -> Kit:
         expire=lambda snapshot: port.expire(TABLE, snapshot),
         stage=stage,
         finish=finish,
+        note=lambda table, text: port.create(table, ()).properties.update({names.NOTE: text}),
         rows=lambda table: port.tables[table].rows(),
         remember=remember,
     )
@@ -194,6 +196,9 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
         expire=lambda snapshot: load().maintenance.expire_snapshots().by_id(snapshot).commit(),
         stage=stage,
         finish=finish,
+        note=lambda table, text: catalog.create_table(
+            table.removeprefix("lake."), staged_schema, properties={names.NOTE: text}
+        ),
         rows=lambda table: load(table).scan().to_arrow().to_pylist(),
         remember=remember,
         load=load,
@@ -642,6 +647,68 @@ def test_snapshot_pinned_by_a_newer_batch_survives_the_clean_up_of_older_ones(ki
     kit.port.clean_up(STAGED, 1)
     (again,) = kit.port.staged(STAGED, TABLE)
     assert again == pinned
+
+
+# backfills
+
+
+def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
+    assert kit.port.staging(STAGED, TABLE) is None
+    kit.stage(1, "a1", 2)
+    kit.stage(2, "a2", 5)
+    kit.stage(1, "a3", 1)
+    found = kit.port.staging(STAGED, TABLE)
+    assert [(s.batch, s.attempt, s.snapshot_id) for s in found.batches] == [
+        (1, "a3", found.snapshot_id), (2, "a2", found.snapshot_id),
+    ]  # fmt: skip
+
+
+def test_batch_that_an_unfinished_attempt_overwrote_is_not_in_staging(kit: Kit) -> None:
+    """Its rows in the newest snapshot are not those that were counted."""
+    kit.stage(1, "a1", 2)
+    kit.stage(2, "a2", 5)
+    kit.stage(1, "a3", 1, finished=False)
+    assert [s.batch for s in kit.port.staging(STAGED, TABLE).batches] == [2]
+    assert [s.batch for s in kit.port.staged(STAGED, TABLE)] == [1, 2]
+
+
+def test_dropped_intermediate_table_is_gone_with_its_files(kit: Kit) -> None:
+    kit.stage(1, "a1", 2)
+    folder = kit.bytes_on_disk(STAGED)[0].parents[2] if kit.bytes_on_disk else None
+    kit.port.drop(STAGED)
+    kit.port.drop(STAGED)
+    assert kit.port.staging(STAGED, TABLE) is None
+    assert folder is None or not folder.exists()
+
+
+def test_backfills_of_a_table_are_found_by_the_names_of_their_tables(kit: Kit) -> None:
+    assert kit.port.backfills(TABLE, PIPELINE) == []
+    kit.create()
+    kit.note(f"{TABLE}_{PIPELINE}_backfill_1_tmp", "one")
+    kit.note(f"{TABLE}_other_backfill_2_tmp", "two")
+    kit.note(f"{TABLE}_{PIPELINE}_tmp", "three")
+    assert kit.port.backfills(TABLE, PIPELINE) == ["one"]
+
+
+def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit) -> None:
+    ours = kit.seeded().merged(FIRST)
+    kit.port.publish(replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={"tidegate.shop.backfill.1": "x"}))
+    for branch in (names.backfill_branch(PIPELINE, "1", 3, "a"), names.backfill_branch(PIPELINE, "2", 3, "a")):
+        kit.port.cut(TABLE, kit.state(), branch)
+    before = kit.state()
+    kit.port.forget(TABLE, names.backfill_branches(PIPELINE, "1"), "tidegate.shop.backfill.1")
+    kit.port.forget("lake.shop.gone", names.backfill_branches(PIPELINE, "1"), "tidegate.shop.backfill.1")
+    assert kit.port.head(TABLE, names.backfill_branch(PIPELINE, "1", 3, "a")) is None
+    assert kit.port.head(TABLE, names.backfill_branch(PIPELINE, "2", 3, "a")) is not None
+    assert kit.port.head(TABLE, ours.branch) is not None
+    assert kit.state() == replace(before, marks={k: v for k, v in before.marks.items() if "backfill" not in k})
+
+
+def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
+    branch = names.backfill_branch(PIPELINE, "0123456789", 1, "a")
+    kit.port.cut(TABLE, kit.seeded().state(), branch)
+    assert kit.port.drop_branches(TABLE, PIPELINE, 99) == 0
+    assert kit.port.head(TABLE, branch) is not None
 
 
 # history

@@ -382,9 +382,7 @@ def test_later_records_that_are_gone_are_named_and_nothing_is_written(world: Wor
         damage(world)
         world.broker.retain_from("orders", 6)
 
-    with pytest.raises(
-        PositionLost, match=r"later offsets, .* 1 offsets \[5, 6\) that are needed are gone"
-    ):
+    with pytest.raises(PositionLost, match=r"later offsets, .* 1 offsets \[5, 6\) that are needed are gone"):
         interrupted(world, "destination.cut", flush_and_forget, '{"orders": {"0": [0, 2]}}')
     assert shown(world) == {}
 

@@ -57,7 +57,7 @@ POINTS = {
     "heartbeat": ["broker.commit", "broker.log", "destination.staged", "destination.state", "group.committed"],
     "rebase": [
         "broker.log", "destination.append_empty", "destination.cut", "destination.head", "destination.publish",
-        "destination.state",
+        "destination.highest_staged", "destination.state",
     ],
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ from tidegate.settings import shown_path
 __all__ = ["json_schema", "load_all", "load_pipeline"]
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
+BACKFILLS = re.compile(r"_backfill(_[0-9a-f]+)?$")
 
 
 def load_pipeline(path: Path, catalogs: Mapping[str, Catalog | str] | None = None) -> Pipeline:
@@ -32,6 +33,8 @@ def load_pipeline(path: Path, catalogs: Mapping[str, Catalog | str] | None = Non
     findings = Findings(document)
     if path.suffix != ".yaml" or not NAME.fullmatch(path.stem):
         findings.add((), f"name={path.name}: a pipeline's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters; rename it")
+    if BACKFILLS.search(path.stem):
+        findings.add((), f"name={path.stem}: names that end in _backfill are those of backfills; rename the file")
     if not isinstance(document.data, dict):
         findings.add((), "no pipeline in it; start with source: and tables:, see docs/pipeline-file.md")
         findings.raise_if_any()

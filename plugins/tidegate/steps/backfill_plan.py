@@ -71,6 +71,15 @@ class Proposed:
             )
         return {"backfill": self.backfill.id, "resumed": self.resumed, "tables": tables}
 
+    def to_batches(self) -> list[dict[str, Any]]:
+        """One entry for each batch in the order in which they are applied: its number, and a line that tells of it."""
+        numbers, entries = self.backfill.numbers, []
+        for number in numbers:
+            parts = [self.backfill.slices(t.table) for t in self.backfill.tables]
+            spans = [part[number - 1].span for part in parts if number <= len(part)]
+            entries.append({"number": number, "slice": f"{number} of {len(numbers)}: {max(spans)} offsets"})
+        return entries
+
 
 def wanted(ranges: Any, from_time: str | None, to_time: str | None, tables: tuple[str, ...] = ()) -> Wanted:
     """Read the user's words; `ranges` is JSON text or the object itself. ConfigurationError says what is wrong."""

@@ -66,7 +66,10 @@ def _proposal(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
     before = _recorded(state)
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
     target = _target(ports, before.offsets, to, part)
-    return TableMove(table, before, Position(target, state.highest_batch, cluster_id=log.cluster_id, topic_ids=ids))
+    # no batch that was staged before the move is resumed after it: its number is not above the position's
+    staged = ports.destination.highest_staged(names.intermediate_table(ports.pipeline, table))
+    batch = max(state.highest_batch, staged)
+    return TableMove(table, before, Position(target, batch, cluster_id=log.cluster_id, topic_ids=ids))
 
 
 def rebase(ports: Ports, proposed: list[TableMove]) -> None:

@@ -1,0 +1,128 @@
+"""The backfill DAG of one pipeline: plan → one batch after the other → clean_up, started by hand from a form."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import DAG, Param, get_current_context, task
+from tidegate.pipeline import Pipeline
+
+from tidegate_airflow import documents, tasks
+from tidegate_airflow.flush_dag import LONG, QUICK, RETRIES, is_submitted, pool
+
+OFFSETS = {
+    "type": "object",
+    "additionalProperties": False,
+    "patternProperties": {
+        "^[0-9]+$": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
+    },
+}
+
+
+def backfill_dag(pipeline: Pipeline) -> DAG:
+    """The DAG ``tidegate_<pipeline>_backfill``. No connection is opened and nothing heavy is imported here."""
+    with DAG(
+        dag_id=f"tidegate_{pipeline.name}_backfill",
+        description=f"Apply a part of the log of {pipeline.name} again, never over what is newer",
+        doc_md=documents.BACKFILL.format(pipeline=pipeline.name, batch=pipeline.merge.max_records),
+        schedule=None,
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=_form(pipeline),
+        default_args={"owner": "tidegate", **RETRIES},
+        tags=["tidegate", "backfill", *sorted({table.catalog for table in pipeline.tables})],
+    ) as dag:
+        _tasks(pipeline)
+    return dag
+
+
+def _form(pipeline: Pipeline) -> dict[str, Param]:
+    """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
+    topic = next(iter(pipeline.source.topics), "topic")
+    tables = [table.name for table in pipeline.tables]
+    example = {topic: {"0": [100, 900]}}
+    return {
+        "ranges": Param(
+            None,
+            type=["null", "object"],
+            title="Offsets",
+            description="Half-open offset ranges by topic and partition: the second number is the first offset that "
+            f"is not applied. Example: {example}. Leave empty for a range of times.".replace("'", '"'),
+            additionalProperties=OFFSETS,
+            examples=[example],
+        ),
+        "from": Param(
+            None,
+            type=["null", "string"],
+            format="date-time",
+            title="From",
+            description="Instead of offsets: records with this time or a later one.",
+            examples=["2026-01-01T00:00:00Z"],
+        ),
+        "to": Param(
+            None,
+            type=["null", "string"],
+            format="date-time",
+            title="To",
+            description="Up to this time, and never beyond what is flushed.",
+            examples=["2026-01-02T00:00:00Z"],
+        ),
+        "tables": Param(
+            [],
+            type="array",
+            items={"type": "string", "enum": tables},
+            title="Tables",
+            description="Only these tables; all when empty.",
+            examples=tables,
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only show ranges, records and batches, in the result of the task plan; write nothing.",
+        ),
+    }
+
+
+def _tasks(pipeline: Pipeline) -> None:
+    name: str = pipeline.name
+
+    @task(task_id="plan", doc_md=documents.BACKFILL_PLAN, execution_timeout=QUICK, multiple_outputs=False)
+    def plan() -> list[dict[str, Any]]:
+        context = get_current_context()
+        found = tasks.run_backfill_plan(name, dict(context["params"]))
+        for key in ("tables", "backfill"):  # beside the result: tasks can be mapped over a whole result only
+            context["ti"].xcom_push(key=key, value=found[key])
+        batches: list[dict[str, Any]] = found["batches"]
+        return batches
+
+    @task(task_id="clean_up", doc_md=documents.BACKFILL_CLEAN_UP, execution_timeout=QUICK)
+    def clean_up(backfill: dict[str, Any]) -> list[str]:
+        return tasks.run_backfill_clean_up(name, backfill)
+
+    planned = plan()
+    _batches(pipeline, planned) >> clean_up(planned["backfill"])
+
+
+def _batches(pipeline: Pipeline, planned: Any) -> Any:
+    settings: dict[str, Any] = {
+        "task_id": "batch",
+        "doc_md": documents.BACKFILL_BATCH,
+        "execution_timeout": LONG,
+        "pool": pool(pipeline),
+        "max_active_tis_per_dagrun": 1,
+        "map_index_template": "{{ slice }}",
+    }
+    backfill, pieces = planned["backfill"], planned
+    if is_submitted(pipeline):
+        from tidegate_airflow.submit import SubmitOperator
+
+        fixed = {"verb": "backfill", "pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
+        return SubmitOperator.partial(backfill=backfill, **fixed).expand(given=pieces)
+
+    @task(**settings)
+    def batch(given: dict[str, Any], backfill: dict[str, Any]) -> list[dict[str, Any]]:
+        get_current_context()["slice"] = given["slice"]
+        return tasks.run_backfill_slice(pipeline.name, backfill, given)
+
+    return batch.partial(backfill=backfill).expand(given=pieces)

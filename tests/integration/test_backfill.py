@@ -1,0 +1,203 @@
+"""Backfill on real Kafka, Spark and Iceberg: what is applied again, what is left alone, and what survives a kill."""
+
+import json
+import subprocess
+
+import pytest
+from conftest import wait_until
+from tidegate.errors import PositionLost
+from tidegate.steps.backfill import backfill
+from tidegate.steps.backfill_plan import propose, wanted
+
+KEY = {"fields": ["id", "part"], "schema": "id BIGINT, part STRING"}
+VALUE = {"schema": "id BIGINT, part STRING, name STRING"}
+SMALL = {"max_records": 4}
+
+
+def change(id: int, name: str | None, part: str | None = None, **more):
+    key = {"id": id, "part": part}
+    return (key, None if name is None else {**key, "name": name}, more)
+
+
+def names_of(workbench, table: str) -> dict:
+    return {(row["id"], row["part"]): row["name"] for row in workbench.rows(table)}
+
+
+def leftovers(workbench, name: str) -> list[str]:
+    table = workbench.iceberg(f"shop.{name}")
+    folders = [path.name for path in (workbench.warehouse / "shop").iterdir() if "backfill" in path.name]
+    return [*folders, *(ref for ref in table.metadata.refs if "backfill" in ref)] + [
+        key for key in table.metadata.properties if "backfill" in key
+    ]
+
+
+def filled(workbench, name: str, **sections) -> str:
+    """Two partitions; 1 was changed, 2 deleted, 3 has a NULL in its key."""
+    topic = workbench.topic(2)
+    workbench.pipeline(name, [topic], key=KEY, value=VALUE, **sections)
+    workbench.produce(topic, change(1, "old", "a"), change(2, "gone", "a"), change(3, "null part"), change(4, "x", "b"))
+    workbench.produce(topic, *(change(id, "p1", "c", partition=1) for id in range(10, 13)))
+    workbench.drain(name)
+    workbench.produce(topic, change(1, "new", "a"), change(2, None, "a"), change(10, "newer", "c", partition=1))
+    workbench.drain(name)
+    return topic
+
+
+EXPECTED = {
+    (1, "a"): "new", (3, None): "null part", (4, "b"): "x", (10, "c"): "newer", (11, "c"): "p1", (12, "c"): "p1",
+}  # fmt: skip
+
+
+def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(workbench) -> None:
+    topic = filled(workbench, "restored", merge=SMALL)
+    ranges = json.dumps({topic: {"0": [0, 4], "1": [0, 3]}})
+    workbench.spark_sql("DELETE FROM lake.shop.restored WHERE id <> 1")
+    before = workbench.ports("restored").destination.state("lake.shop.restored", "restored")
+
+    shown = workbench.cli("backfill", "restored", "--range", ranges, "--dry-run", "--json")
+    [table] = json.loads(shown.stdout)["tables"]
+    assert (table["records"], table["batches"], table["later"]) == (7, 2, 3)
+    assert leftovers(workbench, "restored") == []
+
+    done = workbench.cli("backfill", "restored", "--range", ranges, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    slices = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["slice"], one["outcome"]) for one in slices] == [(2, "published"), (1, "published")]
+    assert names_of(workbench, "shop.restored") == {k: v for k, v in EXPECTED.items() if k != (10, "c")}
+    after = workbench.ports("restored").destination.state("lake.shop.restored", "restored")
+    assert (after.position, after.rolled_back) == (before.position, False)
+    assert leftovers(workbench, "restored") == []
+
+    everything = json.dumps({topic: {"0": [0, 6], "1": [0, 4]}})
+    assert workbench.cli("backfill", "restored", "--range", everything).returncode == 0
+    assert names_of(workbench, "shop.restored") == EXPECTED
+    history = json.loads(workbench.cli("status", "restored", "--json").stdout)["pipelines"][0]["batches"]
+    assert len([row for row in history if row["backfill"]]) == 5
+
+
+def test_flush_that_publishes_between_cut_and_publish_is_not_overwritten(workbench) -> None:
+    topic = filled(workbench, "raced")
+    workbench.spark_sql("DELETE FROM lake.shop.raced")
+    ports = workbench.ports("raced")
+    publish = ports.destination.publish
+
+    def after_a_flush(publication) -> None:
+        ports.destination.publish = publish
+        workbench.produce(topic, change(4, "newest", "b"), change(3, None), change(11, None, "c", partition=1))
+        workbench.flush("raced")
+        publish(publication)
+
+    ports.destination.publish = after_a_flush
+    asked = wanted({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
+    backfill(ports, propose(ports, asked).backfill, print)
+    assert names_of(workbench, "shop.raced") == {
+        (1, "a"): "new", (4, "b"): "newest", (10, "c"): "newer", (12, "c"): "p1",
+    }  # fmt: skip
+
+
+def test_backfill_killed_by_the_operating_system_goes_on_where_it_stopped(workbench) -> None:
+    topic = filled(workbench, "killed", merge=SMALL)
+    workbench.spark_sql("DELETE FROM lake.shop.killed")
+    words = ("backfill", "killed", "--range", json.dumps({topic: {"0": [0, 6], "1": [0, 4]}}), "--json")
+    runner = subprocess.Popen(
+        workbench.command(*words),
+        env=workbench.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def properties() -> dict[str, str]:
+        return workbench.iceberg("shop.killed").properties
+
+    try:
+        wait_until(lambda: any("backfill" in key for key in properties()) or runner.poll() is not None, "a slice")
+    finally:
+        runner.kill()
+        runner.wait(30)
+    assert any("backfill" in key for key in properties())
+    workbench.produce(topic, change(12, "flushed meanwhile", "c", partition=1))
+    workbench.flush("killed")
+    again = workbench.cli(*words)
+    assert again.returncode == 0, again.stderr
+    slices = [json.loads(line) for line in again.stdout.splitlines()]
+    assert slices[0]["outcome"] == "already applied"
+    assert names_of(workbench, "shop.killed") == {**EXPECTED, (12, "c"): "flushed meanwhile"}
+    assert leftovers(workbench, "killed") == []
+
+
+MODES = {
+    "upsert": ({"delete": False}, {**EXPECTED, (2, "a"): "gone"}),
+    "delete": ({"upsert": False}, EXPECTED),
+    "append": ({"upsert": False, "delete": False}, {**EXPECTED, (2, "a"): "gone"}),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_gets_back_the_last_state_of_each_key(workbench, mode: str) -> None:
+    settings, expected = MODES[mode]
+    topic = filled(workbench, mode, table=settings)
+    ports = workbench.ports(mode)
+    asked = wanted({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
+    before = workbench.rows(f"shop.{mode}")
+    backfill(ports, propose(ports, asked).backfill, print)
+    assert workbench.rows(f"shop.{mode}") == before
+    workbench.spark_sql(f"DELETE FROM lake.shop.{mode}")
+    backfill(ports, propose(ports, asked).backfill, print)
+    assert names_of(workbench, f"shop.{mode}") == expected
+    assert len(workbench.rows(f"shop.{mode}")) == len(expected)
+
+
+def test_range_of_times_takes_the_records_of_that_time_up_to_the_position(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("timed", [topic], key=KEY, value=VALUE)
+    at = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+    workbench.produce(topic, *(change(n, "x", "a", timestamp=at + n * 60_000) for n in range(6)))
+    workbench.flush("timed")
+    workbench.produce(topic, change(9, "not flushed", "a", timestamp=at + 9 * 60_000))
+    workbench.spark_sql("DELETE FROM lake.shop.timed")
+    times = ("--from", "2026-01-01T00:02:00Z", "--to", "2026-01-01T01:00:00+00:00")
+    done = workbench.cli("backfill", "timed", *times)
+    assert done.returncode == 0, done.stderr
+    assert f"{topic} 0: [2, 6)" in done.stdout
+    assert sorted(id for id, _ in names_of(workbench, "shop.timed")) == [2, 3, 4, 5]
+
+
+def test_what_cannot_be_decided_is_refused_in_one_sentence_each(workbench) -> None:
+    topic = filled(workbench, "refused")
+
+    def said(*words: str) -> tuple[int, str]:
+        result = workbench.cli("backfill", "refused", *words)
+        assert "Traceback" not in result.stderr
+        return result.returncode, result.stderr
+
+    def ranges(*pair: int) -> str:
+        return json.dumps({topic: {"0": pair}})
+
+    code, text = said("--range", ranges(0, 7))
+    assert (code, "the flush will read what comes after it" in text) == (1, True)
+    assert "must run forward" in said("--range", ranges(3, 1))[1]
+    assert said("--from", "2026-01-01T00:00:00Z")[0] == 2
+    assert said("--range", ranges(0, 1), "--table", "lake.shop.other")[0] == 1
+    workbench.retain_from(topic, 3)
+    code, text = said("--range", ranges(1, 4))
+    assert (code, "2 offsets [1, 3)" in text) == (1, True)
+
+
+def test_later_records_that_the_topic_lost_are_named_and_nothing_is_written(workbench) -> None:
+    topic = filled(workbench, "lost")
+    workbench.spark_sql("DELETE FROM lake.shop.lost")
+    ports = workbench.ports("lost")
+    planned = propose(ports, wanted({topic: {"0": [0, 4]}}, None, None)).backfill
+    cut = ports.destination.cut
+
+    def after_a_flush(*given) -> None:
+        ports.destination.cut = cut
+        workbench.produce(topic, change(1, "newest", "a"), change(3, "newest"))
+        workbench.flush("lost")
+        workbench.retain_from(topic, 7)
+        cut(*given)
+
+    ports.destination.cut = after_a_flush
+    with pytest.raises(PositionLost, match=r"later offsets, which decide .* 1 offsets \[6, 7\)"):
+        backfill(ports, planned, print)
+    assert names_of(workbench, "shop.lost") == {(1, "a"): "newest", (3, None): "newest"}
