@@ -6,25 +6,38 @@ from tidegate import names
 from tidegate.batch import StagedBatch
 from tidegate.columns import DELETED, deletes_columns, destination_columns, key_columns, key_leaves, sequence_columns
 from tidegate.pipeline import Pipeline, Table
-from tidegate.ports import Sql
+from tidegate.ports import Ports, Sql
 
 
-def merge_statements(
-    sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str, *, backfill: str = ""
-) -> tuple[str, ...]:
-    """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved.
-
-    `backfill` is the intermediate table of one: of what is staged there, keys that have a later record are left out.
-
-    What must be remembered of a batch's deletes is written before the rows: both are facts of the log, and the
-    order makes a crash between them harmless.
-    """
+def merge_statements(sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> tuple[str, ...]:
+    """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
     values = merge_values(pipeline, table, staged, branch)
-    if backfill:
-        values |= {"source": backfill, "leaves": key_leaves(table)}
-        values |= {"guarded": True} if table.mode != "append" else {}
-    if not table.sequence_by:
-        return (sql.render(_unsequenced(table, bool(backfill)), **values),)
+    if table.sequence_by:
+        return _sequenced(sql, pipeline, table, staged, values)
+    return (sql.render(_unsequenced(table), **values),)
+
+
+def backfill_statements(ports: Ports, table: Table, staged: StagedBatch, branch: str, source: str) -> tuple[str, ...]:
+    """The same for a slice of a backfill, staged in `source`: keys that a later record there supersedes are left out.
+
+    A table without upserts gets one row for each key that has none. One that is only appended to has no guard: there
+    the rows that it holds decide.
+    """
+    values = {**merge_values(ports.pipeline, table, staged, branch), "source": source, "leaves": key_leaves(table)}
+    if table.mode != "append":
+        values["guarded"] = True
+    if table.sequence_by:
+        return _sequenced(ports.sql, ports.pipeline, table, staged, values)
+    return (ports.sql.render(_unsequenced(table) if table.upsert else f"backfill_{table.mode}", **values),)
+
+
+def _sequenced(
+    sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, values: dict[str, Any]
+) -> tuple[str, ...]:
+    """What must be remembered of a batch's deletes is written before the rows.
+
+    Both are facts of the log, and the order makes a crash between them harmless.
+    """
     merge = sql.render("merge_sequenced", **values)
     if not table.remembers_deletes:
         return (merge,)
@@ -61,9 +74,7 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
     return values
 
 
-def _unsequenced(table: Table, is_backfill: bool) -> str:
-    if is_backfill and not table.upsert:
-        return f"backfill_{table.mode}"
+def _unsequenced(table: Table) -> str:
     return "merge_soft_delete" if table.deletes == "soft" else f"merge_{table.mode}"
 
 

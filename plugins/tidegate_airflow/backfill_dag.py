@@ -17,6 +17,9 @@ OFFSETS = {
     },
 }
 
+# Airflow looks at `format` in the form only; the pattern holds for runs that programs start, too.
+TIME = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
+
 
 def backfill_dag(pipeline: Pipeline) -> DAG:
     """The DAG ``tidegate_<pipeline>_backfill``. No connection is opened and nothing heavy is imported here."""
@@ -40,33 +43,18 @@ def _form(pipeline: Pipeline) -> dict[str, Param]:
     """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
     topic = next(iter(pipeline.source.topics), "topic")
     tables = [table.name for table in pipeline.tables]
-    example = {topic: {"0": [100, 900]}}
     return {
         "ranges": Param(
             None,
             type=["null", "object"],
             title="Offsets",
             description="Half-open offset ranges by topic and partition: the second number is the first offset that "
-            f"is not applied. Example: {example}. Leave empty for a range of times.".replace("'", '"'),
+            f'is not applied. Example: {{"{topic}": {{"0": [100, 900]}}}}. Leave empty for a range of times.',
             additionalProperties=OFFSETS,
-            examples=[example],
+            examples=[{topic: {"0": [100, 900]}}],
         ),
-        "from": Param(
-            None,
-            type=["null", "string"],
-            format="date-time",
-            title="From",
-            description="Instead of offsets: records with this time or a later one.",
-            examples=["2026-01-01T00:00:00Z"],
-        ),
-        "to": Param(
-            None,
-            type=["null", "string"],
-            format="date-time",
-            title="To",
-            description="Up to this time, and never beyond what is flushed.",
-            examples=["2026-01-02T00:00:00Z"],
-        ),
+        "from": _time("From", "Instead of offsets: records with this time or a later one.", "2026-01-01T00:00:00Z"),
+        "to": _time("To", "Up to this time, and never beyond what is flushed.", "2026-01-02T00:00:00Z"),
         "tables": Param(
             [],
             type="array",
@@ -79,9 +67,14 @@ def _form(pipeline: Pipeline) -> dict[str, Param]:
             False,
             type="boolean",
             title="Dry run",
-            description="Only show ranges, records and batches, in the result of the task plan; write nothing.",
+            description="Only show ranges, records and batches, as `tables` of the task plan; write nothing.",
         ),
     }
+
+
+def _time(title: str, description: str, example: str) -> Param:
+    shape = {"format": "date-time", "pattern": TIME, "examples": [example]}
+    return Param(None, type=["null", "string"], title=title, description=description, **shape)
 
 
 def _tasks(pipeline: Pipeline) -> None:

@@ -158,9 +158,11 @@ class MemoryEngine:
         pinned = self.destination.tables.get(statement["source"])
         if pinned is None or statement["snapshot_id"] not in pinned.snapshots:
             raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
-        rows = pinned.snapshots[statement["snapshot_id"]].rows
-        wanted = (statement["batch"], statement["attempt"])
-        return [r for r in rows if (r["batch_number"], r["attempt"]) == wanted and r["op"] != "bad"]
+        held = [r for r in pinned.snapshots[statement["snapshot_id"]].rows if r["op"] != "bad"]
+        rows = [r for r in held if (r["batch_number"], r["attempt"]) == (statement["batch"], statement["attempt"])]
+        if not statement.get("guarded"):
+            return rows
+        return _without_later(rows, [r for r in held if r["batch_number"] > statement["batch"]], statement)
 
     def _remember(self, statement: dict[str, Any]) -> None:
         remembered, target = self.destination.tables[statement["deletes"]], self.destination.tables[statement["target"]]
@@ -206,6 +208,25 @@ def _routed(route: Route, shown: Row) -> bool:
     if value is None:
         return False
     return str(value) in route.names if route.pattern is None else re.fullmatch(route.pattern, str(value)) is not None
+
+
+def _without_later(rows: list[Row], later: list[Row], statement: dict[str, Any]) -> list[Row]:
+    """What a backfill may apply: keys that no later slice and no record up to the position supersedes."""
+
+    def key(row: Row) -> str:
+        return json.dumps(row["key"], sort_keys=True)
+
+    highest: dict[str, Any] = {}
+    for row in rows:
+        if row["sequence"] is not None:
+            highest[key(row)] = max(highest.get(key(row), []), comparable(row["sequence"]) or [])
+
+    def supersedes(row: Row) -> bool:
+        known = highest.get(key(row)) if "sequence" in statement else None
+        return known is None or row["sequence"] is None or comparable(row["sequence"]) >= known
+
+    superseded = {key(row) for row in later if supersedes(row)}
+    return [r for r in rows if key(r) not in superseded]
 
 
 def _apply(

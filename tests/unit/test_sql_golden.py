@@ -93,6 +93,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         for shape, more in SHAPES.items()
         if shape != "nested_key"
     },
+    **{
+        f"{statement}-{shape}": (statement, {**MERGE, **SHAPES[shape], **guard})
+        for statement, guard in (
+            ("backfill_delete", {"guarded": True}),
+            ("backfill_append", {}),
+        )
+        for shape in ("plain", "odd_names", "key_only")
+    },
     "merge_append-no_key": ("merge_append", {**WITHOUT_LEAVES, "keys": []}),
     "merge_append-no_key_one_value": ("merge_append", {**WITHOUT_LEAVES, "keys": [], "values": ["name"]}),
     "merge_soft_delete-plain": ("merge_soft_delete", {**MERGE, "flag": "_deleted"}),
@@ -107,6 +115,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "remember_deletes-with_sequence": ("remember_deletes", {**SEQUENCED, "asks_rows": False}),
     "remember_deletes-soft": ("remember_deletes", {**SEQUENCED, "asks_rows": False, "soft": True}),
     "remember_deletes-odd_names": ("remember_deletes", {**ODD_SEQUENCED, "asks_rows": True}),
+    "merge_upsert_delete-guarded": ("merge_upsert_delete", {**MERGE, **SHAPES["nested_key"], "guarded": True}),
+    "merge_upsert-guarded": ("merge_upsert", {**MERGE, **SHAPES["odd_names"], "guarded": True}),
+    "merge_soft_delete-guarded": ("merge_soft_delete", {**MERGE, "flag": "_deleted", "guarded": True}),
+    "merge_sequenced-guarded": ("merge_sequenced", {**SEQUENCED, "flag": None, "guarded": True}),
+    "remember_deletes-guarded": ("remember_deletes", {**SEQUENCED, "asks_rows": True, "guarded": True}),
     "create_deletes-plain": ("create_deletes", {"table": "lake.shop.orders_deletes", "columns": COLUMNS}),
     "create_deletes-odd_names": ("create_deletes", {"table": "lake.my shop.or`ders_deletes", "columns": ODD_COLUMNS}),
     "create_namespace-plain": ("create_namespace", {"parent": "lake.shop"}),
@@ -190,7 +203,7 @@ def test_no_statement_without_a_case() -> None:
 
 @pytest.mark.parametrize(
     ("statement", "name"),
-    sorted({(statement, name) for statement, values in CASES.values() for name in values}),
+    sorted({(statement, name) for statement, values in CASES.values() for name in values if name != "guarded"}),
 )
 def test_missing_value_is_an_error_instead_of_an_empty_text(statement: str, name: str) -> None:
     values = next(values for known, values in CASES.values() if known == statement)

@@ -9,7 +9,7 @@ from tidegate import names
 from tidegate.batch import StagedBatch
 from tidegate.columns import destination_columns, resolved
 from tidegate.errors import PositionLost
-from tidegate.merging import merge_statements
+from tidegate.merging import backfill_statements
 from tidegate.ports import Head, TableState
 from tidegate.position import Position
 from tidegate.slices import AppliedSlice, done, with_done
@@ -97,9 +97,7 @@ def _cut_merge_publish(cut: _Cut) -> AppliedSlice:
         },
     )
     table = resolved(one.table, ports.pipeline.source.metadata, cut.state)
-    statements = merge_statements(
-        ports.sql, ports.pipeline, table, cut.staged, branch, backfill=one.intermediate
-    )
+    statements = backfill_statements(ports, table, cut.staged, branch, one.intermediate)
     head = written(swap, one.number, *statements)
     publish(swap, head)
     log.info("applied: %s snapshot=%s", one.where, head.snapshot_id)
