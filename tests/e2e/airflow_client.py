@@ -31,11 +31,15 @@ class AirflowClient:
         url = f"{self.url}/api/v2/dags/{dag_id}"
         self._session.patch(url, json={"is_paused": paused}, timeout=60).raise_for_status()
 
-    def trigger(self, dag_id: str) -> str:
-        url = f"{self.url}/api/v2/dags/{dag_id}/dagRuns"
-        answer = self._session.post(url, json={"logical_date": None}, timeout=60)
+    def trigger(self, dag_id: str, **conf: Any) -> str:
+        answer = self.asked(dag_id, **conf)
         answer.raise_for_status()
         return str(answer.json()["dag_run_id"])
+
+    def asked(self, dag_id: str, **conf: Any) -> requests.Response:
+        """What Airflow answers to the trigger form."""
+        url = f"{self.url}/api/v2/dags/{dag_id}/dagRuns"
+        return self._session.post(url, json={"logical_date": None, "conf": conf}, timeout=60)
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         return str(self.get(f"dags/{dag_id}/dagRuns/{run_id}")["state"])
@@ -53,8 +57,8 @@ class AirflowClient:
             states.setdefault(task["task_id"], []).append(task["state"])
         return {name: sorted(map(str, found)) for name, found in states.items()}
 
-    def result(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
-        path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
+    def result(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1, key: str = "return_value") -> Any:
+        path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self.get(path, map_index=map_index, deserialize="true")["value"]
 
     def asset_events(self, asset: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
 
 def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Scene) -> None:
     wanted = {"tidegate_solo", "tidegate_fan", "tidegate_submitted"}
-    wanted |= {f"{dag}_maintenance" for dag in wanted}
+    wanted |= {f"{dag}_{what}" for dag in wanted for what in ("backfill", "maintenance")}
     wait_until(lambda: wanted <= scene.airflow.dag_ids(), "the DAGs")
     wait_until(lambda: bool(scene.airflow.import_errors()), "the import error")
     assert scene.airflow.dag_ids() == wanted
@@ -52,6 +52,25 @@ def test_each_published_batch_updates_the_asset_of_its_table(scene: Scene) -> No
     events = scene.airflow.asset_events("lake.e2e.solo")
     assert [event["extra"]["batch"] for event in reversed(events)][:2] == [1, 2]
     assert all(event["extra"]["valid_through"] or event["extra"]["batch"] for event in events)
+
+
+def test_a_backfill_from_the_form_shows_first_and_then_restores_what_is_missing(scene: Scene) -> None:
+    dag, times = "tidegate_solo_backfill", {"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}
+    before = scene.rows("e2e.solo")
+    assert scene.airflow.asked(dag, ranges={"solo": {"zero": [0, 1]}}).status_code == 400
+    assert scene.airflow.asked(dag, **{**times, "from": "yesterday"}).status_code == 400
+    scene.table("e2e.solo").delete()
+    scene.airflow.unpause(dag)
+    shown = scene.airflow.trigger(dag, **times, dry_run=True)
+    assert scene.airflow.finished(dag, shown) == "success"
+    [table] = scene.airflow.result(dag, shown, "plan", key="tables")
+    assert (table["table"], table["records"], table["batches"], table["later"]) == ("lake.e2e.solo", 6, 1, 0)
+    assert scene.rows("e2e.solo") == {}
+    run = scene.airflow.trigger(dag, **times)
+    assert scene.airflow.finished(dag, run) == "success"
+    assert scene.airflow.task_states(dag, run) == {"plan": ["success"], "batch": ["success"], "clean_up": ["success"]}
+    assert scene.rows("e2e.solo") == before
+    assert scene.airflow.finished(dag, scene.airflow.trigger(dag)) == "failed"
 
 
 def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) -> None:
