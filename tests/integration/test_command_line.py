@@ -30,7 +30,8 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
     (status,) = json.loads(shown.stdout)["pipelines"]
     assert shown.returncode == 0
     assert set(status) == {
-        "pipeline", "description", "group", "freshness", "lag", "tables", "partitions", "batches", "dead_letters",
+        "pipeline", "description", "group", "freshness", "lag", "tables", "partitions", "batches", "backfills",
+        "dead_letters",
     }  # fmt: skip
     assert (status["lag"], status["group"], status["dead_letters"]) == (0, "tidegate-told", 0)
     (table,) = status["tables"]
@@ -43,12 +44,25 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
     assert [b["batch"] for b in status["batches"]] == [2, 1]
     assert set(status["batches"][0]) == {
         "batch", "table", "span", "gaps", "read", "staged", "superseded", "filtered", "ignored", "dead_lettered",
-        "inserted", "updated", "deleted", "seconds", "published_at", "valid_through",
+        "inserted", "updated", "deleted", "seconds", "published_at", "valid_through", "backfill",
     }  # fmt: skip
 
     again = workbench.cli("flush", "told")
     assert (again.returncode, again.stdout.count("\n")) == (0, 1)
     assert "every table stands at the end of the log" in again.stdout
+
+
+def test_rebase_shows_what_it_would_read_again_and_moves_only_after_a_yes(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("moved", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, upsert(1, "a"), upsert(2, "b"))
+    workbench.flush("moved")
+
+    asked = workbench.cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}))
+    assert (asked.returncode, asked.stderr.strip()) == (1, "nothing was changed")
+    assert f"lake.shop.moved  {topic} 0: 2 -> 1, reads again 1 offsets" in asked.stdout
+    assert workbench.cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}), "--yes").returncode == 0
+    assert json.loads(workbench.cli("plan", "moved", "--json").stdout)["tables"][0]["ranges"] == {topic: {"0": [1, 2]}}
 
 
 def test_status_of_a_pipeline_that_never_ran_shows_its_lag(workbench) -> None:
