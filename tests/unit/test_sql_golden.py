@@ -60,7 +60,11 @@ SOFT = {"soft": True, "flag": "_deleted"}
 COLUMNS = (Column("id", "BIGINT", False), Column("name", "STRING"))
 ODD_COLUMNS = tuple(Column(name, "STRUCT<`a b`: INT>") for name in ODD)
 STAGED: dict[str, Any] = {
-    "shape": "0123456789ab", "batch": 7, "sequence": (), "dead_letters": False, "properties": {},
+    "shape": "0123456789ab",
+    "batch": 7,
+    "sequence": (),
+    "dead_letters": False,
+    "properties": {},
 }
 TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
 

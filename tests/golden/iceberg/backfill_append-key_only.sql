@@ -11,7 +11,7 @@ USING (
       key.`id` AS `id`,
       op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
     FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
-    WHERE batch_number = 7 AND attempt = '0af3'
+    WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
     )
   )
   WHERE `_tidegate_rank` = 1

@@ -17,7 +17,7 @@ USING (
       value.`名前` AS `名前`,
       op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
     FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123
-    WHERE batch_number = 7 AND attempt = '0af3'
+    WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
     )
   )
   WHERE `_tidegate_rank` = 1

@@ -13,7 +13,7 @@ USING (
       value.`amount` AS `amount`,
       op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
     FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
-    WHERE batch_number = 7 AND attempt = '0af3'
+    WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
     )
   ) s
   WHERE `_tidegate_rank` = 1
@@ -21,7 +21,7 @@ USING (
       SELECT 1 FROM (
         SELECT key.`id` AS `id`
         FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
-        WHERE batch_number > 7
+        WHERE batch_number > 7 AND op <> 'bad'
       ) t
       WHERE t.`id` <=> s.`id`
     )

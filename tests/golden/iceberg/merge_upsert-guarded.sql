@@ -17,7 +17,7 @@ USING (
       value.`名前` AS `名前`,
       op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
     FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123
-    WHERE batch_number = 7 AND attempt = '0af3'
+    WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
     )
   ) s
   WHERE `_tidegate_rank` = 1
@@ -25,7 +25,7 @@ USING (
       SELECT 1 FROM (
         SELECT key.`order id` AS `order id`, key.`select` AS `select`
         FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123
-        WHERE batch_number > 7
+        WHERE batch_number > 7 AND op <> 'bad'
       ) t
       WHERE t.`order id` <=> s.`order id` AND t.`select` <=> s.`select`
     )

@@ -40,7 +40,7 @@ USING (
       struct(offset, topic, partition, i) AS `_tidegate_at`,
       op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
     FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
-    WHERE batch_number = 7 AND attempt = '0af3'
+    WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
         )
       )
     )
@@ -50,7 +50,7 @@ USING (
       SELECT 1 FROM (
         SELECT key.`id` AS `id`, sequence
         FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
-        WHERE batch_number > 7
+        WHERE batch_number > 7 AND op <> 'bad'
       ) t
       WHERE t.`id` <=> s.`id` AND coalesce(t.sequence >= s.`_tidegate_last`.sequence, true)
     )
