@@ -3,8 +3,9 @@
 import hashlib
 from dataclasses import replace
 
-from tidegate.datatypes import Array, DataType, Map, Struct, parse
+from tidegate.datatypes import Array, DataType, Map, Struct, ddl, parse
 from tidegate.errors import ConfigurationError
+from tidegate.evolution import readable
 from tidegate.pipeline import Column, Table
 from tidegate.ports import TableState
 from tidegate.spark_sql import quoted
@@ -21,12 +22,22 @@ METADATA_TYPES = {
 
 
 def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -> Table:
-    """`table` with a value schema: the one it states, else the columns of the destination as it stands."""
-    if table.value.columns is not None or state is None:
+    """`table` with what the destination holds, and a value schema: its own, else the columns of the destination."""
+    if state is None:
         return table
+    if table.value.columns is not None:
+        return replace(table, held=state.held)
     ours = {*metadata, DELETED} if table.deletes == "soft" else metadata
-    columns = tuple(c for c in state.columns if c.name not in ours)
-    return replace(table, value=replace(table.value, columns=columns))
+    own = {c.name: c for c in state.columns}
+    # a column that was renamed may come under its old names too
+    fields = [(name, inner) for name, inner in readable(state.held).fields if name not in ours]
+    columns = tuple(_as_found(own.get(name), name, inner) for name, inner in fields)
+    return replace(table, value=replace(table.value, columns=columns), held=state.held)
+
+
+def _as_found(column: Column | None, name: str, data_type: DataType) -> Column:
+    unchanged = column is not None and parse(column.type) == data_type
+    return column if column is not None and unchanged else Column(name, ddl(data_type))
 
 
 def key_columns(table: Table) -> tuple[Column, ...]:

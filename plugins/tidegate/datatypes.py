@@ -1,6 +1,9 @@
 """Spark's type texts taken apart, so that both Spark and Iceberg can be told the same thing."""
 
+import re
 from dataclasses import dataclass
+
+from tidegate.spark_sql import quoted
 
 
 @dataclass(frozen=True)
@@ -20,27 +23,38 @@ class Primitive:
 
 @dataclass(frozen=True)
 class Array:
-    """A list of `element`."""
+    """A list of `element`; `required` elements are never NULL."""
 
     element: "DataType"
+    required: bool = False
 
 
 @dataclass(frozen=True)
 class Map:
-    """A map from `key` to `value`."""
+    """A map from `key` to `value`; `required` values are never NULL."""
 
     key: "DataType"
     value: "DataType"
+    required: bool = False
 
 
 @dataclass(frozen=True)
 class Struct:
-    """Named fields in order."""
+    """Named fields in order; `required` are never NULL, `aliases` other names that a field is known by."""
 
     fields: tuple[tuple[str, "DataType"], ...]
+    required: frozenset[str] = frozenset()
+    aliases: tuple[tuple[str, str], ...] = ()
+
+    def named(self, name: str) -> str | None:
+        """The field that goes by this name, without case: its own name before any other."""
+        own = {field.casefold(): field for field, _ in self.fields}
+        known = {alias.casefold(): field for alias, field in self.aliases} | own
+        return known.get(name.casefold())
 
 
 DataType = Primitive | Array | Map | Struct
+NOT_NULL = re.compile(r"\s+NOT\s+NULL$", re.IGNORECASE)
 
 _SYNONYMS = {
     "INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT",
@@ -63,8 +77,23 @@ def parse(text: str) -> DataType:
     if name == "MAP" and len(parts) == 2:
         return Map(parse(parts[0]), parse(parts[1]))
     if name == "STRUCT":
-        return Struct(tuple(_field(part) for part in parts))
+        found = [_field(part) for part in parts]
+        required = frozenset(name for name, _, is_required in found if is_required)
+        return Struct(tuple((name, inner) for name, inner, _ in found), required)
     raise ValueError(f"type={text} is not one that Spark knows")
+
+
+def ddl(data_type: DataType) -> str:
+    """The type as Spark's text, without what is required in it."""
+    match data_type:
+        case Array(element):
+            return f"ARRAY<{ddl(element)}>"
+        case Map(key, value):
+            return f"MAP<{ddl(key)}, {ddl(value)}>"
+        case Struct(fields):
+            return f"STRUCT<{', '.join(f'{quoted(name)}: {ddl(inner)}' for name, inner in fields)}>"
+        case Primitive(name):
+            return name
 
 
 def _primitive(body: str) -> str:
@@ -75,7 +104,7 @@ def _primitive(body: str) -> str:
     return f"DECIMAL({','.join(a.strip() for a in arguments.rstrip(') ').split(','))})" if opening else "DECIMAL(10,0)"
 
 
-def _field(text: str) -> tuple[str, DataType]:
+def _field(text: str) -> tuple[str, DataType, bool]:
     body = text.strip()
     if body.startswith("`"):
         end = body.replace("``", "\0\0").index("`", 1)
@@ -83,7 +112,9 @@ def _field(text: str) -> tuple[str, DataType]:
     else:
         cut = min(i for i in (body.find(":"), body.find(" "), len(body)) if i > 0)
         name, rest = body[:cut], body[cut:]
-    return name, parse(rest.strip().removeprefix(":").strip())
+    body = rest.strip().removeprefix(":").strip()
+    ending = NOT_NULL.search(body)
+    return name, parse(body[: ending.start()] if ending else body), ending is not None
 
 
 def _split(text: str) -> list[str]:

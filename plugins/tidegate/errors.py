@@ -6,6 +6,7 @@
     ├── GiveUp                  repeating changes nothing: a person must act
     │   ├── ConfigurationError  the pipeline file, a catalog or a connection is wrong
     │   ├── BadRecord           a record that cannot be decoded, under tolerance none
+    │   ├── IncompatibleSchema  the table cannot take the pipeline's columns by any change that is allowed
     │   ├── PositionLost        the log, the topic or the table no longer fits the position
     │   └── SomeTablesFailed    the others are published; the failed ones keep their staged batch
     ├── NothingToDo             no work: the step is skipped
@@ -41,6 +42,10 @@ class ConfigurationError(GiveUp):
 
 class BadRecord(GiveUp):
     """A record that cannot be decoded while `errors.tolerance` is none."""
+
+
+class IncompatibleSchema(GiveUp):
+    """The destination cannot hold the pipeline's columns, or its key, without a change that could lose something."""
 
 
 class PositionLost(GiveUp):

@@ -4,9 +4,21 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import StagedBatch
-from tidegate.columns import DELETED, deletes_columns, destination_columns, key_columns, key_leaves, sequence_columns
+from tidegate.columns import (
+    DELETED,
+    deletes_columns,
+    destination_columns,
+    key_columns,
+    key_leaves,
+    metadata_columns,
+    sequence_columns,
+    value_columns,
+)
+from tidegate.datatypes import Struct
+from tidegate.evolution import aligned_field, struct_of
 from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Ports, Sql
+from tidegate.spark_sql import quoted
 
 
 def merge_statements(sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> tuple[str, ...]:
@@ -23,7 +35,7 @@ def backfill_statements(ports: Ports, table: Table, staged: StagedBatch, branch:
     A table without upserts gets one row for each key that has none. One that is only appended to has no guard: there
     the rows that it holds decide.
     """
-    values = {**merge_values(ports.pipeline, table, staged, branch), "source": source, "leaves": key_leaves(table)}
+    values = {"leaves": key_leaves(table), **merge_values(ports.pipeline, table, staged, branch), "source": source}
     if table.mode != "append":
         values["guarded"] = True
     if table.sequence_by:
@@ -71,7 +83,22 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
         values["deletes"] = names.deletes_table(table) if table.remembers_deletes else None
         values["soft"] = table.deletes == "soft"
         values.setdefault("flag", None)
-    return values
+    if table.held is None:
+        return values
+    staged_as = struct_of((*value_columns(table), *metadata_columns(metadata)))
+    return {**values, **_as_held(values, staged_as, table.held)}
+
+
+def _as_held(values: dict[str, Any], staged: Struct, held: Struct) -> dict[str, Any]:
+    """Columns by the table's own names, and SQL for those that are staged under another name, or as another type."""
+    keys = [(held.named(column) or column, field) for column, field in values["keys"]]
+    columns = dict.fromkeys(held.named(column) or column for column in values["values"])
+    found = {c: aligned_field("value", staged, held, c) for c in columns if c not in dict(keys)}
+    expressions = {c: sql for c, sql in found.items() if sql not in (None, f"value.{quoted(c)}")}
+    renamed: dict[str, Any] = {"keys": keys, "values": list(found), "expressions": expressions}
+    if "leaves" in values:
+        renamed["leaves"] = [(held.named(first) or first, *rest) for first, *rest in values["leaves"]]
+    return renamed
 
 
 def _unsequenced(table: Table) -> str:

@@ -7,6 +7,8 @@ Durations are whole seconds. `None` means "not given".
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidegate.datatypes import Struct
+
 
 @dataclass(frozen=True)
 class Column:
@@ -78,12 +80,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Create:
-    """How a missing destination is created; `partition_by` holds transforms such as ``days(created_at)``."""
+    """How a missing destination is created; `partition_by` holds transforms such as ``days(created_at)``.
+
+    `force_optional` makes no column required, whatever the schema says.
+    """
 
     enabled: bool = True
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
+    force_optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,10 @@ class Route:
 
 @dataclass(frozen=True)
 class Table:
-    """One destination. `topics` are those of the source's that feed it; `key` and `value` are resolved per table."""
+    """One destination. `topics` are those of the source's that feed it; `key` and `value` are resolved per table.
+
+    `held` is what the table holds, once it was looked at.
+    """
 
     name: str
     topics: tuple[str, ...]
@@ -118,6 +127,7 @@ class Table:
     max_pending: int = 10
     last_per_key: str = "auto"
     errors: Errors = Errors()
+    held: Struct | None = None
 
     @property
     def catalog(self) -> str:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tidegate.batch import StagedBatch
+from tidegate.datatypes import Struct
+from tidegate.evolution import struct_of
 from tidegate.jobs import Job
 from tidegate.offsets import Offsets, Ranges
 from tidegate.pipeline import Column, Pipeline
@@ -70,6 +72,12 @@ class TableState:
     snapshot_ms: int = 0
     marks: dict[str, str] = field(default_factory=dict)
     untraceable: bool = False
+    schema: Struct | None = None
+
+    @property
+    def held(self) -> Struct:
+        """What the table holds, with what is required and the other names that its fields are known by."""
+        return struct_of(self.columns) if self.schema is None else self.schema
 
 
 @dataclass(frozen=True)

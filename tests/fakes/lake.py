@@ -8,7 +8,9 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import DELETES, Counts, StagedBatch
+from tidegate.datatypes import Struct
 from tidegate.errors import GiveUp
+from tidegate.evolution import Change, Rules, changes, struct_of
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
@@ -41,6 +43,7 @@ class MemoryTable:
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     refs: dict[str, int] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
 
     def rows(self, ref: str = "main") -> list[Row]:
         return [dict(row) for row in self.snapshots[self.refs[ref]].rows] if ref in self.refs else []
@@ -85,6 +88,7 @@ class MemoryDestination:
             position=_carried(ancestors, pipeline) if rolled_back else recorded,
             highest_batch=recorded.batch if recorded else 0,
             columns=found.columns,
+            schema=_held(found),
             rolled_back=rolled_back,
             recorded=recorded,
             snapshot_ms=tagged.ms if tagged else 0,
@@ -102,22 +106,10 @@ class MemoryDestination:
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         found = self._table(table)
-        held, changes = {c.name.lower(): c for c in found.columns}, []
-        for column in columns:
-            old = held.get(column.name.lower())
-            if old is None:
-                if not add:
-                    raise GiveUp(f"table={table} has no column={column.name} and evolve.add_columns=false")
-                held[column.name.lower()] = column
-                changes.append(f"added {column.name}")
-            elif (old.type, column.type) in (("INT", "BIGINT"), ("FLOAT", "DOUBLE")) and widen:
-                held[column.name.lower()] = replace(old, type=column.type)
-                changes.append(f"widened {column.name}")
-            elif old.type != column.type and (column.type, old.type) not in (("INT", "BIGINT"), ("FLOAT", "DOUBLE")):
-                raise GiveUp(f"table={table} column={column.name}: incompatible change to type={column.type}")
-        if changes:
-            found.columns, found.schema_id = tuple(held.values()), found.schema_id + 1
-        return changes
+        made = changes(table, _held(found), columns, Rules(add, widen, relax))
+        if made:
+            found.columns, found.schema_id = _grown(found.columns, columns, made), found.schema_id + 1
+        return [str(change) for change in made]
 
     def cut(self, table: str, state: TableState, branch: str) -> None:
         found = self._table(table)
@@ -283,6 +275,15 @@ class MemoryDestination:
         found.refs[ref] = made.id
         return made
 
+    def rename_column(self, table: str, old: str, new: str) -> None:
+        """ALTER TABLE RENAME COLUMN of a table with a name mapping."""
+        found = self._table(table)
+        found.columns = tuple(replace(c, name=new) if c.name == old else c for c in found.columns)
+        found.renamed[old], found.schema_id = new, found.schema_id + 1
+        for number, snapshot in found.snapshots.items():
+            rows = tuple({new if name == old else name: v for name, v in row.items()} for row in snapshot.rows)
+            found.snapshots[number] = replace(snapshot, rows=rows)
+
     def foreign_append(self, table: str, *rows: Row) -> Snapshot:
         return self.add_snapshot(table, "main", (*self._table(table).rows(), *rows), {"operation": "append"})
 
@@ -306,6 +307,24 @@ class MemoryDestination:
 def _carried(snapshots: list[Snapshot], pipeline: str) -> Position | None:
     positions = (Position.from_properties(pipeline, snapshot.summary) for snapshot in snapshots)
     return next((position for position in positions if position is not None), None)
+
+
+def _held(table: MemoryTable) -> Struct:
+    return replace(struct_of(table.columns), aliases=tuple(table.renamed.items()))
+
+
+def _grown(held: tuple[Column, ...], wanted: tuple[Column, ...], made: tuple[Change, ...]) -> tuple[Column, ...]:
+    """The columns after some changes; one that changes inside gets the wanted type as a whole."""
+    columns, types = {c.name: c for c in held}, {c.name: c.type for c in wanted}
+    for change in made:
+        name, nested = change.path[0], len(change.path) > 1
+        if nested:
+            columns[name] = replace(columns[name], type=types[name])
+        elif change.kind == "relax":
+            columns[name] = replace(columns[name], nullable=True)
+        else:
+            columns[name] = Column(name, change.type)
+    return tuple(columns.values())
 
 
 def within(row: Row, ranges: Iterable[Any]) -> bool:

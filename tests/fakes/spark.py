@@ -160,9 +160,9 @@ class MemoryEngine:
             raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
         held = [r for r in pinned.snapshots[statement["snapshot_id"]].rows if r["op"] != "bad"]
         rows = [r for r in held if (r["batch_number"], r["attempt"]) == (statement["batch"], statement["attempt"])]
-        if not statement.get("guarded"):
-            return rows
-        return _without_later(rows, [r for r in held if r["batch_number"] > statement["batch"]], statement)
+        if statement.get("guarded"):
+            rows = _without_later(rows, [r for r in held if r["batch_number"] > statement["batch"]], statement)
+        return [_as_held(row, statement) for row in rows]
 
     def _remember(self, statement: dict[str, Any]) -> None:
         remembered, target = self.destination.tables[statement["deletes"]], self.destination.tables[statement["target"]]
@@ -193,6 +193,19 @@ def _sequence(table: StageTable, deleted: bool, row: Row) -> list[Any] | None:
     carried = [row.get(name) for name in table.sequence if name not in table.metadata]
     shown = not carried or any(part is not None for part in carried)
     return [row.get(name) for name in table.sequence] if table.sequence and (shown or not deleted) else None
+
+
+def _as_held(row: Row, statement: dict[str, Any]) -> Row:
+    """A staged row under the table's names, where a column was renamed."""
+    key = dict(zip((column for column, _ in statement["keys"]), row["key"].values(), strict=True))
+    if row["value"] is None:
+        return {**row, "key": key}
+    found = {
+        column: [row["value"].get(name) for name in re.findall("`([^`]+)`", sql)]
+        for column, sql in statement.get("expressions", {}).items()
+    }
+    value = {column: next((v for v in there if v is not None), None) for column, there in found.items()}
+    return {**row, "key": key, "value": {**row["value"], **value}}
 
 
 def _dead_letter(record: Record, bad: Row) -> Row:

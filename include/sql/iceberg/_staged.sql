@@ -3,7 +3,7 @@
       key.{{ field | quoted }} AS {{ column | quoted }},
       {%- endfor %}
       {%- for column in values %}
-      value.{{ column | quoted }} AS {{ column | quoted }},
+      {{ expressions[column] if expressions is defined and column in expressions else "value." ~ (column | quoted) }} AS {{ column | quoted }},
       {%- endfor %}
       {%- if sequence is defined %}
       sequence AS {{ "sequence" | ours }}, timestamp AS {{ "timestamp" | ours }},

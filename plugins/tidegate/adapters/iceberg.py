@@ -18,6 +18,7 @@ from tidegate.adapters import (
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.batch import StagedBatch
 from tidegate.errors import GiveUp
+from tidegate.evolution import Rules
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
@@ -41,7 +42,7 @@ class IcebergDestination:
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         """See the port."""
-        return iceberg_evolution.evolve(self._table(table), columns, add=add, widen=widen, relax=relax)
+        return iceberg_evolution.evolve(self._table(table), table, columns, Rules(add, widen, relax))
 
     def cut(self, table: str, state: TableState, branch: str) -> None:
         """See the port."""

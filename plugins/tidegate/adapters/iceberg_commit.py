@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-from pyiceberg.table import Table
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
@@ -28,6 +29,7 @@ from tidegate.errors import OutcomeUnknown, RetryLater
 from tidegate.ports import CommitRefused, Publication
 
 MAIN = "main"
+NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING
 FOREVER_MS = 2**63 - 1
 
 
@@ -97,6 +99,8 @@ def seed(table: Table, pipeline: str, properties: dict[str, str]) -> None:
         raise RetryLater(f"table={table.name()}: no first snapshot could be made; it will be tried again")
     requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId(ref=MAIN, snapshot_id=None))
     tag = _reference(names.tag(pipeline), SnapshotRefType.TAG, first)
+    if NAME_MAPPING not in table.metadata.properties:  # with it a column may be renamed and is still found
+        properties = {**properties, NAME_MAPPING: create_mapping_from_schema(table.schema()).model_dump_json()}
     commit(table, requirements, (*transaction._updates, tag, SetPropertiesUpdate(updates=properties)))
 
 

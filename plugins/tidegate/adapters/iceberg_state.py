@@ -6,7 +6,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from tidegate import names
-from tidegate.adapters.iceberg_types import columns_of
+from tidegate.adapters.iceberg_types import columns_of, held_by
 from tidegate.ports import Head, TableState
 from tidegate.position import Position
 
@@ -34,6 +34,7 @@ def state_of(table: Table, pipeline: str) -> TableState:
         position=_carried(ancestors, pipeline) if rolled_back else recorded,
         highest_batch=recorded.batch if recorded else 0,
         columns=columns_of(table.schema()),
+        schema=held_by(table),
         rolled_back=rolled_back,
         recorded=recorded,
         marks={k: v for k, v in metadata.properties.items() if k.startswith(names.mark(pipeline, ""))},

@@ -1,8 +1,11 @@
 """Spark's type texts and Iceberg's types, each from the other."""
 
+from collections.abc import Iterable
 from itertools import count
 
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.name_mapping import MappedField
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -76,6 +79,40 @@ def spark_type(iceberg: IcebergType) -> str:
         case DecimalType():
             return f"DECIMAL({iceberg.precision},{iceberg.scale})"
     return _SPARK.get(str(iceberg), "STRING" if str(iceberg) == "uuid" else "BINARY")
+
+
+def held_by(table: Table) -> Struct:
+    """What a table holds, with what is required and with the names that its name mapping knows for each field."""
+    return _struct(table.schema().as_struct(), _names(table.name_mapping() or ()))
+
+
+def _struct(iceberg: StructType, names: dict[int, list[str]]) -> Struct:
+    return Struct(
+        tuple((f.name, _data_type(f.field_type, names)) for f in iceberg.fields),
+        frozenset(f.name for f in iceberg.fields if f.required),
+        tuple((name, f.name) for f in iceberg.fields for name in names.get(f.field_id, []) if name != f.name),
+    )
+
+
+def _data_type(iceberg: IcebergType, names: dict[int, list[str]]) -> DataType:
+    match iceberg:
+        case StructType():
+            return _struct(iceberg, names)
+        case ListType():
+            return Array(_data_type(iceberg.element_type, names), iceberg.element_required)
+        case MapType():
+            key, value = _data_type(iceberg.key_type, names), _data_type(iceberg.value_type, names)
+            return Map(key, value, iceberg.value_required)
+    return parse(spark_type(iceberg))
+
+
+def _names(mapping: Iterable[MappedField]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for field in mapping:
+        if field.field_id is not None:
+            found[field.field_id] = list(field.names)
+        found |= _names(field.fields)
+    return found
 
 
 def columns_of(schema: Schema) -> tuple[Column, ...]:

@@ -181,6 +181,7 @@ class CreateModel(Words):
     )
     cluster_by: list[str] = Field(default=[], description="Columns to sort or cluster by.")
     properties: dict[str, PropertyText] = Field(default={}, description="Table properties.")
+    force_optional: bool = Field(default=False, description="No column is made required, whatever the schema says.")
 
 
 class EvolveModel(Words):

@@ -128,6 +128,7 @@ def _table(source: SourceModel, table: TableModel) -> Table:
             tuple(table.create.partition_by),
             tuple(table.create.cluster_by),
             dict(table.create.properties),
+            table.create.force_optional,
         ),
         add_columns=table.evolve.add_columns,
         widen=table.evolve.widen,

@@ -7,13 +7,15 @@ from functools import partial
 from tidegate import names
 from tidegate.batch import PublishedBatch, StagedBatch
 from tidegate.columns import deletes_columns, destination_columns, resolved
+from tidegate.compatibility import check_key, key_mark
+from tidegate.datatypes import ddl, parse
 from tidegate.dead_letters import dead_letter_statements
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.merging import merge_statements
 from tidegate.offsets import merged
 from tidegate.pending import moves_without_rows
-from tidegate.pipeline import Table
+from tidegate.pipeline import Column, Table
 from tidegate.ports import Head, Ports, TableState
 from tidegate.position import Position
 from tidegate.standing import check_not_overtaken, effective_position
@@ -90,6 +92,7 @@ def _prepared(work: _Merge) -> TableState:
     if state is None:
         raise RetryLater(f"{work.where}: the table was created and is not there; it will be tried again")
     table = resolved(table, work.ports.pipeline.source.metadata, state)
+    check_key(work.ports.pipeline, table, state)
     columns = destination_columns(table, work.ports.pipeline.source.metadata)
     if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = _state(work) or state
@@ -117,7 +120,7 @@ def _create(work: _Merge) -> None:
     values = {
         "table": table.name,
         "parent": table.name.rsplit(".", 1)[0],
-        "columns": destination_columns(table, pipeline.source.metadata),
+        "columns": _created(table, destination_columns(table, pipeline.source.metadata)),
         "partition_by": table.create.partition_by,
         "cluster_by": table.create.cluster_by,
         "properties": table.create.properties,
@@ -129,6 +132,13 @@ def _create(work: _Merge) -> None:
     except RetryLater:
         if _state(work) is None:  # else another first run was faster, and its table is as good
             raise
+
+
+def _created(table: Table, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The columns of a table that is made, none of them required if that is forced."""
+    if not table.create.force_optional:
+        return columns
+    return tuple(Column(column.name, ddl(parse(column.type))) for column in columns)
 
 
 def _state(work: _Merge) -> TableState | None:
@@ -165,6 +175,7 @@ def _already_published(work: _Merge, state: TableState) -> PublishedBatch | None
 def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
     ports, name, attempt = work.ports, work.ports.pipeline.name, work.ports.new_attempt()
     position = _end_position(work, effective_position(ports.pipeline, work.table, state))
+    table = resolved(work.table, ports.pipeline.source.metadata, state)
     properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
     branch = names.branch(name, work.staged.batch, attempt)
     swap = Swap(
@@ -174,7 +185,7 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         state=state,
         branch=branch,
         attempt=attempt,
-        properties=properties,
+        properties={**properties, **key_mark(ports.pipeline, table)},
         guard=partial(_check_fits, work),
         summary={**properties, "tidegate.pipeline": name},
         tag=names.tag(name),

@@ -9,6 +9,7 @@ from typing import Any
 from tidegate import names
 from tidegate.batch import Counts, Plan, PlannedBatch, StagedBatch
 from tidegate.columns import key_columns, metadata_columns, resolved, sequence_columns, shape, value_columns
+from tidegate.compatibility import check_compatible
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs import StageJob, StageTable
 from tidegate.pipeline import Column, Table
@@ -86,6 +87,8 @@ def stage_table(
     state = ports.destination.state(planned.table, ports.pipeline.name)
     table = resolved(table_named(ports, planned.table), ports.pipeline.source.metadata, state)
     into = intermediate or names.intermediate_table(ports.pipeline, table)
+    if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
+        check_compatible(ports.pipeline, table, state, planned.ranges)
     attempt = ports.new_attempt()
     staged = StagedBatch(
         table.name, planned.batch, attempt, 0, planned.ranges, Counts(),

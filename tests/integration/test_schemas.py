@@ -1,0 +1,160 @@
+"""Schemas that change under way, on real components: what follows, what is refused, and what a rename keeps."""
+
+import datetime
+from typing import Any
+
+import pytest
+from tidegate.errors import IncompatibleSchema
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+
+
+def types(workbench: Any, table: str) -> dict[str, str]:
+    return {field.name: str(field.field_type) for field in workbench.iceberg(table).schema().fields}
+
+
+def test_transforms_of_every_kind_partition_a_table_that_is_created(workbench) -> None:
+    topic = workbench.topic()
+    transforms = ["years(a)", "months(b)", "days(c)", "hours(d)", "bucket(4, id)", "truncate(2, name)", "kind"]
+    schema = "id BIGINT, a DATE, b TIMESTAMP, c TIMESTAMP, d TIMESTAMP, name STRING, kind STRING"
+    create = {"partition_by": transforms, "cluster_by": ["name", "id"]}
+    workbench.pipeline("parted", [topic], key=KEY, value={"schema": schema}, table={"create": create})
+    at = "2026-01-02T03:04:05.123456Z"
+    row = {"id": 7, "a": "2026-01-02", "b": at, "c": at, "d": at, "name": "abcdef", "kind": "k"}
+    workbench.produce(topic, ({"id": 7}, row), ({"id": 8}, {**row, "id": 8, "name": None}))
+    workbench.flush("parted")
+    made = workbench.iceberg("shop.parted")
+    names = [str(field.transform) for field in made.spec().fields]
+    assert names == ["year", "month", "day", "hour", "bucket[4]", "truncate[2]", "identity"]
+    assert len(made.sort_order().fields) == 2
+    workbench.produce(topic, ({"id": 7}, {**row, "a": "2025-01-02"}), ({"id": 8}, None))
+    workbench.flush("parted")
+    assert [(r["id"], r["a"]) for r in workbench.rows("shop.parted")] == [(7, datetime.date(2025, 1, 2))]
+
+
+def test_table_grows_at_every_depth_and_rows_of_before_stay(workbench) -> None:
+    topic = workbench.topic()
+    first = (
+        "id BIGINT, n INT, f FLOAT, d DECIMAL(5,2), s STRUCT<a: INT>, "
+        "l ARRAY<STRUCT<a: INT>>, m MAP<STRING, STRUCT<a: INT>>"
+    )
+    grown = (
+        "id BIGINT, n BIGINT, f DOUBLE, d DECIMAL(12,2), s STRUCT<a: BIGINT, b: STRUCT<c: STRING>>, "
+        "l ARRAY<STRUCT<a: INT, b: DATE>>, m MAP<STRING, STRUCT<a: INT, b: INT>>, late STRING"
+    )
+    old = {"n": 1, "f": 1.5, "d": 1.25, "s": {"a": 1}, "l": [{"a": 1}], "m": {"k": {"a": 1}}}
+    new = {
+        "n": 3_000_000_000, "f": 1e300, "d": 1234567890.25, "s": {"a": 3_000_000_000, "b": {"c": "x"}},
+        "l": [{"a": 2, "b": "2026-01-02"}], "m": {"k": {"a": 2, "b": 3}}, "late": "y",
+    }  # fmt: skip
+    workbench.pipeline("grows", [topic], key=KEY, value={"schema": first})
+    workbench.produce(
+        topic, ({"id": 1}, {"id": 1, **old}), ({"id": 2}, {"id": 2, "n": 2}), ({"id": 3}, {"id": 3, **old})
+    )
+    workbench.flush("grows")
+    workbench.pipeline("grows", [topic], key=KEY, value={"schema": grown})
+    workbench.produce(
+        topic, ({"id": 2}, {"id": 2, **new}), ({"id": 3}, {"id": 3, **old}), ({"id": 4}, {"id": 4, "s": None})
+    )
+    workbench.flush("grows")
+    rows = {row["id"]: row for row in workbench.rows("shop.grows")}
+    untouched = rows[1]
+    assert (untouched["n"], untouched["s"], untouched["late"]) == (1, {"a": 1, "b": None}, None)
+    assert (untouched["l"], untouched["m"]) == ([{"a": 1, "b": None}], [("k", {"a": 1, "b": None})])
+    assert (rows[2]["n"], rows[2]["f"], str(rows[2]["d"])) == (3_000_000_000, 1e300, "1234567890.25")
+    assert rows[2]["s"] == {"a": 3_000_000_000, "b": {"c": "x"}}
+    assert rows[2]["l"] == [{"a": 2, "b": datetime.date(2026, 1, 2)}]
+    assert (rows[3]["s"], rows[4]["s"]) == ({"a": 1, "b": None}, None)
+    workbench.pipeline("grows", [topic], key=KEY, value={"schema": first})
+    workbench.produce(topic, ({"id": 1}, {"id": 1, **old, "n": 9}), ({"id": 5}, {"id": 5, **old}))
+    workbench.flush("grows")
+    rows = {row["id"]: row for row in workbench.rows("shop.grows")}
+    assert (rows[1]["n"], rows[5]["s"], rows[5]["late"]) == (9, {"a": 1, "b": None}, None)
+
+
+def test_widening_while_a_batch_waits_under_the_old_shape_stages_it_again(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("waits", [topic], key=KEY, value={"schema": "id BIGINT, n INT"})
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "n": 1}))
+    workbench.flush("waits")
+    workbench.produce(topic, ({"id": 2}, {"id": 2, "n": 2}))
+    ports = workbench.ports("waits")
+    stage(ports, plan(ports))
+    workbench.pipeline("waits", [topic], key=KEY, value={"schema": "id BIGINT, n BIGINT"})
+    workbench.produce(topic, ({"id": 3}, {"id": 3, "n": 3_000_000_000}))
+    workbench.drain("waits")
+    assert workbench.rows("shop.waits") == [{"id": 1, "n": 1}, {"id": 2, "n": 2}, {"id": 3, "n": 3_000_000_000}]
+    assert types(workbench, "shop.waits") == {"id": "long", "n": "long"}
+
+
+def test_column_renamed_between_stage_and_merge_and_later_keeps_receiving_its_field(workbench) -> None:
+    topic = workbench.topic()
+    schema = "id BIGINT, name STRING, inner STRUCT<a: INT, b: STRING>"
+    workbench.pipeline("renamed", [topic], key=KEY, value={"schema": schema})
+    row = {"name": "x", "inner": {"a": 1, "b": "y"}}
+    workbench.produce(topic, ({"id": 1}, {"id": 1, **row}))
+    workbench.flush("renamed")
+    workbench.produce(topic, ({"id": 2}, {"id": 2, **row}))
+    ports = workbench.ports("renamed")
+    stage(ports, plan(ports))
+    for old, new in (("name", "full_name"), ("inner.a", "first"), ("id", "order_id")):
+        workbench.spark_sql(f"ALTER TABLE lake.shop.renamed RENAME COLUMN {old} TO {new}")
+    workbench.flush("renamed")
+    workbench.produce(
+        topic, ({"id": 1}, {"id": 1, **row, "name": "z"}), ({"id": 2}, None), ({"id": 3}, {"id": 3, **row})
+    )
+    workbench.drain("renamed")
+    inner = {"first": 1, "b": "y"}
+    assert workbench.rows("shop.renamed") == [
+        {"order_id": 1, "full_name": "z", "inner": inner},
+        {"order_id": 3, "full_name": "x", "inner": inner},
+    ]
+    workbench.pipeline("renamed", [topic], key={"fields": ["id"]})  # the schema is the table's own
+    later = {"id": 4, "full_name": "new", "inner": {"first": 4, "b": "n"}}
+    workbench.produce(topic, ({"id": 1}, {"id": 1, **row}), ({"id": 4}, later))
+    workbench.flush("renamed")
+    found = {r["order_id"]: (r["full_name"], r["inner"]["first"]) for r in workbench.rows("shop.renamed")}
+    assert found == {1: ("x", 1), 3: ("x", 1), 4: ("new", 4)}
+
+
+def test_required_columns_are_relaxed_and_a_forced_table_has_none(workbench) -> None:
+    topic = workbench.topic()
+    create = {"force_optional": True}
+    schema = "id BIGINT NOT NULL, name STRING NOT NULL, inner STRUCT<a: INT NOT NULL>"
+    workbench.pipeline("forced", [topic], key=KEY, value={"schema": schema}, table={"create": create})
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "x", "inner": {"a": 1}}))
+    workbench.flush("forced")
+    made = workbench.iceberg("shop.forced").schema()
+    assert [f.name for f in made.fields if f.required] == []
+    assert not made.find_field("inner.a").required
+    workbench.spark_sql(
+        "CREATE TABLE lake.shop.strict (ID BIGINT NOT NULL, Name STRING NOT NULL, "
+        "inner STRUCT<a: INT NOT NULL, b: INT>) USING iceberg"
+    )
+    workbench.pipeline("strict", [topic], key=KEY, value={"schema": "id BIGINT, name STRING, inner STRUCT<a: INT>"})
+    workbench.produce(topic, ({"id": 2}, {"id": 2, "inner": {}}))
+    workbench.flush("strict")
+    assert workbench.rows("shop.strict") == [
+        {"ID": 1, "Name": "x", "inner": {"a": 1, "b": None}},
+        {"ID": 2, "Name": None, "inner": {"a": None, "b": None}},
+    ]
+
+
+def test_incompatible_change_is_refused_before_anything_is_written(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("bent", [topic], key=KEY, value={"schema": "id BIGINT, s STRUCT<n: INT>"})
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "s": {"n": 1}}))
+    workbench.flush("bent")
+    before = workbench.iceberg("shop.bent").metadata.last_updated_ms
+    staged = workbench.iceberg("shop.bent_bent_tmp").metadata.last_updated_ms
+    workbench.pipeline("bent", [topic], key=KEY, value={"schema": "id BIGINT, more INT, s STRUCT<n: STRING>"})
+    workbench.produce(topic, ({"id": 2}, {"id": 2, "s": {"n": "two"}}))
+    with pytest.raises(IncompatibleSchema) as caught:
+        workbench.flush("bent")
+    for part in ("lake.shop.bent", "column=s.n", "type=INT to type=STRING", "offset=1", "nothing was written"):
+        assert part in str(caught.value)
+    assert types(workbench, "shop.bent").keys() == {"id", "s"}
+    assert workbench.iceberg("shop.bent").metadata.last_updated_ms == before
+    assert workbench.iceberg("shop.bent_bent_tmp").metadata.last_updated_ms == staged
