@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
-from tidegate.jobs import KAFKA_CONF, StageJob, StageTable
+from tidegate.jobs import KAFKA_CONF, DeadLetterSource, StageJob, StageTable
+from tidegate.offsets import Ranges
+from tidegate.spark_sql import literal, quoted_name
 
 # One task reads at most this many offsets, so that a single large partition is read by all cores.
 RECORDS_PER_TASK = 100_000
@@ -14,6 +16,8 @@ POLL_TIMEOUT_MS = "15000"
 
 def read(spark: SparkSession, job: StageJob) -> DataFrame:
     """Return the records of the job's ranges as the source gives them."""
+    if job.letters is not None:
+        return _dead_letters(spark, job.letters, job.ranges)
     busy = [(topic, partition, start, end) for topic, partition, start, end in job.ranges if end > start]
     options = {
         **json.loads(spark.conf.get(KAFKA_CONF)),
@@ -27,6 +31,17 @@ def read(spark: SparkSession, job: StageJob) -> DataFrame:
         "includeHeaders": str(any(_wants_headers(table) for table in job.tables)).lower(),
     }
     return spark.read.format("kafka").options(**options).load()
+
+
+def _dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:
+    """Records from their own bytes, with the columns that the Kafka source gives; how they were stamped is not kept."""
+    within = [
+        f"(topic = {literal(topic)} AND partition = {partition} AND offset >= {start} AND offset < {end})"
+        for topic, partition, start, end in ranges
+    ]
+    waiting = f"replayed_at IS NULL AND `table` = {literal(letters.destination)} AND ({' OR '.join(within)})"
+    columns = ("key", "value", "topic", "partition", "offset", "timestamp", "-1 AS timestampType", "headers")
+    return spark.table(quoted_name(letters.table)).where(waiting).selectExpr(*columns)
 
 
 def _wants_headers(table: StageTable) -> bool:

@@ -44,14 +44,23 @@ class StageTable:
 
 
 @dataclass(frozen=True)
+class DeadLetterSource:
+    """The dead letters of `destination` that wait in `table`, read instead of the log."""
+
+    table: str
+    destination: str
+
+
+@dataclass(frozen=True)
 class StageJob:
-    """Read `ranges` once and stage them as batch `batch` for each of `tables`."""
+    """Read `ranges` once and stage them as batch `batch` for each of `tables`; from `letters`, if they are given."""
 
     pipeline: str
     batch: int
     ranges: Ranges
     isolation: str
     tables: tuple[StageTable, ...]
+    letters: DeadLetterSource | None = None
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -62,7 +71,8 @@ class StageJob:
         """Inverse of `to_json`."""
         data = json.loads(text)
         tables = tuple(_stage_table(table) for table in data["tables"])
-        return cls(**{**data, "ranges": Ranges.from_dict(data["ranges"]), "tables": tables})
+        letters = DeadLetterSource(**data["letters"]) if data["letters"] else None
+        return cls(**{**data, "ranges": Ranges.from_dict(data["ranges"]), "tables": tables, "letters": letters})
 
 
 @dataclass(frozen=True)

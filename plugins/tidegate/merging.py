@@ -43,6 +43,20 @@ def backfill_statements(ports: Ports, table: Table, staged: StagedBatch, branch:
     return (ports.sql.render(_unsequenced(table) if table.upsert else f"backfill_{table.mode}", **values),)
 
 
+def replay_statements(ports: Ports, table: Table, staged: StagedBatch, branch: str, source: str) -> tuple[str, ...]:
+    """The same for dead letters, among which and after which other records lie: the later is the one by offset.
+
+    A table that is only appended to gets them all: none of them is in it.
+    """
+    values = {**merge_values(ports.pipeline, table, staged, branch), "source": source}
+    if table.mode == "append":
+        return (ports.sql.render("merge_append", **values),)
+    values |= {"guarded": True, "by_offset": True}
+    if table.sequence_by:
+        return _sequenced(ports.sql, ports.pipeline, table, staged, values)
+    return (ports.sql.render(_unsequenced(table), **values),)
+
+
 def _sequenced(
     sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, values: dict[str, Any]
 ) -> tuple[str, ...]:

@@ -243,6 +243,10 @@ class Destination(Protocol):
         """What stands in a dead-letter table: counts, and the newest `limit` that wait, newest first."""
         ...
 
+    def waiting_dead_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+        """Topic, partition and offset of each dead letter of `table` that was not replayed."""
+        ...
+
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """Dead letters of `table` in these ranges that another attempt than `attempt` left."""
         ...

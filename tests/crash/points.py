@@ -22,7 +22,7 @@ READS = {
     "broker": {"topics", "log", "offsets_at", "timestamp_of", "committed"},
     "destination": {
         "state", "head", "staged", "staged_outcome", "intermediate_shape", "highest_staged", "history", "count_rows",
-        "dead_letters", "dead_letters_of_others",
+        "dead_letters", "dead_letters_of_others", "waiting_dead_letters",
     },
     "engine": set(),
 }  # fmt: skip

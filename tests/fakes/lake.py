@@ -251,6 +251,11 @@ class MemoryDestination:
         waiting = sorted((r for r in rows if r["replayed_at"] is None), key=lambda r: -r["written_at"])
         return DeadLetters(len(waiting), len(rows) - len(waiting), tuple(waiting[:limit]))
 
+    def waiting_dead_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+        rows = self.tables[name].rows() if name in self.tables else []
+        mine = (row for row in rows if row["table"] == table and row["replayed_at"] is None)
+        return [(row["topic"], row["partition"], row["offset"]) for row in mine]
+
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         rows = self.tables[name].rows() if name in self.tables else []
         return sum(r["table"] == table and r["attempt"] != attempt and within(r, ranges) for r in rows)

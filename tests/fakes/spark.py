@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any
 
 from tidegate.batch import DELETES, RECORDS
@@ -13,7 +13,7 @@ from tidegate.jobs import Job, MaintainJob, MergeJob, StageJob, StageTable
 from tidegate.pipeline import Column, Route
 
 from fakes.broker import MemoryBroker, Record
-from fakes.dead_letters import write_dead_letters
+from fakes.dead_letters import waiting_letters, write_dead_letters
 from fakes.lake import MemoryDestination, Row
 from fakes.sequenced import comparable, merge_sequenced, remember_deletes
 
@@ -37,6 +37,7 @@ class MemoryEngine:
         self.broker, self.destination = broker, destination
         self.conditions: dict[str, Callable[[Row], bool]] = {}
         self.jobs: list[Job] = []
+        self.mended: dict[int, Any] = {}  # what a dead letter's bytes mean since its pipeline file was corrected
 
     def run(self, job: Job) -> None:
         job = type(job).from_json(job.to_json())  # the jobs and the steps share nothing but this text
@@ -101,7 +102,7 @@ class MemoryEngine:
         outcome |= dict.fromkeys(DELETES, 0) if table.sequence else {}
         stamps: dict[str, dict[str, int]] = {}
         for topic, partition, start, end in job.ranges:
-            records = self.broker.partitions[topic][partition].read(start, end, job.isolation)
+            records = self._records(job, (topic, partition, start, end))
             last = {json.dumps(record.key): record.offset for record in records}
             for record in records:
                 outcome["read"] += 1
@@ -132,6 +133,13 @@ class MemoryEngine:
         text = json.dumps({**outcome, "timestamps": stamps})
         self.destination.tables[table.intermediate].properties[table.property] = text
         reached("job.counted")
+
+    def _records(self, job: StageJob, part: tuple[str, int, int, int]) -> list[Record]:
+        topic, partition, start, end = part
+        if job.letters is None:
+            return self.broker.partitions[topic][partition].read(start, end, job.isolation)
+        letters = (r for t, p, r in waiting_letters(self.destination, job) if (t, p) == (topic, partition))
+        return [replace(r, value=self.mended.get(r.offset, r.value)) for r in letters if start <= r.offset < end]
 
     def _decode(self, table: StageTable, topic: str, partition: int, record: Record) -> tuple[str, Row]:
         at = {"topic": topic, "partition": partition, "offset": record.offset}
@@ -238,7 +246,14 @@ def _without_later(rows: list[Row], later: list[Row], statement: dict[str, Any])
         known = highest.get(key(row)) if "sequence" in statement else None
         return known is None or row["sequence"] is None or comparable(row["sequence"]) >= known
 
-    superseded = {key(row) for row in later if supersedes(row)}
+    last = {key(row): row for row in sorted(rows, key=lambda row: row["offset"])}
+
+    def is_later(row: Row) -> bool:
+        mine = last.get(key(row))
+        return mine is None or row["topic"] != mine["topic"] or row["offset"] > mine["offset"]
+
+    wanted = (row for row in later if "by_offset" not in statement or is_later(row))
+    superseded = {key(row) for row in wanted if supersedes(row)}
     return [r for r in rows if key(r) not in superseded]
 
 

@@ -80,6 +80,8 @@ DEAD_LETTERS: dict[str, Any] = {
 }
 ODD_DEAD_LETTERS = {"table": "lake.my shop.d`l", "target": "lake.my shop.it's", "source": "lake.my shop.it's_shop_tmp"}
 
+OPTIONAL = ("guarded", "by_offset")  # what a statement can do without
+
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "maintain_compact-plain": ("maintain_compact", {**UPKEEP, "delete_files": 10, "deleted_share": 0.1}),
     "maintain_deletes-odd_names": ("maintain_deletes", {**UPKEEP, "catalog": "my-lake", "table": "my shop.it's a`b"}),
@@ -158,6 +160,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "create_dead_letters-plain": ("create_dead_letters", {"table": "lake.shop.tidegate_shop_dead_letters"}),
     "write_dead_letters-plain": ("write_dead_letters", DEAD_LETTERS),
     "write_dead_letters-odd_names": ("write_dead_letters", {**DEAD_LETTERS, **ODD_DEAD_LETTERS}),
+    "replayed_dead_letters-plain": (
+        "replayed_dead_letters",
+        {**DEAD_LETTERS, "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)]},
+    ),
+    "merge_upsert_delete-by_offset": ("merge_upsert_delete", {**MERGE, "guarded": True, "by_offset": True}),
+    "merge_sequenced-by_offset": ("merge_sequenced", {**SEQUENCED, "flag": None, "guarded": True, "by_offset": True}),
     "forget_dead_letters-plain": (
         "forget_dead_letters",
         {
@@ -207,7 +215,7 @@ def test_no_statement_without_a_case() -> None:
 
 @pytest.mark.parametrize(
     ("statement", "name"),
-    sorted({(statement, name) for statement, values in CASES.values() for name in values if name != "guarded"}),
+    sorted({(statement, name) for statement, values in CASES.values() for name in values if name not in OPTIONAL}),
 )
 def test_missing_value_is_an_error_instead_of_an_empty_text(statement: str, name: str) -> None:
     values = next(values for known, values in CASES.values() if known == statement)

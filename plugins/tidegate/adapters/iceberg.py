@@ -147,6 +147,11 @@ class IcebergDestination:
         found = self._catalogs.table(name)
         return DeadLetters() if found is None else iceberg_dead_letters.newest(found, limit)
 
+    def waiting_dead_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+        """See the port."""
+        found = self._catalogs.table(name)
+        return [] if found is None else iceberg_dead_letters.waiting(found, table)
+
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """See the port."""
         found = self._catalogs.table(name)

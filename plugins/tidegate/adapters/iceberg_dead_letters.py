@@ -25,6 +25,12 @@ def newest(table: Table, limit: int) -> DeadLetters:
     return DeadLetters(waiting.num_rows, seen.num_rows - waiting.num_rows, tuple(rows))
 
 
+def waiting(table: Table, destination: str) -> list[tuple[str, int, int]]:
+    """Where those of a destination lie that were not replayed."""
+    rows = table.scan(row_filter="replayed_at IS NULL", selected_fields=(*PLACE, "table")).to_arrow().to_pylist()
+    return [(row["topic"], row["partition"], row["offset"]) for row in rows if row["table"] == destination]
+
+
 def of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> int:
     """How many of a destination lie in these ranges and are not this attempt's."""
     parts = [part for part in ranges if part[3] > part[2]]

@@ -9,8 +9,10 @@ from typing import Any
 from tidegate import names
 from tidegate.adapters.assembly import assemble
 from tidegate.adapters.connections import connection_from_env
-from tidegate.ports import DeadLetters
+from tidegate.cli.shown import say
+from tidegate.ports import DeadLetters, Ports
 from tidegate.settings import include_folder
+from tidegate.steps.replay import replay
 
 PLACE = ("table", "topic", "partition", "offset")
 TOLD = ("stage", "error_class", "message", "batch")
@@ -22,17 +24,31 @@ def add_dead_letters(commands: Any) -> None:
     parser = commands.add_parser("dead-letters", help="records that could not be read and were set aside")
     parser.add_argument("pipeline")
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="show the newest N; default 20")
+    parser.add_argument("--replay", action="store_true", help="decode them again, and bring in what can be read now")
     parser.add_argument("--json", action="store_true", help="stable output for programs")
 
 
 def dead_letters(words: argparse.Namespace) -> int:
-    """Show what waits; the exit code."""
+    """Show what waits, or replay it; the exit code."""
     ports = assemble(include_folder(), words.pipeline, connection_from_env)
+    if words.replay:
+        return _replay(words, ports)
     name = names.dead_letter_table(ports.pipeline)
     found = ports.destination.dead_letters(name, max(0, words.limit))
     letters = [_letter(row) for row in found.newest]
     data = {"pipeline": words.pipeline, "table": name, "waiting": found.waiting, "replayed": found.replayed}
     print(json.dumps({**data, "dead_letters": letters}) if words.json else _text(words.pipeline, found, letters))
+    return 0
+
+
+def _replay(words: argparse.Namespace, ports: Ports) -> int:
+    results = replay(ports)
+    if not results:
+        say(words, f"{words.pipeline}: no dead letters wait", {"pipeline": words.pipeline, "replayed": 0})
+    for one in results:
+        rows = f"inserted={one.inserted} updated={one.updated} deleted={one.deleted}"
+        text = f"{one.table}: tried={one.tried} replayed={one.replayed} still_bad={one.still_bad}: {rows}"
+        say(words, text, {"pipeline": words.pipeline, **one.to_dict()})
     return 0
 
 
