@@ -73,6 +73,19 @@ def test_a_backfill_from_the_form_shows_first_and_then_restores_what_is_missing(
     assert scene.airflow.finished(dag, scene.airflow.trigger(dag)) == "failed"
 
 
+def test_the_maintenance_of_a_pipeline_is_one_mapped_task_for_each_of_its_tables(scene: Scene) -> None:
+    dag, before = "tidegate_solo_maintenance", scene.rows("e2e.solo")
+    run = scene.first_run(dag)
+    assert scene.airflow.finished(dag, run) == "success"
+    tables = scene.airflow.result(dag, run, "tables")
+    assert tables == ["lake.e2e.solo", "lake.e2e.solo_solo_tmp", "lake.e2e.tidegate_solo_batches"]
+    done = [scene.airflow.result(dag, run, "maintain", number) for number in range(len(tables))]
+    assert [one["table"] for one in done] == tables
+    assert done[0]["after"]["data_files"] >= 1
+    assert scene.rows("e2e.solo") == before
+    scene.airflow.unpause(dag, paused=True)
+
+
 def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) -> None:
     scene.produce("fan.left", {1: "left"})
     scene.produce("fan.right", {1: "right", 2: "right"})

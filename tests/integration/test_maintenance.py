@@ -89,6 +89,16 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     assert not state(workbench).rolled_back
 
 
+def test_maintenance_through_spark_submit_does_the_same(workbench, topic) -> None:
+    put(workbench, topic, k1="a")
+    workbench.flush("m")
+    workbench.spark_sql("INSERT INTO lake.shop.m VALUES (100, 'foreign')")
+    workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance=EAGER, spark={"master": "local[1]"})
+    done = maintain(workbench.ports("m"), TABLE)
+    assert (done["before"]["data_files"], done["after"]["data_files"]) == (2, 1)
+    assert names_of(workbench) == {1: "a", 100: "foreign"}
+
+
 def test_expiry_never_cuts_main_off_from_the_last_published_snapshot(workbench, topic) -> None:
     put(workbench, topic, k1="a")
     workbench.flush("m")

@@ -7,7 +7,7 @@ import yaml
 from tidegate.adapters.pipeline_file import json_schema, load_all, load_pipeline
 from tidegate.adapters.pipeline_model import PipelineModel
 from tidegate.errors import ConfigurationError
-from tidegate.pipeline import Column, Pipeline, Start
+from tidegate.pipeline import Column, Maintenance, Pipeline, Start
 
 CATALOGS = """
 lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////x/c.db', warehouse: 'file:///x'}}
@@ -50,6 +50,7 @@ def test_minimal_file_has_the_documented_defaults(include: Path) -> None:
     assert (pipeline.source.kafka, pipeline.source.group) == ("kafka_default", "tidegate-orders")
     assert (orders.mode, orders.topics, orders.value.columns) == ("append", ("t",), None)
     assert (pipeline.merge.interval_seconds, pipeline.heartbeat.interval_seconds) == (60, 600)
+    assert pipeline.maintenance == Maintenance(86_400, "auto", 10, 5 * 86_400, 3 * 86_400)
 
 
 def test_defaults_of_the_nouns_are_those_of_the_file(include: Path) -> None:
@@ -85,6 +86,7 @@ tables:
     audits: []
 merge: {interval: 60s, records_threshold: -1, max_records: 1000000, intermediate_suffix: _tmp}
 heartbeat: {interval: 10m, produce: false, topic: connect-heartbeats, ignore_topics: ['__debezium-heartbeat.*']}
+maintenance: {interval: 24h, compact: auto, keep_snapshots: 10, keep_snapshots_for: 5d, orphans_older_than: 3d}
 on_rollback: fail
 on_partition_growth: fail
 spark: {mode: connect, connection: spark_default, conf: {}}

@@ -148,6 +148,9 @@ REFUSED = {
         "not a value that YAML knows (timestamp)",
     ),
     "offset of an unread topic": (source("start: {offsets: {u: {0: 1}}}"), "source.start.offsets.u: not one of"),
+    "young orphans": (source() + "maintenance: {orphans_older_than: 1h}", "must be at least 86400"),
+    "no snapshot left": (source() + "maintenance: {keep_snapshots: 0}", "must be at least 1"),
+    "odd compaction": (source() + "maintenance: {compact: often}", "auto"),
     "negative offset": (source("start: {offsets: {t: {0: -1}}}"), "must be at least 0"),
     "inline group.id": (
         source("kafka: {bootstrap.servers: b, group.id: g}"),

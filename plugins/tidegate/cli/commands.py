@@ -146,7 +146,10 @@ def _agreed() -> bool:
 
 def _maintain(words: argparse.Namespace) -> int:
     ports, failures = _ports(words.pipeline), []
-    for table in maintained_tables(ports):
+    tables = maintained_tables(ports)
+    if not tables:
+        raise NothingToDo(f"pipeline={words.pipeline}: none of its tables exists yet")
+    for table in tables:
         try:
             done = maintain(ports, table)
             shown.say(words, shown.maintained(done), done)

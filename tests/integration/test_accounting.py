@@ -1,0 +1,115 @@
+"""Every offset is accounted for: transactions, aborts, compaction, under both isolation levels; lag reaches 0."""
+
+import itertools
+from typing import Any
+
+import pytest
+from conftest import wait_until
+from tidegate.errors import NothingToDo
+from tidegate.status import status
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+APPEND = {"upsert": False, "delete": False}
+
+
+def row(id: int, **more: Any) -> tuple[Any, ...]:
+    return {"id": id}, {"id": id, "name": "x"}, more
+
+
+def ids(workbench, table: str) -> list[int]:
+    return sorted(row["id"] for row in workbench.rows(table))
+
+
+def at_the_end(workbench, name: str, topic: str) -> None:
+    """Committed offsets are the ends, lag is 0, and the sums over all batches add up."""
+    shown = status(workbench.ports(name))
+    assert workbench.committed(name) == workbench.ends(topic)
+    assert (shown["lag"], [part["lag"] for part in shown["partitions"]]) == (0, [0])
+    for batch in shown["batches"]:
+        assert batch["span"] == batch["read"] + batch["gaps"]
+        fates = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
+        assert batch["read"] == sum(batch[fate] for fate in fates)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "read", "rows"),
+    [("read_committed", 5, [1, 2, 3, 4, 7]), ("read_uncommitted", 8, [1, 2, 3, 4, 5, 6, 7, 8])],
+)
+def test_transactions_are_counted_and_reach_lag_zero(workbench, isolation, read, rows) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("tx", [topic], key=KEY, value=VALUE, table=APPEND, source={"isolation": isolation})
+    workbench.produce(topic, row(1), row(2))
+    workbench.transaction(topic, row(3), row(4))
+    workbench.transaction(topic, row(5), row(6), commit=False)
+    workbench.produce(topic, row(7))
+    open_one = workbench.transactional()
+    open_one.begin_transaction()
+    workbench._send(open_one, topic, (row(8),))
+    assert open_one.flush(60) == 0
+    (batch,) = stage(workbench.ports("tx"), plan(workbench.ports("tx")))
+    end = batch.ranges.end[topic][0]
+    assert end == (9 if isolation == "read_committed" else 10)
+    assert (batch.counts.span, batch.counts.read) == (end, read)
+    assert batch.counts.gaps == end - read
+    workbench.flush("tx")
+    assert ids(workbench, "shop.tx") == rows
+    (shown,) = status(workbench.ports("tx"))["batches"]
+    assert (shown["read"], shown["gaps"]) == (read, end - read)
+    assert status(workbench.ports("tx"))["lag"] == 0
+    open_one.abort_transaction(60)
+    workbench.drain("tx")
+    at_the_end(workbench, "tx", topic)
+    workbench.transaction(topic, row(9), row(10))
+    workbench.drain("tx")
+    assert ids(workbench, "shop.tx") == [*rows, 9, 10]
+    at_the_end(workbench, "tx", topic)
+
+
+def test_plain_topic_has_no_gap_and_an_aborted_transaction_alone_reaches_lag_zero(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("plain", [topic], key=KEY, value=VALUE, merge={"max_records": 20})
+    workbench.produce(topic, *(row(n) for n in range(50)))
+    workbench.drain("plain")
+    assert [batch["gaps"] for batch in status(workbench.ports("plain"))["batches"]] == [0, 0, 0]
+    workbench.transaction(topic, *(row(n) for n in range(100, 103)), commit=False)
+    workbench.drain("plain")
+    at_the_end(workbench, "plain", topic)
+    with pytest.raises(NothingToDo):
+        workbench.flush("plain")
+    assert ids(workbench, "shop.plain") == list(range(50))
+
+
+def test_compacted_topic_is_read_over_its_holes_wherever_batches_are_cut(workbench) -> None:
+    compaction = {"min.cleanable.dirty.ratio": "0.001", "min.compaction.lag.ms": "0", "delete.retention.ms": "0"}
+    topic = workbench.topic(**{"cleanup.policy": "compact", "segment.ms": "100", **compaction})
+    stamps = itertools.count(1_700_000_000_000, 60_000)  # each record a segment of its own, but the last
+    for _ in range(10):
+        workbench.produce(topic, *(row(n, timestamp=next(stamps)) for n in range(3)))
+    workbench.produce(topic, row(3, timestamp=next(stamps)))
+    wait_until(lambda: kept(workbench, topic) < 10, "compaction has taken records away")
+    for name, most in (("whole", 1000), ("cut", 4)):
+        workbench.pipeline(name, [topic], key=KEY, value=VALUE, table=APPEND, merge={"max_records": most})
+        workbench.drain(name)
+        assert sorted(set(ids(workbench, f"shop.{name}"))) == [0, 1, 2, 3]
+        at_the_end(workbench, name, topic)
+    (whole,) = status(workbench.ports("whole"))["batches"]
+    assert (whole["span"], whole["gaps"] > 20) == (31, True)
+
+
+def kept(workbench, topic: str) -> int:
+    """How many records the log still has."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    end = workbench.ends(topic)[topic][0]
+    consumer = Consumer({"bootstrap.servers": workbench.stack.kafka_bootstrap, "group.id": "kept", "log_level": 0})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found: list[int] = []
+        while not found or found[-1] < end - 1:
+            found += [m.offset() for m in consumer.consume(100, 5) if not m.error()]
+        return len(found)
+    finally:
+        consumer.close()
