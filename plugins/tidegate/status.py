@@ -8,6 +8,7 @@ from tidegate import names
 from tidegate.batch import RECORDS
 from tidegate.errors import PositionLost
 from tidegate.offsets import Offsets, merged, offset_of, pairs
+from tidegate.pending import end_of_empty, queue_of
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
@@ -77,7 +78,9 @@ def _view(ports: Ports, table: Table, state: TableState | None, whole_log: Log) 
     except PositionLost as reason:
         problem = str(reason)
     following = first_start(ports, log) if position is None else merged(log.begin, position.offsets)
-    return _View(table, state, position, following, log, problem)
+    # what is read and holds no rows is done, although the position follows later: the group's offsets say the same
+    read = end_of_empty(queue_of(ports, table, state, position)) if problem is None else {}
+    return _View(table, state, position, merged(following, read), log, problem)
 
 
 def _table(ports: Ports, view: _View) -> dict[str, Any]:

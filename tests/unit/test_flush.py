@@ -328,6 +328,16 @@ def test_status_reads_everything_and_changes_nothing(world: World) -> None:
     assert found["batches"][0]["batch"] == 1
 
 
+def test_status_counts_what_was_read_and_holds_no_rows_as_done(world: World) -> None:
+    """The position follows later; lag would stay above 0 behind an aborted transaction until then."""
+    flush(world.ports(a_pipeline()))
+    world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "z"})], ending="abort")
+    assert status(world.ports(a_pipeline()))["lag"] == 2
+    flush(world.ports(a_pipeline()))
+    found = status(world.ports(a_pipeline()))
+    assert (found["lag"], found["partitions"][0]["lag"], found["partitions"][0]["committed"]) == (0, 0, 3)
+
+
 def test_status_beside_a_flush_tells_of_no_log_cut_short(world: World) -> None:
     flush(world.ports(a_pipeline()))
 
