@@ -23,12 +23,12 @@ MEANWHILE = 20  # snapshots that this very run, and others beside it, may put on
 
 
 def maintained_tables(ports: Ports) -> list[str]:
-    """The tables of a pipeline that exist: destinations, intermediate tables, remembered deletes, history."""
+    """The tables of a pipeline that exist: destinations and all that the pipeline keeps beside them."""
     pipeline = ports.pipeline
     asked = [table.name for table in pipeline.tables]
     asked += [names.intermediate_table(pipeline, table) for table in pipeline.tables]
     asked += [names.deletes_table(table) for table in pipeline.tables if table.remembers_deletes]
-    asked.append(names.control_table(pipeline))
+    asked += [names.dead_letter_table(pipeline), names.control_table(pipeline)]
     return [name for name in dict.fromkeys(asked) if ports.destination.files(name) is not None]
 
 
