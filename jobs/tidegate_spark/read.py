@@ -9,7 +9,7 @@ from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
 
 # One task reads at most this many offsets, so that a single large partition is read by all cores.
-RECORDS_PER_TASK = 100_000
+RECORDS_PER_TASK = 250_000
 # A range that ends in transaction markers has no last record to wait for; the default would wait two minutes for it.
 POLL_TIMEOUT_MS = "15000"
 
