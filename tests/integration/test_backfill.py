@@ -147,6 +147,36 @@ def test_every_mode_gets_back_the_last_state_of_each_key(workbench, mode: str) -
     assert len(workbench.rows(f"shop.{mode}")) == len(expected)
 
 
+def test_sequences_and_remembered_deletes_decide_in_a_backfill_too(workbench) -> None:
+    """2 was deleted at a sequence above its late upsert, 3 by a tombstone; 4's highest sequence came first."""
+    topic = workbench.topic()
+    key, value = {"fields": ["id"], "schema": "id BIGINT"}, {"schema": "id BIGINT, name STRING, lsn BIGINT"}
+    ordered = {"sequence_by": ["lsn"], "delete_when": "name = 'gone'"}
+    workbench.pipeline("ordered", [topic], key=key, value=value, table=ordered, merge=SMALL)
+    history = [(1, "a", 1), (2, "x", 1), (2, "gone", 9), (3, "x", 5), (4, "highest", 7), (2, "late", 3), (4, "late", 2)]
+    workbench.produce(topic, *(({"id": id}, {"id": id, "name": name, "lsn": lsn}) for id, name, lsn in history))
+    workbench.produce(topic, ({"id": 3}, None), ({"id": 3}, {"id": 3, "name": "late", "lsn": 4}))
+    workbench.drain("ordered")
+    expected = [(1, "a"), (4, "highest")]
+    assert [(row["id"], row["name"]) for row in workbench.rows("shop.ordered")] == expected
+    ports = workbench.ports("ordered")
+    planned = propose(ports, wanted({topic: {"0": [0, 9]}}, None, None)).backfill
+    for damage in ("", "DELETE FROM lake.shop.ordered"):
+        if damage:
+            workbench.spark_sql(damage)
+        backfill(ports, planned, print)
+        assert [(row["id"], row["name"]) for row in workbench.rows("shop.ordered")] == expected
+
+
+def test_soft_deleted_rows_stay_deleted_in_a_backfill(workbench) -> None:
+    topic = filled(workbench, "soft", table={"deletes": "soft"})
+    before = workbench.rows("shop.soft")
+    assert [row["id"] for row in before if row["_deleted"]] == [2]
+    ports = workbench.ports("soft")
+    backfill(ports, propose(ports, wanted({topic: {"0": [0, 4], "1": [0, 3]}}, None, None)).backfill, print)
+    assert workbench.rows("shop.soft") == before
+
+
 def test_range_of_times_takes_the_records_of_that_time_up_to_the_position(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("timed", [topic], key=KEY, value=VALUE)
