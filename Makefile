@@ -9,7 +9,7 @@ PYTEST := $(PYTHON) -m pytest
 ARGS ?=
 WITH ?=
 
-.PHONY: help setup up down demo test lint types unit contract integration e2e test-crash bench lock clean soak
+.PHONY: help setup up down demo test lint types unit contract integration e2e test-crash test-mutations bench lock clean soak
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,9 @@ e2e: setup  ## one whole run under the real scheduler
 
 test-crash: setup  ## every crash point with every fault on real components; half an hour
 	@$(PYTEST) tests/crash $(ARGS)
+
+test-mutations: setup  ## switch each guard off and see its test fail; ARGS="part of a name"
+	@PYTHONPATH=tests $(PYTHON) -m mutations $(ARGS)
 
 bench: setup  ## CPU, time and memory against hand-written peers
 	@$(PYTHON) -m benchmarks $(ARGS)

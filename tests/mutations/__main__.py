@@ -1,0 +1,89 @@
+"""``python -m mutations [part of a name]``: switch each guard off in a copy of the tree, and see its test fail.
+
+First all named tests must pass in an untouched copy; then, one guard at a time, exactly the named test must fail.
+Exit code 1 names every guard whose text is gone and every test that did not notice.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from mutations.guards import GUARDS, Guard
+
+ROOT = Path(__file__).parents[2]
+COPIED = (
+    "plugins",
+    "jobs",
+    "include",
+    "tests",
+    "local",
+    "bin",
+    "dags",
+    "deploy",
+    "pyproject.toml",
+    "docker-compose.yaml",
+)
+LINKED = (".venv", ".cache")
+SHOWN = 30
+
+
+def main(part: str) -> int:
+    """Run the guards whose names contain `part`; the exit code."""
+    chosen = [guard for guard in GUARDS if part in guard.name]
+    gone = [guard for guard in chosen if (ROOT / guard.file).read_text().count(guard.text) != 1]
+    for guard in gone:
+        print(
+            f"guard={guard.name!r}: its text is not found once in file={guard.file}; correct tests/mutations/guards.py"
+        )
+    if gone or not chosen:
+        return 1
+    with tempfile.TemporaryDirectory(prefix="tidegate-mutations-") as folder:
+        tree = copied(Path(folder))
+        print(f"{len({guard.test for guard in chosen})} tests with every guard on ...", flush=True)
+        code, told = tested(tree, *sorted({guard.test for guard in chosen}))
+        if code:
+            print("\n".join(told.splitlines()[-SHOWN:]))
+            print("red with every guard on: nothing can be said about the guards")
+            return 1
+        missed = [guard.name for guard in chosen if not noticed(tree, guard)]
+    print(f"{len(chosen) - len(missed)} of {len(chosen)} guards are missed when they are off")
+    return 1 if missed else 0
+
+
+def copied(folder: Path) -> Path:
+    for name in COPIED:
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy2
+        copy(source, folder / name)
+    for name in LINKED:
+        (folder / name).symlink_to((ROOT / name).resolve())
+    return folder
+
+
+def noticed(tree: Path, guard: Guard) -> bool:
+    """Whether the guard's test fails, as a test does, while the guard is off."""
+    file = tree / guard.file
+    text = file.read_text()
+    file.write_text(text.replace(guard.text, guard.off))
+    try:
+        code, told = tested(tree, guard.test)
+    finally:
+        file.write_text(text)
+    failed = code == 1 and re.search(r"\d+ failed", told) is not None and " error" not in told.splitlines()[-1]
+    print(f"{'red' if failed else 'NOT NOTICED'}: {guard.name}: {guard.test}", flush=True)
+    if not failed:
+        print("\n".join(told.splitlines()[-SHOWN:]))
+    return failed
+
+
+def tested(tree: Path, *tests: str) -> tuple[int, str]:
+    words = [str(tree / ".venv/bin/python"), "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    ended = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
+    return ended.returncode, ended.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else ""))

@@ -1,0 +1,164 @@
+"""Each guard that keeps records from being lost or doubled, how to switch it off, and the test that must then fail.
+
+A guard is found by its exact text, so that one which was moved or rewritten is noticed and this table follows it.
+"""
+
+from dataclasses import dataclass
+
+COMMIT = "plugins/tidegate/adapters/iceberg_commit.py"
+STAGING = "plugins/tidegate/adapters/iceberg_staging.py"
+STATE = "plugins/tidegate/adapters/iceberg_state.py"
+SQL = "include/sql/iceberg"
+DESTINATION = "tests/contract/test_destination.py::test_"
+MERGE, FLUSH, STAGE = (f"tests/unit/test_{name}.py::test_" for name in ("merge", "flush", "stage"))
+
+
+@dataclass(frozen=True)
+class Guard:
+    """`text` in `file` is the guard, `off` is what stands there without it; `test` must fail then."""
+
+    name: str
+    file: str
+    text: str
+    off: str
+    test: str
+
+
+GUARDS = [
+    Guard(
+        "compare-and-swap: main is still the cut",
+        COMMIT,
+        "        AssertRefSnapshotId(ref=MAIN, snapshot_id=publication.cut),\n",
+        "",
+        DESTINATION + "publish_is_refused_when_a_foreign_writer_moved_main[iceberg]",
+    ),
+    Guard(
+        "compare-and-swap: another run's publish",
+        COMMIT,
+        "        AssertRefSnapshotId(ref=MAIN, snapshot_id=publication.cut),\n",
+        "",
+        DESTINATION + "publish_is_refused_when_another_publish_moved_the_position[iceberg]",
+    ),
+    Guard(
+        "the branch is still what was checked",
+        COMMIT,
+        "        AssertRefSnapshotId(ref=publication.branch, snapshot_id=publication.head),\n",
+        "",
+        DESTINATION + "publish_is_refused_when_the_branch_moved_after_it_was_checked[iceberg]",
+    ),
+    Guard(
+        "the schema is still the merged one",
+        COMMIT,
+        "        AssertCurrentSchemaId(current_schema_id=publication.schema_id),\n",
+        "",
+        DESTINATION + "publish_is_refused_when_the_schema_changed[iceberg]",
+    ),
+    Guard(
+        "a branch is cut where the position was read",
+        COMMIT,
+        "        AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id),\n",
+        "",
+        DESTINATION + "cut_is_refused_when_main_moved[iceberg]",
+    ),
+    Guard(
+        "the position is still the batch's start",
+        "plugins/tidegate/standing.py",
+        "if position is not None and not ranges.continues(position.offsets):",
+        "if False:",
+        "tests/unit/test_concurrency.py::test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes",
+    ),
+    Guard(
+        "a lost answer is looked up",
+        "plugins/tidegate/swap.py",
+        "        with suppress(CommitRefused, OutcomeUnknown):\n",
+        "        with suppress(CommitRefused):\n",
+        MERGE + "answer_lost_after_the_publish_is_found_in_the_position",
+    ),
+    Guard(
+        "the head is the one snapshot above the cut",
+        "plugins/tidegate/swap.py",
+        "if head is None or not ours or head.parent_id != swap.state.snapshot_id:",
+        "if head is None or not ours:",
+        MERGE + "snapshot_that_somebody_put_below_ours_on_the_branch_is_not_published",
+    ),
+    Guard(
+        "the table is the one that the batch was staged for",
+        "plugins/tidegate/steps/merge.py",
+        "if staged_for is not None and staged_for != found:",
+        "if False:",
+        MERGE + "replaced_table_is_not_merged_into",
+    ),
+    Guard(
+        "the low watermark",
+        "plugins/tidegate/watermark.py",
+        "lowest(*(_mark(ports, table) for table in ports.pipeline.tables))",
+        "_mark(ports, ports.pipeline.tables[0])",
+        FLUSH + "group_gets_the_low_watermark_of_all_tables",
+    ),
+    Guard(
+        "counts add up",
+        "plugins/tidegate/batch.py",
+        "if self.read == sum(getattr(self, name) for name in FATES) and self.gaps >= 0:",
+        "if True:",
+        STAGE + "counts_that_do_not_add_up_fail_the_step",
+    ),
+    Guard(
+        "rows without counts are not staged",
+        STAGING,
+        'if found is None or found["bad"]:\n        return None\n',
+        'found = found or {"bad": 0, "timestamps": {}, "read": 0, "staged": 0}\n',
+        DESTINATION + "attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged[iceberg]",
+    ),
+    Guard(
+        "a rollback shows by the tag",
+        STATE,
+        "rolled_back = recorded is not None and (",
+        "rolled_back = recorded is None and (",
+        DESTINATION + "rollback_is_noticed_and_the_ancestors_position_told[iceberg]",
+    ),
+    Guard(
+        "a clean-up keeps what is not published",
+        STAGING,
+        "batch is not None and batch <= up_to_batch)",
+        "batch is not None)",
+        DESTINATION + "snapshot_pinned_by_a_newer_batch_survives_the_clean_up_of_older_ones[iceberg]",
+    ),
+    Guard(
+        "a plan reads the log after the positions",
+        "plugins/tidegate/steps/plan.py",
+        "    found = [_found(ports, table) for table in ports.pipeline.tables]\n    log = read_log(ports)\n",
+        "    log = read_log(ports)\n    found = [_found(ports, table) for table in ports.pipeline.tables]\n",
+        "tests/unit/test_plan.py::"
+        "test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short",
+    ),
+    Guard(
+        "only rows of the attempt are merged",
+        f"{SQL}/_staged.sql",
+        " AND attempt = {{ attempt | text }}",
+        "",
+        "tests/unit/test_sql_golden.py::test_statement_reads_as_the_golden_file[merge_upsert_delete-plain]",
+    ),
+    Guard(
+        "keys are compared null-safe",
+        f"{SQL}/_on_key.sql",
+        " <=> ",
+        " = ",
+        "tests/integration/test_keys.py::test_null_in_a_composite_key_matches_itself_in_later_batches",
+    ),
+    Guard(
+        "the last record of a key is the one with the highest offset",
+        f"{SQL}/_last_per_key.sql",
+        '{{ "offset" | ours }} DESC',
+        '{{ "offset" | ours }}',
+        "tests/integration/test_superseded.py::"
+        "test_table_is_the_same_whether_superseded_records_are_staged_or_not[never-0]",
+    ),
+    Guard(
+        "a remembered delete outlives a late upsert",
+        f"{SQL}/merge_sequenced.sql",
+        'LEFT JOIN {{ deletes | name }} t ON {% include "_on_key.sql" %}',
+        "LEFT JOIN {{ deletes | name }} t ON false",
+        "tests/integration/test_sequence.py::"
+        "test_statements_leave_what_one_record_at_a_time_would_leave[upsert_delete-hard]",
+    ),
+]
