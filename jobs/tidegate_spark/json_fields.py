@@ -46,9 +46,8 @@ class Fields:
     def reason(self, parsed: str, what: str) -> str:
         """SQL text: why the object at `parsed` cannot be used, NULL when it can."""
         cases = []
-        for column, data_type in self._types():
-            name = f"{parsed}.{quoted(column.name)}"
-            condition = lossy(name, data_type, self.unit)
+        for column in self.columns:
+            name, condition = f"{parsed}.{quoted(column.name)}", self.lost(parsed, column)
             if condition:
                 text = f"{what} field {column.name} is not a {column.type} without loss"
                 cases.append(f"WHEN {condition} THEN {literal(text)}")
@@ -56,6 +55,10 @@ class Fields:
                 text = f"{what} field {column.name} is required and missing"
                 cases.append(f"WHEN {name} IS NULL THEN {literal(text)}")
         return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS STRING)"
+
+    def lost(self, parsed: str, column: Column) -> str | None:
+        """A condition: the column's field would lose something; None where it never can."""
+        return lossy(f"{parsed}.{quoted(column.name)}", parse(column.type), self.unit)
 
     def misfits(self, text: str, parsed: str, paths: tuple[str, ...]) -> str:
         """SQL text: the names of fields that hold something and could not be parsed; only for records known bad."""

@@ -12,6 +12,7 @@ from tidegate.spark_sql import literal, quoted_name
 RECORDS_PER_TASK = 250_000
 # A range that ends in transaction markers has no last record to wait for; the default would wait two minutes for it.
 POLL_TIMEOUT_MS = "15000"
+HEADERS = {"headers", "header-list"}
 
 
 def read(spark: SparkSession, job: StageJob) -> DataFrame:
@@ -45,7 +46,7 @@ def _dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges
 
 
 def _wants_headers(table: StageTable) -> bool:
-    return "headers" in table.metadata.values() or table.set_aside is not None
+    return bool(HEADERS & set(table.metadata.values())) or table.set_aside is not None
 
 
 def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

@@ -6,13 +6,15 @@ from tidegate.jobs import StageTable
 from tidegate.pipeline import Column
 from tidegate.spark_sql import quoted
 
+from tidegate_spark.connect_fields import ConnectFields
+from tidegate_spark.formats.found import DELETE, FoundValue
 from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, parsed_json
-from tidegate_spark.value import DELETE, METADATA
+from tidegate_spark.value import metadata_of
 
 UNREADABLE = "the row before the delete does not fit the columns of sequence_by"
 
 
-def with_sequence(decoded: DataFrame, table: StageTable) -> DataFrame:
+def with_sequence(decoded: DataFrame, found: FoundValue, table: StageTable) -> DataFrame:
     """Add `sequence` to decoded records, for tables that are ordered by one; it is NULL for a delete that carries none.
 
     An upsert always has one, be its columns NULL. A delete has one if its record shows a row with at least one of the
@@ -23,21 +25,30 @@ def with_sequence(decoded: DataFrame, table: StageTable) -> DataFrame:
     carried = _carried(table)
     if carried.columns and table.value.format == "debezium-json":
         decoded = _with_before(decoded, carried)
-    elif carried.columns:
-        decoded = decoded.selectExpr("*", f"{carried.picked('row')} AS ordered_row")
-    typed = dict(zip((c.name for c in carried.columns), carried.values("ordered_row"), strict=True))
-    parts = [typed.get(name) or f"{METADATA[table.metadata[name]]} AS {quoted(name)}" for name in table.sequence]
+    if table.value.format == "debezium-json":
+        typed = dict(zip((c.name for c in carried.columns), carried.values("ordered_row"), strict=True))
+    else:
+        typed = {c.name: _shown(c.name, found) for c in carried.columns}
+    metadata = metadata_of(found, table)
+    parts = [typed.get(name) or f"{metadata[table.metadata[name]]} AS {quoted(name)}" for name in table.sequence]
     shown = " OR ".join(f"its_sequence.{quoted(c.name)} IS NOT NULL" for c in carried.columns) or "true"
     return decoded.selectExpr("*", f"struct({', '.join(parts)}) AS its_sequence").selectExpr(
         "*", f"CASE WHEN op <> '{DELETE}' OR {shown} THEN its_sequence END AS sequence"
     )
 
 
-def _carried(table: StageTable) -> Fields:
+def _shown(name: str, found: FoundValue) -> str:
+    """A column of the row that a record shows: a delete may show the one before it."""
+    row = f"row_struct.{quoted(name)}"
+    before = f"CASE WHEN change = '{DELETE}' THEN {found.before[name]} ELSE {row} END" if name in found.before else row
+    return f"{before} AS {quoted(name)}"
+
+
+def _carried(table: StageTable) -> ConnectFields:
     """Those columns that come from the value."""
     types = {c.name: c.type for c in table.value_columns}
     columns = tuple(Column(name, types[name]) for name in table.sequence if name not in table.metadata)
-    return Fields(columns, table.value.timestamp_unit)
+    return ConnectFields(columns, table.value.timestamp_unit)
 
 
 def _with_before(decoded: DataFrame, carried: Fields) -> DataFrame:

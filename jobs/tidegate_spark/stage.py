@@ -13,6 +13,8 @@ from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
 
 from tidegate_spark.dead_letters import FATE, beside_rows, failed_stage, fate_of_bad
+from tidegate_spark.formats.chosen import value_format
+from tidegate_spark.formats.found import NOTHING
 from tidegate_spark.key import with_key
 from tidegate_spark.read import read
 from tidegate_spark.sequence import with_sequence
@@ -86,14 +88,14 @@ def _written(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, 
 
 def decode(records: DataFrame, table: StageTable) -> DataFrame:
     """Add key, value, op and `fate`: bad, dead_lettered, filtered, ignored (a delete that is not taken), staged."""
-    decoded = with_sequence(with_value(with_key(records, table), table), table)
+    found = value_format(table)(records, table)
+    decoded = with_sequence(with_value(with_key(found, table), found, table), found, table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
-    return decoded.selectExpr(
-        "*", "coalesce(key_reason, value_reason) AS reason", f"{failed_stage()} AS failed_stage"
-    ).selectExpr(
+    reason = f"CASE WHEN change <> '{NOTHING}' THEN coalesce(key_reason, value_reason) END AS reason"
+    return decoded.selectExpr("*", reason, f"{failed_stage()} AS failed_stage").selectExpr(
         "*",
-        f"CASE WHEN reason IS NOT NULL THEN '{fate_of_bad(table)}' WHEN NOT is_wanted THEN 'filtered' "
-        f"WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
+        f"CASE WHEN change = '{NOTHING}' THEN 'ignored' WHEN reason IS NOT NULL THEN '{fate_of_bad(table)}' "
+        f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
     )
 
 
@@ -102,7 +104,7 @@ def _columns(job: StageJob, table: StageTable) -> list[str]:
     return [
         "key_struct AS key", f"{_value(table)} AS value", *(["sequence"] if table.sequence else []),
         "op", "topic", "partition", "offset", "timestamp",
-        "timestamp AS partition_time", "0L AS i", f"{job.batch}L AS batch_number",
+        "timestamp AS partition_time", "row_number AS i", f"{job.batch}L AS batch_number",
         f"{literal(table.attempt)} AS attempt",
     ]  # fmt: skip
 

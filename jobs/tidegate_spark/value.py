@@ -5,9 +5,8 @@ from tidegate.jobs import StageTable
 from tidegate.pipeline import Route
 from tidegate.spark_sql import literal, quoted
 
-from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, not_an_object, parsed_json
+from tidegate_spark.formats.found import DELETE, FoundValue
 
-DELETE, UPSERTS = "d", ("c", "r", "u")
 METADATA = {
     "topic": "topic",
     "partition": "partition",
@@ -17,62 +16,42 @@ METADATA = {
         "CASE timestampType WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' ELSE 'NoTimestampType' END"
     ),
     "headers": "map_from_entries(headers)",
+    "header-list": "headers",
 }
 
 
-def with_value(records: DataFrame, table: StageTable) -> DataFrame:
-    """Add `op` (c, r, u or d), `value_struct` (NULL for a delete) and `value_reason` (NULL when the value is good)."""
-    fields = Fields(table.value_columns, table.value.timestamp_unit)
-    located = _debezium(records, fields) if table.value.format == "debezium-json" else _plain(records, fields)
-    columns = [*fields.values("row"), *(f"{METADATA[key]} AS {quoted(name)}" for name, key in table.metadata.items())]
-    decoded = located.selectExpr(
+def metadata_of(found: FoundValue, table: StageTable) -> dict[str, str]:
+    """SQL of each metadata word that the table's columns may use."""
+    own = {f"value.{name}": sql for name, sql in found.metadata.items()}
+    return {**METADATA, "leader-epoch": _leader_epoch(table), **own}
+
+
+def _leader_epoch(table: StageTable) -> str:
+    """By partition and offset, as the worker found them; NULL where the broker has none."""
+    cases = [
+        f"WHEN topic = {literal(topic)} AND partition = {partition} AND offset >= {offset} THEN {epoch}"
+        for topic, partitions in table.epochs.items()
+        for partition, boundaries in partitions.items()
+        for offset, epoch in reversed(boundaries)
+    ]
+    return f"CAST(CASE {' '.join(cases)} END AS INT)" if cases else "CAST(NULL AS INT)"
+
+
+def with_value(records: DataFrame, found: FoundValue, table: StageTable) -> DataFrame:
+    """Add `op` (c, r, u or d), `value_struct` (NULL for a delete) and `value_reason` (NULL when the value is good).
+
+    `records` are those of `found`, with the key beside them.
+    """
+    known = metadata_of(found, table)
+    columns = [*found.columns, *(f"{known[key]} AS {quoted(name)}" for name, key in table.metadata.items())]
+    decoded = records.selectExpr(
         "*",
-        f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {fields.reason('row', 'the value')} "
+        f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {found.reason} "
         "ELSE located_reason END AS value_reason",
         f"CASE WHEN change <> '{DELETE}' THEN struct({', '.join(columns)}) END AS row_struct",
+        f"{found.number} AS row_number",
     )
     return _conditions(decoded, table)
-
-
-def _plain(records: DataFrame, fields: Fields) -> DataFrame:
-    """JSON objects: a value is an upsert, no value is a delete."""
-    parsed = records.selectExpr("*", f"{parsed_json('value_text', fields.inner)} AS j")
-    misfits = fields.misfits("value_text", f"j.{OBJECT}", ("$",))
-    return parsed.selectExpr(
-        "*",
-        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE 'u' END AS change",
-        f"j.{OBJECT} AS row",
-        f"CASE WHEN value IS NULL THEN NULL {_unreadable('j', misfits)} END AS located_reason",
-    )
-
-
-def _debezium(records: DataFrame, fields: Fields) -> DataFrame:
-    """Change events: `op` decides; a tombstone is a delete; with or without Kafka Connect's schema envelope."""
-    event = f"after: {fields.text_struct}, op: STRING"
-    parsed = records.selectExpr("*", f"{parsed_json('value_text', f'{event}, payload: STRUCT<{event}>')} AS j")
-    located = parsed.selectExpr("*", f"j.{OBJECT} AS e").selectExpr(
-        "*", "coalesce(e.payload.op, e.op) AS event_op", "coalesce(e.payload.after, e.after) AS row"
-    )
-    misfits = fields.misfits("value_text", "row", ("$.after", "$.payload.after"))
-    known = ", ".join(f"'{op}'" for op in (*UPSERTS, DELETE))
-    return located.selectExpr(
-        "*",
-        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE coalesce(event_op, 'u') END AS change",
-        f"CASE WHEN value IS NULL THEN NULL {_unreadable('j', misfits)} "
-        "WHEN event_op IS NULL THEN 'the change event has no op' "
-        f"WHEN event_op NOT IN ({known}) THEN concat('the change event has an unknown op=', event_op) "
-        f"WHEN event_op <> '{DELETE}' AND row IS NULL THEN concat('the change event has no after: op=', event_op) "
-        "END AS located_reason",
-    )
-
-
-def _unreadable(parsed: str, misfits: str) -> str:
-    return (
-        f"WHEN NOT is_valid_utf8(value_text) THEN 'the value is not valid UTF-8' "
-        f"WHEN {not_an_object('value_text')} THEN 'the value is not a JSON object' "
-        f"WHEN {parsed}.{OBJECT} IS NULL OR {parsed}.{CORRUPT} IS NOT NULL "
-        f"THEN concat('the value does not fit value.schema, fields: ', {misfits})"
-    )
 
 
 def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:

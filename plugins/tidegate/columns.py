@@ -6,19 +6,12 @@ from dataclasses import replace
 from tidegate.datatypes import Array, DataType, Map, Struct, ddl, parse
 from tidegate.errors import ConfigurationError
 from tidegate.evolution import readable
+from tidegate.metadata import TYPES
 from tidegate.pipeline import Column, Table
 from tidegate.ports import TableState
 from tidegate.spark_sql import quoted
 
 DELETED = "_deleted"
-METADATA_TYPES = {
-    "topic": "STRING",
-    "partition": "INT",
-    "offset": "BIGINT",
-    "timestamp": "TIMESTAMP",
-    "timestamp-type": "STRING",
-    "headers": "MAP<STRING, BINARY>",
-}
 
 
 def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -> Table:
@@ -81,14 +74,14 @@ def value_columns(table: Table) -> tuple[Column, ...]:
 
 def metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns that carry a record's Kafka metadata, in the user's order."""
-    return tuple(Column(name, METADATA_TYPES[key]) for name, key in metadata.items())
+    return tuple(Column(name, TYPES[key]) for name, key in metadata.items())
 
 
 def shape(table: Table, metadata: dict[str, str]) -> str:
     """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
     parts = (key_columns(table), value_columns(table), metadata, table.key.format, table.value.format)
     conditions = (table.value.timestamp_unit, table.mode, table.when, table.route, table.delete_when)
-    text = repr((*parts, *conditions, *table.sequence_by))
+    text = repr((*parts, table.key.options, table.value.options, *conditions, *table.sequence_by))
     text += " dead letters" if table.errors.set_aside is not None else ""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tidegate.epochs import Epochs
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, KeyFormat, Route, ValueFormat
 
@@ -20,7 +21,8 @@ class StageTable:
     `attempt` and `summary` go into the snapshot; `property` takes the counts. `last_per_raw_key` leaves out records
     that a later one of the same key bytes supersedes. `sequence` names columns, of the value or of metadata, that
     order records of one key. `set_aside` is how many bad records may be staged as dead letters; None stages none.
-    `keys_only` leaves the value NULL.
+    `keys_only` leaves the value NULL. `epochs` tells the leader's epoch of each partition's records, where a column wants
+    it.
     """
 
     intermediate: str
@@ -41,6 +43,7 @@ class StageTable:
     sequence: tuple[str, ...] = ()
     set_aside: int | None = None
     keys_only: bool = False
+    epochs: Epochs = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,4 +135,8 @@ def _stage_table(data: dict[str, Any]) -> StageTable:
     ready |= {name: tuple(data[name]) for name in ("create", "sequence")}
     route = data["route"]
     ready["route"] = None if route is None else Route(route["field"], route["pattern"], tuple(route["names"]))
+    ready["epochs"] = {
+        topic: {int(partition): [(offset, epoch) for offset, epoch in begun] for partition, begun in partitions.items()}
+        for topic, partitions in data["epochs"].items()
+    }
     return StageTable(**ready)

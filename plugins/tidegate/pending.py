@@ -23,7 +23,7 @@ def queue_of(
     """
     metadata = ports.pipeline.source.metadata
     found = ports.destination.staged(names.intermediate_table(ports.pipeline, table), table.name)
-    wanted = shape(resolved(table, metadata, state), metadata) if found else ""
+    wanted = shape(resolved(ports.schemas.described(table), metadata, state), metadata) if found else ""
     queue: list[StagedBatch] = []
     for staged in found:
         if _fits(staged, state, wanted) and _is_next(staged, queue, position):

@@ -21,22 +21,30 @@ class Column:
 
 @dataclass(frozen=True)
 class KeyFormat:
-    """How a record's key is read. `fields` are key columns before the prefix; `columns` is None without a schema."""
+    """How a record's key is read. `fields` are key columns before the prefix; `columns` is None without a schema.
+
+    `options` are the format's own, never a secret.
+    """
 
     format: str = "json"
     fields: tuple[str, ...] = ()
     prefix: str = ""
     columns: tuple[Column, ...] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ValueFormat:
-    """How a record's value is read. `timestamp_unit` reads integers as TIMESTAMP: millis, micros or None (refuse)."""
+    """How a record's value is read. `timestamp_unit` reads integers as TIMESTAMP: millis, micros or None (refuse).
+
+    `options` are the format's own, never a secret.
+    """
 
     format: str = "json"
     columns: tuple[Column, ...] | None = None
     fields_include: str = "ALL"
     timestamp_unit: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

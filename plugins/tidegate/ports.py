@@ -6,10 +6,11 @@ from typing import Any, Protocol
 
 from tidegate.batch import StagedBatch
 from tidegate.datatypes import Struct
+from tidegate.epochs import Epochs
 from tidegate.evolution import struct_of
 from tidegate.jobs import Job
 from tidegate.offsets import Offsets, Ranges
-from tidegate.pipeline import Column, Pipeline
+from tidegate.pipeline import Column, Pipeline, Table
 from tidegate.position import Position
 
 
@@ -40,6 +41,10 @@ class Broker(Protocol):
 
     def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
         """Milliseconds of the first record at or after `offset`; None where none comes in time."""
+        ...
+
+    def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
+        """For each partition where the brokers keep them: the offsets at which a leader's epoch begins, and it."""
         ...
 
     def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
@@ -272,6 +277,22 @@ class Sql(Protocol):
         ...
 
 
+class Schemas(Protocol):
+    """Where keys and values are described outside of the pipeline file."""
+
+    def described(self, table: Table) -> Table:
+        """`table` with columns and decoding options of its formats; the same answer for the life of this object."""
+        ...
+
+
+class DeclaredSchemas:
+    """Implements `Schemas` for formats that the pipeline file or the destination describes."""
+
+    def described(self, table: Table) -> Table:
+        """The table as it is."""
+        return table
+
+
 @dataclass(frozen=True)
 class Ports:
     """Everything that a step may touch, for one pipeline."""
@@ -283,3 +304,4 @@ class Ports:
     sql: Sql
     now_ms: Callable[[], int]
     new_attempt: Callable[[], str]
+    schemas: Schemas = field(default_factory=DeclaredSchemas)

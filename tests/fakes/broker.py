@@ -7,8 +7,9 @@ from itertools import count
 from typing import Any
 
 from tidegate.crash_points import reached
+from tidegate.epochs import Epochs
 from tidegate.errors import PositionLost
-from tidegate.offsets import Offsets, merged
+from tidegate.offsets import Offsets, Ranges, merged
 from tidegate.ports import Log
 
 from fakes.clock import Clock
@@ -116,6 +117,10 @@ class MemoryBroker:
     def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
         later = self.partitions[topic][partition].read(offset, 2**62, "read_committed")
         return later[0].timestamp if later else None
+
+    def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
+        """Every partition has had one leader, in its first epoch."""
+        return {topic: {partition: [(start, 0)]} for topic, partition, start, end in ranges if end > start}
 
     def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         return {t: dict(parts) for t, parts in self.groups.get(group, {}).items() if t in topics}

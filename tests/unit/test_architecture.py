@@ -20,16 +20,16 @@ CORE = "plugins/tidegate/*.py"
 STEPS = "plugins/tidegate/steps/*.py"
 ADAPTERS = "plugins/tidegate/adapters/*.py"
 CLI = ("plugins/tidegate/cli/*.py", "plugins/tidegate/__main__.py")
-SPARK = "jobs/tidegate_spark/*.py"
+SPARK = ("jobs/tidegate_spark/*.py", "jobs/tidegate_spark/formats/*.py")
 AIRFLOW = ("plugins/tidegate_airflow/*.py", "plugins/tidegate_plugin.py", "dags/*.py")
 
 # module prefix -> the only files that may import it
 ALLOWED = {
-    "pyspark": (SPARK,),
-    "pyspark.errors": (SPARK, "plugins/tidegate/adapters/spark_connect.py"),
+    "pyspark": SPARK,
+    "pyspark.errors": (*SPARK, "plugins/tidegate/adapters/spark_connect.py"),
     "airflow": AIRFLOW,
     "tidegate_airflow": AIRFLOW,
-    "tidegate_spark": ("jobs/*.py", SPARK),
+    "tidegate_spark": ("jobs/*.py", *SPARK),
     "tidegate.adapters": (ADAPTERS, *CLI, *AIRFLOW),
     "dags": ("dags/*.py",),
     "jobs": (),
@@ -90,14 +90,14 @@ def test_nouns_do_not_know_the_command_line(path: Path) -> None:
     assert not [m for _, m in imports(path) if within(m, "tidegate.cli")]
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if matches(p, SPARK, "jobs/*.py")], ids=name_of)
+@pytest.mark.parametrize("path", [p for p in FILES if matches(p, *SPARK, "jobs/*.py")], ids=name_of)
 def test_jobs_meet_the_worker_in_nouns_only(path: Path) -> None:
     allowed = STDLIB | {"pyspark", "tidegate", "tidegate_spark"}
     assert modules(path) <= allowed
     assert not [m for _, m in imports(path) if within(m, "tidegate.adapters") or within(m, "tidegate.steps")]
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if matches(p, SPARK)], ids=name_of)
+@pytest.mark.parametrize("path", [p for p in FILES if matches(p, *SPARK)], ids=name_of)
 def test_job_code_runs_through_connect_as_well_no_rdd_no_jvm(path: Path) -> None:
     used = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
     assert not used & {"rdd", "_jvm", "_jsc", "sparkContext", "_jdf"}
@@ -143,5 +143,5 @@ def test_airflow_never_executes_the_libraries_as_plugins() -> None:
 
 
 def test_the_rules_apply_to_files_that_exist() -> None:
-    for pattern in (CORE, STEPS, ADAPTERS, SPARK, "jobs/*.py", *CLI):
+    for pattern in (CORE, STEPS, ADAPTERS, *SPARK, "jobs/*.py", *CLI):
         assert [path for path in FILES if matches(path, pattern)], pattern

@@ -112,6 +112,24 @@ REFUSED = {
         source("key: {format: string, fields: [a, b]}"),
         "source.key.fields=[a, b]: a key of",
     ),
+    "raw value with two columns": (
+        source("value: {format: raw, schema: 'a BINARY, b BINARY'}"),
+        "source.value.schema=a BINARY, b BINARY: a value of format raw is one value",
+    ),
+    "raw value that is no bytes": (source("value: {format: raw, schema: a INT}"), "declare a as BINARY"),
+    "csv without columns": (source("value: {format: csv}"), "source.value.format=csv: columns of csv are known by"),
+    "csv with a column of parts": (
+        source("value: {format: csv, schema: 'a ARRAY<INT>'}"),
+        "a is ARRAY<INT>, and format csv has no parts inside a column; use STRING",
+    ),
+    "delimiter of two characters": (
+        source("value: {format: csv, schema: a INT, csv: {delimiter: '::'}}"),
+        "source.value.csv.delimiter=::: String should have at most 1 character",
+    ),
+    "options of a format that is not used": (
+        source("value: {csv: {delimiter: ';'}}"),
+        "source.value.csv: options of another format than json; leave them out",
+    ),
     "nothing to except": (source("value: {fields_include: EXCEPT_KEY}"), "there is no key to leave out"),
     "one column with two types": (
         source("key: {fields: [id], schema: id INT}, value: {schema: id BIGINT}"),
@@ -125,7 +143,23 @@ REFUSED = {
         source("value: {schema: a INT}, metadata: {A: topic}"),
         "source.metadata.A=topic: lake.shop.orders has a column of this name",
     ),
-    "metadata of a later version": (source("metadata: {a: leader-epoch}"), "not available in this version; use topic"),
+    "metadata of another format": (
+        source("metadata: {a: value.pk-names}"),
+        "source.metadata.a=value.pk-names: not a metadata key of value.format=json; use one of topic",
+    ),
+    "truncate of a format without it": (source("value: {truncate: ignore}"), "format json knows no truncate"),
+    "envelope of a format with its own": (
+        source("value: {format: debezium-json, json: {envelope: true}}"),
+        "source.value.json: options of another format than debezium-json",
+    ),
+    "avro schema and registry": (
+        source("value: {format: avro, avro: {schema: '\"long\"', subject: s}}"),
+        "a registry is given too; keep the schema or the registry",
+    ),
+    "avro schema that is none": (
+        source('value: {format: avro, avro: {schema: \'{"type": "recrd"}\'}}'),
+        "not an Avro schema (Avro type=recrd is not known",
+    ),
     "unknown metadata": (source("metadata: {a: ofset}"), "source.metadata.a=ofset: not a metadata key"),
     "unknown partition column": (
         source("value: {schema: a INT}", tables="[{name: lake.a.b, create: {partition_by: [days(b)]}}]"),
@@ -224,13 +258,12 @@ def test_refused_with_value_and_way_out(include: Path, hazard: str) -> None:
 
 
 LATER = {
-    "source.key.format": source("key: {format: avro}"),
+    "source.key.format": source("key: {format: protobuf}"),
     "source.key.into": source("key: {into: k}"),
     "source.value.format": source("value: {format: canal-json}"),
-    "source.value.avro": source("value: {avro: {registry: r}}"),
     "source.verify_integrity": source("verify_integrity: true"),
-    "tables[0].key.format": table("key: {format: raw}"),
-    "tables[0].value.format": table("value: {format: raw}"),
+    "tables[0].key.format": table("key: {format: protobuf}"),
+    "tables[0].value.format": table("value: {format: protobuf}"),
     "tables[0].history": table("history: scd2"),
     "tables[0].partial_updates": table("partial_updates: true"),
     "tables[0].select": table("select: a"),

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tidegate.adapters.pipeline_model import PropertyText, Words
+from tidegate.adapters.format_model import Words
+from tidegate.adapters.pipeline_model import PropertyText
 
 
 class CatalogModel(Words, ABC):

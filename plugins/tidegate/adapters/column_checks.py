@@ -3,7 +3,8 @@
 import re
 
 from tidegate.adapters.findings import Findings, closest
-from tidegate.adapters.pipeline_model import KeyModel, PipelineModel, TableModel
+from tidegate.adapters.format_model import KeyModel
+from tidegate.adapters.pipeline_model import PipelineModel, TableModel
 from tidegate.adapters.source_checks import check_key, check_value
 from tidegate.adapters.yaml_lines import KeyPath
 from tidegate.pipeline import Column

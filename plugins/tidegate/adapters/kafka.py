@@ -17,9 +17,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from tidegate.adapters.kafka_epochs import ONE_RECORD, epochs_of
 from tidegate.crash_points import reached
+from tidegate.epochs import Epochs
 from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.offsets import Offsets, pairs
+from tidegate.offsets import Offsets, Ranges, pairs
 from tidegate.ports import Log
 
 T = TypeVar("T")
@@ -49,6 +51,7 @@ class KafkaBroker:
         self._servers = settings["bootstrap.servers"]
         self._settings = {"socket.timeout.ms": "20000", **settings}
         self._client: AdminClient | None = None
+        self._epochs: tuple[Ranges, Epochs] | None = None
 
     @property
     def _admin(self) -> AdminClient:
@@ -90,6 +93,17 @@ class KafkaBroker:
             reader.assign([TopicPartition(topic, partition, offset)])
             message = reader.poll(PEEK)
             return None if message is None or message.error() else message.timestamp()[1]
+
+    def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
+        """See the port. Tables that share a batch share the answer."""
+        if self._epochs is None or self._epochs[0] != ranges:
+            settings = {**self._settings, **ONE_RECORD, "group.id": "tidegate-epochs", "isolation.level": isolation}
+            consumer = Consumer(settings)
+            try:
+                self._epochs = ranges, epochs_of(consumer, ranges)
+            finally:
+                consumer.close()
+        return self._epochs[1]
 
     def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         """See the port."""

@@ -7,12 +7,10 @@ from tidegate.adapters.yaml_lines import KeyPath
 
 # Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
 AVAILABLE: dict[str, tuple[Any, ...]] = {
-    "key.format": ("json", "string"),
+    "key.format": ("json", "avro", "string", "raw", "csv"),
     "key.into": (None,),
-    "value.format": ("json", "debezium-json"),
-    "avro": (None,),
+    "value.format": ("json", "avro", "string", "raw", "csv", "debezium-json", "debezium-avro"),
     "protobuf": (None,),
-    "csv": (None,),
     "source.verify_integrity": (False,),
     "tables.history": ("none",),
     "tables.partial_updates": (False,),
@@ -21,7 +19,6 @@ AVAILABLE: dict[str, tuple[Any, ...]] = {
     "heartbeat.produce": (False,),
     "merge.records_threshold": (-1,),
 }
-METADATA_LATER = ("header-list", "leader-epoch")
 DESTINATIONS = ("iceberg",)
 DYNAMIC_NAMES = False
 

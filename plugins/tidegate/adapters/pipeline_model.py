@@ -3,8 +3,9 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
+from tidegate.adapters.format_model import KeyModel, ValueModel, Words
 from tidegate.durations import parse_duration
 
 Duration = Annotated[
@@ -12,11 +13,6 @@ Duration = Annotated[
     BeforeValidator(parse_duration),
     WithJsonSchema({"type": ["integer", "string"], "pattern": r"^(-1|\d+|(\d+[smhd])+)$", "examples": ["60s", "10m"]}),
 ]
-KeyWord = Literal["json", "avro", "protobuf", "csv", "string", "raw"]
-ValueWord = Literal[
-    "json", "avro", "protobuf", "csv", "string", "raw", "debezium-json", "debezium-avro", "canal-json", "maxwell-json"
-]
-FormatOptions = dict[str, Any] | None
 
 
 def _property_text(value: object) -> object:
@@ -58,48 +54,6 @@ def _start_tag(value: object) -> str | None:
     if isinstance(value, dict):
         return "<timestamp>" if "timestamp" in value else "<offsets>"
     return "<word>" if isinstance(value, str) else None
-
-
-class Words(BaseModel):
-    """One mapping of the file: unknown keys and silent conversions are refused."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class KeyModel(Words):
-    """How a record key is read."""
-
-    format: KeyWord = Field(default="json", description="How the record key is encoded.")
-    fields: list[str] = Field(
-        default=[], description="Key columns; from the record key, or from the value for keyless topics."
-    )
-    prefix: str = Field(default="", description="Put before key columns that would collide with value columns.")
-    into: str | None = Field(
-        default=None, description="One struct column that holds the whole key instead of flat columns."
-    )
-    schema_: str | None = Field(default=None, alias="schema", description="Spark DDL of the key, e.g. id BIGINT.")
-    avro: FormatOptions = Field(default=None, description="Options of the avro format.")
-    protobuf: FormatOptions = Field(default=None, description="Options of the protobuf format.")
-    csv: FormatOptions = Field(default=None, description="Options of the csv format.")
-
-
-class ValueModel(Words):
-    """How a record value is read."""
-
-    format: ValueWord = Field(default="json", description="How the record value is encoded.")
-    schema_: str | None = Field(
-        default=None, alias="schema", description="Spark DDL of the row; without it the destination's columns are used."
-    )
-    fields_include: Literal["ALL", "EXCEPT_KEY"] = Field(
-        default="ALL", description="Whether the value repeats the key columns."
-    )
-    timestamp_unit: Literal["millis", "micros"] | None = Field(
-        default=None,
-        description="Unit of integers read as TIMESTAMP; default micros for debezium-json, refused for json.",
-    )
-    avro: FormatOptions = Field(default=None, description="Options of the avro format.")
-    protobuf: FormatOptions = Field(default=None, description="Options of the protobuf format.")
-    csv: FormatOptions = Field(default=None, description="Options of the csv format.")
 
 
 class StartTimestamp(Words):

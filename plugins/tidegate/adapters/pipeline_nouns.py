@@ -1,16 +1,18 @@
 """Turns a checked pipeline file into the nouns of a record's journey; owns defaults that depend on other keys."""
 
+from typing import Any
+
 from tidegate.adapters.ddl import parse_columns
+from tidegate.adapters.format_model import KeyModel, ValueModel
 from tidegate.adapters.pipeline_model import (
-    KeyModel,
     PipelineModel,
     SourceModel,
     SparkModel,
     StartOffsets,
     StartTimestamp,
     TableModel,
-    ValueModel,
 )
+from tidegate.metadata import ordered
 from tidegate.pipeline import (
     Column,
     Create,
@@ -66,7 +68,7 @@ def _source(pipeline: str, source: SourceModel) -> Source:
         isolation=source.isolation,
         key=_key(source.key, source.value),
         value=_value(source.value),
-        metadata=dict(source.metadata),
+        metadata=ordered(source.metadata),
         errors=_errors(source),
         verify_integrity=source.verify_integrity,
     )
@@ -85,26 +87,45 @@ def _start(source: SourceModel) -> Start:
 
 
 def _key(key: KeyModel, value: ValueModel) -> KeyFormat:
-    return KeyFormat(key.format, tuple(key.fields), key.prefix, _key_columns(key, value))
+    return KeyFormat(key.format, tuple(key.fields), key.prefix, _key_columns(key, value), format_options(key))
+
+
+def format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
+    """The options that stand beside the format under its own name, without those left out."""
+    given = {"csv": part.csv, "avro": part.avro, "debezium-avro": part.avro, "json": getattr(part, "json_", None)}.get(
+        part.format
+    )
+    options = {} if given is None else given.model_dump(exclude_none=True, by_alias=True)
+    if isinstance(part, ValueModel) and part.truncate != "refuse":
+        options["truncate"] = part.truncate
+    return options
 
 
 def _key_columns(key: KeyModel, value: ValueModel) -> tuple[Column, ...] | None:
     """The key's own schema, else the value's columns of the same names, else the destination's at run time."""
     if key.schema_ is not None:
         return parse_columns(key.schema_)
-    if value.schema_ is None or not key.fields:
+    if not key.fields:
         return None
+    if value.schema_ is None:
+        return _only_column(key.format, key.fields[0])
     in_value = {column.name.casefold(): column for column in parse_columns(value.schema_)}
     if not key.prefix and all(name.casefold() in in_value for name in key.fields):
         return tuple(Column(n, in_value[n.casefold()].type, in_value[n.casefold()].nullable) for n in key.fields)
-    return (Column(key.fields[0], "STRING"),) if key.format == "string" else None
+    return _only_column(key.format, key.fields[0])
+
+
+def _only_column(word: str, name: str) -> tuple[Column, ...] | None:
+    """What the formats that are one column need no schema for."""
+    types = {"string": "STRING", "raw": "BINARY"}
+    return (Column(name, types[word]),) if word in types else None
 
 
 def _value(value: ValueModel) -> ValueFormat:
-    columns = None if value.schema_ is None else parse_columns(value.schema_)
+    columns = _only_column(value.format, "value") if value.schema_ is None else parse_columns(value.schema_)
     # Debezium's MicroTimestamp is what PostgreSQL's connector sends; plain JSON has no such habit, so it must be said.
     unit = value.timestamp_unit or ("micros" if value.format == "debezium-json" else None)
-    return ValueFormat(value.format, columns, value.fields_include, unit)
+    return ValueFormat(value.format, columns, value.fields_include, unit, format_options(value))
 
 
 def _table(source: SourceModel, table: TableModel) -> Table:

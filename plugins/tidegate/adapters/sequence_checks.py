@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 from tidegate.adapters.ddl import parse_columns
 from tidegate.adapters.findings import Findings, closest
-from tidegate.adapters.pipeline_model import KeyModel, PipelineModel, TableModel
+from tidegate.adapters.format_model import KeyModel
+from tidegate.adapters.pipeline_model import PipelineModel, TableModel
 from tidegate.adapters.yaml_lines import KeyPath
-from tidegate.columns import DELETED, METADATA_TYPES
+from tidegate.columns import DELETED
 from tidegate.datatypes import Array, DataType, Map, Struct, parse
+from tidegate.metadata import TYPES
 
 REMEMBERED = ("sequence", "topic", "partition", "offset", "timestamp")
 
@@ -38,7 +40,7 @@ class _Checked:
 
 def check_sequences(model: PipelineModel, findings: Findings) -> None:
     """Note what is wrong with `sequence_by`, `deletes: soft` and the key columns of each table."""
-    metadata = {name.casefold(): METADATA_TYPES.get(word, "STRING") for name, word in model.source.metadata.items()}
+    metadata = {name.casefold(): TYPES.get(word, "STRING") for name, word in model.source.metadata.items()}
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index)
         key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))

@@ -4,10 +4,12 @@ import re
 
 from tidegate.adapters.ddl import parse_columns
 from tidegate.adapters.findings import Findings
-from tidegate.adapters.not_yet import METADATA_LATER, not_available
-from tidegate.adapters.pipeline_model import KeyModel, PipelineModel, StartOffsets, ValueModel
+from tidegate.adapters.format_checks import ONE_COLUMN, check_format
+from tidegate.adapters.format_model import KeyModel, ValueModel
+from tidegate.adapters.pipeline_model import PipelineModel, StartOffsets
 from tidegate.adapters.secret_names import is_secret_name
 from tidegate.adapters.yaml_lines import KeyPath
+from tidegate.metadata import known
 from tidegate.pipeline import Column
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -18,7 +20,6 @@ JAVA_NAMES = {
     "key.deserializer": "source.key.format",
     "value.deserializer": "source.value.format",
 }
-METADATA = ("topic", "partition", "offset", "timestamp", "timestamp-type", "headers")
 
 
 def check_source(model: PipelineModel, findings: Findings) -> None:
@@ -29,7 +30,7 @@ def check_source(model: PipelineModel, findings: Findings) -> None:
         _check_inline_kafka(model.source.kafka, findings)
     elif not model.source.kafka.strip():
         findings.add(("source", "kafka"), "empty; name an Airflow connection such as kafka_default")
-    _check_metadata(model.source.metadata, findings)
+    _check_metadata(model, findings)
     for index, pattern in enumerate(model.heartbeat.ignore_topics):
         check_pattern(("heartbeat", "ignore_topics", index), pattern, findings)
 
@@ -90,13 +91,13 @@ def _check_inline_kafka(kafka: dict[str, str], findings: Findings) -> None:
             )
 
 
-def _check_metadata(metadata: dict[str, str], findings: Findings) -> None:
-    for column, word in metadata.items():
-        path = ("source", "metadata", column)
-        if word in METADATA_LATER or word.startswith("value."):
-            findings.add(path, not_available(*METADATA))
-        elif word not in METADATA:
-            findings.add(path, f"not a metadata key; use one of {', '.join(METADATA)}")
+def _check_metadata(model: PipelineModel, findings: Findings) -> None:
+    formats = {(table.value or model.source.value).format for table in model.tables} or {model.source.value.format}
+    for column, word in model.source.metadata.items():
+        for value_format in sorted(formats):
+            if word not in known(value_format):
+                there = f"not a metadata key of value.format={value_format}"
+                findings.add(("source", "metadata", column), f"{there}; use one of {', '.join(known(value_format))}")
 
 
 def check_key(key: KeyModel, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:
@@ -113,16 +114,17 @@ def check_key(key: KeyModel, path: KeyPath, findings: Findings) -> tuple[Column,
                 findings.add(
                     (*path, "fields", index), f"not a column of key.schema ({', '.join(sorted(names))}); add it there"
                 )
-    if key.format == "string" and len(key.fields) > 1:
-        findings.add((*path, "fields"), "a key of format string is one value; give one field or use format json")
-    if key.format == "string" and columns is not None and len(columns) > 1:
-        findings.add((*path, "schema"), "a key of format string is one value; declare one column")
+    if key.format in ONE_COLUMN and len(key.fields) > 1:
+        findings.add((*path, "fields"), f"a key of format {key.format} is one value; give one field or use format json")
+    check_format("key", key, columns, path, findings)
     return columns
 
 
 def check_value(value: ValueModel, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:
     """The value's columns, None without a usable schema."""
-    return read_schema(value.schema_, (*path, "schema"), findings)
+    columns = read_schema(value.schema_, (*path, "schema"), findings)
+    check_format("value", value, columns, path, findings)
+    return columns
 
 
 def read_schema(ddl: str | None, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:

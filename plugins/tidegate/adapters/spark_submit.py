@@ -15,7 +15,7 @@ from tidegate.errors import RetryLater
 from tidegate.jobs import Job
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-LIBRARIES = {"plugins": "tidegate", "jobs": "tidegate_spark"}
+LIBRARIES = {"plugins": "tidegate/*.py", "jobs": "tidegate_spark/**/*.py"}
 
 
 class SubmitEngine:
@@ -55,9 +55,9 @@ def packed(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         properties.write_text("\n".join(lines) + "\n")
         libraries = Path(folder) / "tidegate.zip"
         with zipfile.ZipFile(libraries, "w") as archive:
-            for root, package in LIBRARIES.items():
-                for source in sorted((JOBS_FOLDER.parent / root / package).glob("*.py")):
-                    archive.write(source, f"{package}/{source.name}")
+            for root, pattern in LIBRARIES.items():
+                for source in sorted((JOBS_FOLDER.parent / root).glob(pattern)):
+                    archive.write(source, source.relative_to(JOBS_FOLDER.parent / root).as_posix())
         yield str(properties), str(libraries)
 
 

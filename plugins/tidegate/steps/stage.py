@@ -10,6 +10,7 @@ from tidegate import names
 from tidegate.batch import Counts, Plan, PlannedBatch, StagedBatch
 from tidegate.columns import key_columns, metadata_columns, resolved, sequence_columns, shape, value_columns
 from tidegate.compatibility import check_compatible
+from tidegate.epochs import Epochs
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs import StageJob, StageTable
 from tidegate.pipeline import Column, Table
@@ -80,6 +81,13 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> l
         raise
 
 
+def _epochs(ports: Ports, planned: PlannedBatch) -> Epochs:
+    """The leaders' epochs of a batch's records, asked once and only where a column wants them."""
+    if "leader-epoch" not in ports.pipeline.source.metadata.values():
+        return {}
+    return ports.broker.epochs(planned.ranges, ports.pipeline.source.isolation)
+
+
 def stage_table(
     ports: Ports, plan: Plan, planned: PlannedBatch, *, intermediate: str = "", note: str = ""
 ) -> StageTable:
@@ -113,6 +121,7 @@ def stage_table(
         delete_when=table.delete_when,
         summary=_summary(ports, staged),
         property=names.staged_property(attempt),
+        epochs=_epochs(ports, planned),
         create=_create(ports, table, planned.batch, into, {names.NOTE: note} if note else {}),
         last_per_raw_key=last_per_raw_key(ports.pipeline, table),
         sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
@@ -182,5 +191,5 @@ def _bad(found: dict[str, Any], set_aside: int | None) -> str:
 
 
 def table_named(ports: Ports, name: str) -> Table:
-    """The pipeline's table of that name."""
-    return next(table for table in ports.pipeline.tables if table.name == name)
+    """The pipeline's table of that name, as its schemas describe it."""
+    return ports.schemas.described(next(table for table in ports.pipeline.tables if table.name == name))

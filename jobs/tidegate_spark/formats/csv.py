@@ -1,0 +1,79 @@
+"""csv: one line, its columns by position; all is read as text and converted without loss."""
+
+from pyspark.sql import DataFrame
+from tidegate.jobs import StageTable
+from tidegate.pipeline import Column
+from tidegate.spark_sql import literal, quoted
+
+from tidegate_spark.formats.found import DELETE, UPSERT, FoundKey, FoundValue
+from tidegate_spark.formats.objects import key_fields
+from tidegate_spark.text_fields import converted, unfit
+
+CORRUPT = "_tidegate_corrupt"
+Cells = tuple[tuple[Column, str], ...]
+
+
+def read(records: DataFrame, table: StageTable) -> FoundKey:
+    """A key: the columns of key.fields in their order."""
+    columns = key_fields(table).columns
+    parsed = records.selectExpr("*", f"{_parsed('key_text', columns, table.key.options)} AS kc")
+    cells = _cells("kc", columns, table.key.options)
+    return FoundKey(parsed, f"struct({', '.join(_values(cells))})", _reason("key", "kc", cells))
+
+
+def located(records: DataFrame, table: StageTable) -> FoundValue:
+    """A value: the columns of value.schema in their order; no value is a delete."""
+    columns, keys = table.value_columns, key_fields(table).columns
+    parsed = records.selectExpr(
+        "*",
+        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        f"{_parsed('value_text', columns, table.value.options)} AS c",
+        "CAST(NULL AS STRING) AS located_reason",
+    )
+    cells, names = _cells("c", columns, table.value.options), {column.name for column in columns}
+    key_cells, there = _cells("c", keys, table.value.options), all(key.name in names for key in keys)
+    missing = ", ".join(f"CAST(NULL AS {key.type}) AS {quoted(key.name)}" for key in keys)
+    return FoundValue(
+        records=parsed,
+        columns=tuple(_values(cells)),
+        reason=_reason("value", "c", cells),
+        key=f"struct({', '.join(_values(key_cells)) if there else missing})",
+        key_reason=_reason("value", "c", key_cells) if there else "CAST(NULL AS STRING)",
+        key_there="c IS NOT NULL" if there else "false",
+    )
+
+
+def _parsed(text: str, columns: tuple[Column, ...], options: dict[str, str]) -> str:
+    fields = ", ".join(f"{quoted(column.name)} STRING" for column in columns)
+    words = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    words |= {"sep": options.get("delimiter", ","), "quote": options.get("quote", '"')}
+    pairs = ", ".join(f"{literal(name)}, {literal(value)}" for name, value in words.items())
+    return f"from_csv({text}, {literal(f'{fields}, {quoted(CORRUPT)} STRING')}, map({pairs}))"
+
+
+def _cells(parsed: str, columns: tuple[Column, ...], options: dict[str, str]) -> Cells:
+    """Each column with its text; an empty one is NULL, unless another text is."""
+    texts = (f"{parsed}.{quoted(column.name)}" for column in columns)
+    null = options.get("null_literal")
+    made = texts if null is None else (f"nullif(coalesce({text}, ''), {literal(null)})" for text in texts)
+    return tuple(zip(columns, made, strict=True))
+
+
+def _values(cells: Cells) -> list[str]:
+    return [f"{converted(text, column.type)} AS {quoted(column.name)}" for column, text in cells]
+
+
+def _reason(what: str, parsed: str, cells: Cells) -> str:
+    cases = [
+        f"WHEN NOT is_valid_utf8({what}_text) THEN 'the {what} is not valid UTF-8'",
+        f"WHEN {parsed} IS NULL OR {parsed}.{CORRUPT} IS NOT NULL "
+        f"THEN 'the {what} is not one line of {len(cells)} columns'",
+    ]
+    for column, name in cells:
+        told = literal(f"the {what} column {column.name} is not a {column.type} without loss")
+        cases.append(f"WHEN {unfit(name, column.type)} THEN {told}")
+        if not column.nullable:
+            cases.append(
+                f"WHEN {name} IS NULL THEN {literal(f'the {what} column {column.name} is required and missing')}"
+            )
+    return f"CASE {' '.join(cases)} END"

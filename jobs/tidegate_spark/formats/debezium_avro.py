@@ -1,0 +1,61 @@
+"""debezium-avro: change events whose envelope is an Avro record."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+from tidegate.avro_schema import branches, is_record, named_types, resolved
+from tidegate.jobs import StageTable
+from tidegate.spark_sql import literal, quoted
+
+from tidegate_spark.avro_fields import timestamp
+from tidegate_spark.formats.avro import AvroFields, field_nodes, found_fields, row, undecodable, values_of
+from tidegate_spark.formats.debezium import change, not_understood
+from tidegate_spark.formats.found import FoundValue
+
+
+def located(records: DataFrame, table: StageTable) -> FoundValue:
+    """`op` decides what a record is; a tombstone is a delete."""
+    options = table.value.options
+    schema = json.loads(options["reader"])
+    decoded = records.selectExpr("*", f"{row('value', options)} AS a").selectExpr("*", "a.op AS event_op")
+    found = decoded.selectExpr(
+        "*",
+        f"{change(table)} AS change",
+        f"CASE WHEN value IS NULL THEN NULL {undecodable('value', 'a', options)} "
+        f"{not_understood('a.after', table)} END AS located_reason",
+        "coalesce(a.after, a.before) AS kv",
+    )
+    fields = AvroFields(_row_fields(schema), named_types(schema))
+    return replace(
+        found_fields(found, table, ("a.after", "kv"), fields),
+        metadata=_metadata(schema),
+        before=values_of("a.before", table.value_columns, fields),
+    )
+
+
+def _metadata(schema: dict[str, Any]) -> dict[str, str]:
+    """What the event tells about itself, as far as its schema has the fields."""
+    names, fields = named_types(schema), field_nodes(schema)
+    sources = [resolved(branch, names) for branch in branches(fields.get("source", []))]
+    inner = {name for node in sources if is_record(node) for name in field_nodes(node)}
+    there = {name: f"a.source.{quoted(name)}" for name in inner}
+    tables = [there[name] for name in ("table", "collection") if name in there]
+    pairs = ", ".join(f"{literal(name)}, CAST({sql} AS STRING)" for name, sql in sorted(there.items()))
+    properties = f"CASE WHEN a.source IS NOT NULL THEN map_filter(map({pairs}), (k, v) -> v IS NOT NULL) END"
+    no_time, no_text = "CAST(NULL AS BIGINT)", "CAST(NULL AS STRING)"
+    return {
+        "ingestion-timestamp": timestamp("a.ts_ms" if "ts_ms" in fields else no_time, "millis", "TIMESTAMP"),
+        "source.timestamp": timestamp(there.get("ts_ms", no_time), "millis", "TIMESTAMP"),
+        "source.database": there.get("db", no_text),
+        "source.schema": there.get("schema", no_text),
+        "source.table": f"coalesce({', '.join([*tables, no_text])})",
+        "source.properties": properties if there else "CAST(NULL AS MAP<STRING, STRING>)",
+    }
+
+
+def _row_fields(schema: dict[str, Any]) -> dict[str, Any]:
+    names, fields = named_types(schema), field_nodes(schema)
+    rows = [resolved(branch, names) for part in ("before", "after") for branch in branches(fields[part])]
+    return field_nodes(next(node for node in reversed(rows) if is_record(node)))

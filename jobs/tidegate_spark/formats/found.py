@@ -1,0 +1,45 @@
+"""What a format finds in a record: SQL over the columns that it added, and why the record cannot be used.
+
+A value format is a function `located(records, table) -> FoundValue`, a key format `read(records, table) -> FoundKey`.
+`records` are the Kafka source's columns with `key_text` and `value_text` beside the bytes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+DELETE, UPSERT = "d", "u"
+NOTHING = "-"  # the record changes no row: it is ignored
+NO_REASON = "CAST(NULL AS STRING)"
+
+
+@dataclass(frozen=True)
+class FoundKey:
+    """The key in the key's bytes: `struct` of the key's columns, and `reason`, NULL where it is good."""
+
+    records: DataFrame
+    struct: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class FoundValue:
+    """The rows in the value's bytes.
+
+    `records` gained `change` (c, r, u, d, or nothing) and `located_reason`. `columns` are SQL texts, each value column
+    under its name; `reason` says why a row that was found does not fit them. `key` and `key_reason` give the key's
+    columns for records whose key has no bytes; `key_there` is true where the value holds them. `metadata` gives the
+    format's own metadata. `number` numbers the rows of one record. `before` gives columns of the row that a delete
+    shows.
+    """
+
+    records: DataFrame
+    columns: tuple[str, ...]
+    reason: str
+    key: str
+    key_reason: str
+    key_there: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    number: str = "0L"
+    before: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,128 @@
+"""json: an object with the columns as fields; a lone key column may come bare."""
+
+import json
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from tidegate.jobs import StageTable
+from tidegate.spark_sql import literal
+
+from tidegate_spark.connect_fields import ROW_SCHEMA, ConnectFields, kinds_of
+from tidegate_spark.formats.found import DELETE, UPSERT, FoundKey, FoundValue
+from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, not_an_object, parsed_json
+
+
+def key_fields(table: StageTable) -> Fields:
+    """The key's columns by their names in the record, without the prefix."""
+    columns = (replace(c, name=c.name.removeprefix(table.key.prefix)) for c in table.key_columns)
+    return Fields(tuple(columns), table.value.timestamp_unit)
+
+
+def located(records: DataFrame, table: StageTable) -> FoundValue:
+    """A value is an upsert, no value is a delete."""
+    if reads_envelope(table):
+        return _enveloped(records, table)
+    fields, keys = Fields(table.value_columns, table.value.timestamp_unit), key_fields(table)
+    parsed = _with_key_of_value(records, keys).selectExpr("*", f"{parsed_json('value_text', fields.inner)} AS j")
+    misfits = fields.misfits("value_text", f"j.{OBJECT}", ("$",))
+    found = parsed.selectExpr(
+        "*",
+        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        f"j.{OBJECT} AS row",
+        f"CASE WHEN value IS NULL THEN NULL {unreadable('j', misfits)} END AS located_reason",
+    )
+    return FoundValue(
+        records=found,
+        columns=tuple(fields.values("row")),
+        reason=fields.reason("row", "the value"),
+        key=keys.struct("kv"),
+        key_reason=keys.reason("kv", "the key"),
+        key_there="kv IS NOT NULL",
+    )
+
+
+def _enveloped(records: DataFrame, table: StageTable) -> FoundValue:
+    """The same in Kafka Connect's envelope: the payload is the row, its schema says what the fields mean."""
+    fields = ConnectFields(table.value_columns, table.value.timestamp_unit)
+    keys = ConnectFields(key_fields(table).columns, table.value.timestamp_unit)
+    inside = f"schema: {ROW_SCHEMA}, payload: {fields.text_struct}"
+    key_inside = f"payload: {keys.text_struct}" if keys.columns else "payload: STRING"
+    found = records.selectExpr(
+        "*",
+        f"{parsed_json('value_text', inside)} AS j",
+        f"CASE WHEN key IS NULL THEN {parsed_json('value_text', key_inside)} END AS kvj",
+    ).selectExpr("*", f"j.{OBJECT}.payload AS row", f"{kinds_of(f'j.{OBJECT}.schema.fields')} AS kinds")
+    misfits = fields.misfits("value_text", "row", ("$.payload",))
+    changes = found.selectExpr(
+        "*",
+        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        f"CASE WHEN value IS NULL THEN NULL {unreadable('j', misfits)} "
+        "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' END AS located_reason",
+        f"kvj.{OBJECT}.payload AS kv",
+    )
+    return FoundValue(
+        records=changes,
+        columns=tuple(fields.values("row")),
+        reason=fields.reason("row", "the value"),
+        key=keys.struct("kv"),
+        key_reason=keys.reason("kv", "the key"),
+        key_there="kv IS NOT NULL",
+    )
+
+
+def _with_key_of_value(records: DataFrame, keys: Fields) -> DataFrame:
+    """Add `kv`: the key's fields as the value has them, parsed only for records without a key."""
+    if not keys.columns:
+        return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
+    parsed = f"CASE WHEN key IS NULL THEN {parsed_json('value_text', keys.inner)} END"
+    return records.selectExpr("*", f"{parsed} AS kvj").selectExpr("*", f"kvj.{OBJECT} AS kv").drop("kvj")
+
+
+def unreadable(parsed: str, misfits: str) -> str:
+    """`WHEN … THEN …` for a value text that is not an object which fits its columns."""
+    return (
+        f"WHEN NOT is_valid_utf8(value_text) THEN 'the value is not valid UTF-8' "
+        f"WHEN {not_an_object('value_text')} THEN 'the value is not a JSON object' "
+        f"WHEN {parsed}.{OBJECT} IS NULL OR {parsed}.{CORRUPT} IS NOT NULL "
+        f"THEN concat('the value does not fit value.schema, fields: ', {misfits})"
+    )
+
+
+def read(records: DataFrame, table: StageTable) -> FoundKey:
+    """A key: an object, with or without Kafka Connect's envelope, or one bare value."""
+    fields = key_fields(table)
+    names = {c.name.lower() for c in fields.columns}
+    enveloped = "payload" not in names
+    told = enveloped and "schema" not in names and reads_envelope(table)
+    if told:
+        fields = ConnectFields(fields.columns, fields.unit, "key_kinds")
+    inner = fields.inner + (f", payload: {fields.text_struct}" if enveloped else "")
+    inner += f", schema: {ROW_SCHEMA}" if told else ""
+    parsed = records.selectExpr("*", f"{_object_text(fields)} AS key_json").selectExpr(
+        "*", f"{parsed_json('key_json', inner)} AS kjj"
+    )
+    parsed = parsed.selectExpr("*", f"kjj.{OBJECT} AS kj")
+    own = fields.picked("kj")
+    found = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if enveloped else own
+    kinds = kinds_of("kj.schema.fields") if told else "CAST(NULL AS STRING)"
+    chosen = parsed.selectExpr("*", f"{found} AS kf", f"{kinds} AS key_kinds")
+    bad = f"NOT is_valid_utf8(key_text) OR {not_an_object('key_json')} OR kj IS NULL OR kjj.{CORRUPT} IS NOT NULL"
+    reason = (
+        f"CASE WHEN {bad} THEN 'the key is not a JSON object that fits the key columns' "
+        f"ELSE {fields.reason('kf', 'the key')} END"
+    )
+    return FoundKey(chosen, fields.struct("kf"), reason)
+
+
+def reads_envelope(table: StageTable) -> bool:
+    """Whether Kafka Connect's schema beside the payload decides how fields are read."""
+    return table.value.format == "debezium-json" or bool(table.value.options.get("envelope"))
+
+
+def _object_text(fields: Fields) -> str:
+    """The key as an object: a lone key column may come as a bare value, 42 or "abc" instead of {"id": 42}."""
+    if len(fields.columns) != 1:
+        return "key_text"
+    name = literal(json.dumps(fields.columns[0].name))
+    wrapped = f"concat('{{', {name}, ':', key_text, '}}')"
+    return f"CASE WHEN ltrim(key_text) LIKE '{{%' THEN key_text ELSE {wrapped} END"

@@ -1,0 +1,149 @@
+"""Gives a table the columns and the decoding of its Avro key and value: from a registry, or from the file's schema."""
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from tidegate.adapters.connections import Resolve
+from tidegate.adapters.registry import Registry, registry_settings
+from tidegate.avro_decoding import decoding
+from tidegate.avro_schema import (
+    THERE,
+    branches,
+    columns_of,
+    is_record,
+    named_types,
+    parsed,
+    resolved,
+    spark_type,
+    with_references,
+)
+from tidegate.datatypes import Primitive, parse
+from tidegate.errors import ConfigurationError
+from tidegate.pipeline import Column, Table
+
+AVRO = ("avro", "debezium-avro")
+# without loss; a time without a zone is one of UTC, as the session's is
+WIDER = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_NTZ", "TIMESTAMP")}
+
+
+class RegistrySchemas:
+    """Implements `tidegate.ports.Schemas`. A registry is asked once per subject in the life of this object."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._registries: dict[str, Registry] = {}
+        self._tables: dict[str, Table] = {}
+
+    def described(self, table: Table) -> Table:
+        """See the port."""
+        if table.key.format not in AVRO and table.value.format not in AVRO:
+            return table
+        if table.name not in self._tables:
+            self._tables[table.name] = self._with_key(self._with_value(table))
+        return self._tables[table.name]
+
+    def _with_value(self, table: Table) -> Table:
+        value = table.value
+        if value.format not in AVRO:
+            return table
+        options = self._options(value.options, table, "value")
+        schema = parsed(options["reader"])
+        row = row_of(schema) if value.format == "debezium-avro" else schema
+        names = {**named_types(schema), **named_types(row)}
+        found = columns_of(row) if is_record(row) else ()
+        if not found:
+            raise ConfigurationError(
+                f"table={table.name}: the schema of its values is no record; use value.format: raw"
+            )
+        columns = _agreed(table, "value", value.columns, found)
+        options |= {name: word for name, word in value.options.items() if name == "truncate"}
+        _check_names(names)
+        return replace(table, value=replace(value, columns=columns, options=options))
+
+    def _with_key(self, table: Table) -> Table:
+        key = table.key
+        if key.format != "avro" or not key.fields:
+            return table
+        options = self._options(key.options, table, "key")
+        schema = parsed(options["reader"])
+        bare = () if is_record(schema) else (Column(key.fields[0], spark_type(schema, {})),)
+        found = bare or columns_of(schema)
+        declared = {c.name for c in found}
+        missing = [name for name in key.fields if name not in declared]
+        if missing or (not is_record(schema) and len(key.fields) > 1):
+            raise ConfigurationError(
+                f"table={table.name}: key.fields={missing or list(key.fields)} are not in the key's schema, which has "
+                f"{', '.join(sorted(declared))}; correct key.fields"
+            )
+        columns = _agreed(table, "key", key.columns, found)
+        return replace(table, key=replace(key, columns=columns, options=options))
+
+    def _options(self, given: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
+        if "schema" in given:
+            return asdict(decoding(parsed(given["schema"]), {}), dict_factory=_without_writers)
+        registry = self._registry(given.get("registry", "schema_registry_default"))
+        subjects = [given["subject"]] if "subject" in given else [f"{topic}-{part}" for topic in table.topics]
+        if not subjects:
+            raise ConfigurationError(
+                f"table={table.name}: its topics come from a pattern, so {part}.avro.subject must be given"
+            )
+        versions = [version for subject in subjects for version in registry.versions(subject)]
+        writers = {}
+        for version in versions:
+            known = {name: parsed(text) for name, text in version.references.items()}
+            writers[version.id] = with_references(parsed(version.text), known)
+        return asdict(decoding(writers[versions[-1].id], writers))
+
+    def _registry(self, place: str) -> Registry:
+        if place not in self._registries:
+            self._registries[place] = Registry(place, registry_settings(place, self._resolve))
+        return self._registries[place]
+
+
+def _without_writers(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A fixed schema: no ids, so nothing to refuse by them."""
+    return {name: value for name, value in pairs if name != "refused"}
+
+
+def row_of(schema: Any) -> Any:
+    """The record of `after` in a change event's schema."""
+    fields = {f["name"]: f["type"] for f in schema.get("fields", ())} if isinstance(schema, dict) else {}
+    found = [resolved(branch, named_types(schema)) for name in ("before", "after") if name in fields
+             for branch in branches(fields[name])]  # fmt: skip
+    rows = [row for row in found if is_record(row)]
+    if not rows or "op" not in fields:
+        raise ConfigurationError("the Avro schema is no Debezium change event: it needs before, after and op")
+    return rows[-1]
+
+
+def _check_names(names: dict[str, Any]) -> None:
+    for node in names.values():
+        if any(field["name"] == THERE for field in node.get("fields", ())):
+            raise ConfigurationError(f"an Avro field is called {THERE}, which the product needs; rename the field")
+
+
+def _agreed(
+    table: Table, part: str, wanted: tuple[Column, ...] | None, found: tuple[Column, ...]
+) -> tuple[Column, ...]:
+    """The columns that were declared, as far as the schema can give them without loss; all of it if none were."""
+    if wanted is None:
+        return found
+    by_name = {c.name: c.type for c in found}
+    for column in wanted:
+        held = by_name.get(column.name)
+        if held is None or not (held == column.type or _widens(held, column.type)):
+            raise ConfigurationError(
+                f"table={table.name}: {part}.schema has {column.name} {column.type}, and the Avro schema "
+                f"{f'has it as {held}' if held else 'has no such field'}; correct it, or leave {part}.schema out"
+            )
+    return wanted
+
+
+def _widens(held: str, wanted: str) -> bool:
+    if parse(held) == parse(wanted) or (held, wanted) in WIDER:
+        return True
+    ours, theirs = parse(held), parse(wanted)
+    if not (isinstance(ours, Primitive) and isinstance(theirs, Primitive) and ours.decimal and theirs.decimal):
+        return False
+    (p, s), (wider, scale) = ours.decimal, theirs.decimal
+    return scale >= s and wider - scale >= p - s

@@ -1,0 +1,53 @@
+"""Checks that a format, its options and its columns fit together, for keys and for values."""
+
+from tidegate.adapters.findings import Findings
+from tidegate.adapters.format_model import AvroModel, KeyModel, ValueModel
+from tidegate.adapters.yaml_lines import KeyPath
+from tidegate.avro_schema import columns_of, is_record, parsed, spark_type
+from tidegate.datatypes import Primitive, parse
+from tidegate.errors import ConfigurationError
+from tidegate.pipeline import Column
+
+ONE_COLUMN = ("string", "raw")
+OPTIONS = ("avro", "protobuf", "csv")
+Columns = tuple[Column, ...] | None
+
+
+def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Findings) -> None:
+    """Note what the format of a key or a value cannot do with its columns, and options of a format that is not used."""
+    _check_options(part, path, findings)
+    if part.format in ONE_COLUMN and columns is not None and len(columns) > 1:
+        findings.add((*path, "schema"), f"a {what} of format {part.format} is one value; declare one column")
+    if part.format == "raw":
+        for column in columns or ():
+            if column.type != "BINARY":
+                findings.add((*path, "schema"), f"a {what} of format raw is bytes; declare {column.name} as BINARY")
+    if part.format in ("string", "csv"):
+        for column in columns or ():
+            if not isinstance(parse(column.type), Primitive):
+                problem = f"{column.name} is {column.type}, and format {part.format} has no parts inside a column"
+                findings.add((*path, "schema"), f"{problem}; use STRING, or format json")
+    if part.avro is not None and part.avro.schema_ is not None:
+        _check_avro(part.avro, (*path, "avro"), findings)
+    if part.format == "csv" and what == "value" and part.schema_ is None:
+        findings.add((*path, "format"), "columns of csv are known by their place; give value.schema in their order")
+
+
+def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:
+    used = {word for word in OPTIONS if getattr(part, word) is not None and word not in part.format}
+    if isinstance(part, ValueModel) and part.json_ is not None and part.format != "json":
+        used.add("json")
+    for word in sorted(used):
+        findings.add((*path, word), f"options of another format than {part.format}; leave them out")
+    if isinstance(part, ValueModel) and part.truncate != "refuse" and not part.format.startswith("debezium"):
+        findings.add((*path, "truncate"), f"format {part.format} knows no truncate; leave it out")
+
+
+def _check_avro(avro: AvroModel, path: KeyPath, findings: Findings) -> None:
+    if avro.subject is not None or "registry" in avro.model_fields_set:
+        findings.add((*path, "schema"), "a registry is given too; keep the schema or the registry")
+    try:
+        schema = parsed(avro.schema_ or "")
+        _ = columns_of(schema) if is_record(schema) else spark_type(schema, {})
+    except (ConfigurationError, KeyError, TypeError, ValueError) as fault:
+        findings.add((*path, "schema"), f"not an Avro schema ({fault}); write its JSON")

@@ -1,0 +1,86 @@
+"""The words of a pipeline file for a record's key and value: formats and their options, with their defaults."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+KeyWord = Literal["json", "avro", "protobuf", "csv", "string", "raw"]
+ValueWord = Literal[
+    "json", "avro", "protobuf", "csv", "string", "raw", "debezium-json", "debezium-avro", "canal-json", "maxwell-json"
+]
+FormatOptions = dict[str, Any] | None
+Character = Annotated[str, Field(min_length=1, max_length=1)]
+
+
+class Words(BaseModel):
+    """One mapping of the file: unknown keys and silent conversions are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class CsvModel(Words):
+    """How a line is cut into columns."""
+
+    delimiter: Character = Field(default=",", description="What stands between two columns.")
+    quote: Character = Field(default='"', description="What stands around a column that holds a delimiter.")
+    null_literal: str | None = Field(
+        default=None, description="Text of a column that means NULL; without it an empty column does."
+    )
+
+
+class AvroModel(Words):
+    """Where an Avro schema comes from."""
+
+    registry: str = Field(
+        default="schema_registry_default", description="Airflow connection id, or the registry's http(s) address."
+    )
+    subject: str | None = Field(default=None, description="Subject of the registry; default <topic>-key or -value.")
+    schema_: str | None = Field(
+        default=None, alias="schema", description="The schema itself, as JSON: records carry no schema id then."
+    )
+
+
+class JsonModel(Words):
+    """What stands around the object."""
+
+    envelope: bool = Field(default=False, description="Kafka Connect's {schema, payload} around every value.")
+
+
+class KeyModel(Words):
+    """How a record key is read."""
+
+    format: KeyWord = Field(default="json", description="How the record key is encoded.")
+    fields: list[str] = Field(
+        default=[], description="Key columns; from the record key, or from the value for keyless topics."
+    )
+    prefix: str = Field(default="", description="Put before key columns that would collide with value columns.")
+    into: str | None = Field(
+        default=None, description="One struct column that holds the whole key instead of flat columns."
+    )
+    schema_: str | None = Field(default=None, alias="schema", description="Spark DDL of the key, e.g. id BIGINT.")
+    avro: AvroModel | None = Field(default=None, description="Options of the avro formats.")
+    protobuf: FormatOptions = Field(default=None, description="Options of the protobuf format.")
+    csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
+
+
+class ValueModel(Words):
+    """How a record value is read."""
+
+    format: ValueWord = Field(default="json", description="How the record value is encoded.")
+    schema_: str | None = Field(
+        default=None, alias="schema", description="Spark DDL of the row; without it the destination's columns are used."
+    )
+    fields_include: Literal["ALL", "EXCEPT_KEY"] = Field(
+        default="ALL", description="Whether the value repeats the key columns."
+    )
+    json_: JsonModel | None = Field(default=None, alias="json", description="Options of the json format.")
+    truncate: Literal["refuse", "ignore"] = Field(
+        default="refuse", description="What a Debezium event with op t does; the table's rows stay either way."
+    )
+    timestamp_unit: Literal["millis", "micros"] | None = Field(
+        default=None,
+        description="Unit of integers read as TIMESTAMP; default micros for debezium-json, refused for json.",
+    )
+    avro: AvroModel | None = Field(default=None, description="Options of the avro formats.")
+    protobuf: FormatOptions = Field(default=None, description="Options of the protobuf format.")
+    csv: CsvModel | None = Field(default=None, description="Options of the csv format.")

@@ -1,0 +1,50 @@
+"""What a record carries beside its key and value, by the words of the pipeline file, and the column type of each."""
+
+KAFKA = {
+    "topic": "STRING",
+    "partition": "INT",
+    "headers": "MAP<STRING, BINARY>",
+    "header-list": "ARRAY<STRUCT<`key`: STRING, `value`: BINARY>>",
+    "leader-epoch": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "timestamp-type": "STRING",
+}
+_DEBEZIUM = {
+    "value.ingestion-timestamp": "TIMESTAMP",
+    "value.source.timestamp": "TIMESTAMP",
+    "value.source.database": "STRING",
+    "value.source.schema": "STRING",
+    "value.source.table": "STRING",
+    "value.source.properties": "MAP<STRING, STRING>",
+}
+# value format -> what its messages tell about themselves
+FORMATS = {
+    "debezium-json": {"value.schema": "STRING", **_DEBEZIUM},
+    "debezium-avro": _DEBEZIUM,
+    "canal-json": {
+        "value.database": "STRING",
+        "value.table": "STRING",
+        "value.sql-type": "MAP<STRING, INT>",
+        "value.pk-names": "ARRAY<STRING>",
+        "value.ingestion-timestamp": "TIMESTAMP",
+        "value.event-timestamp": "TIMESTAMP",
+    },
+    "maxwell-json": {
+        "value.database": "STRING",
+        "value.table": "STRING",
+        "value.primary-key-columns": "ARRAY<STRING>",
+        "value.ingestion-timestamp": "TIMESTAMP",
+    },
+}
+TYPES = {word: kind for words in (KAFKA, *FORMATS.values()) for word, kind in words.items()}
+
+
+def ordered(metadata: dict[str, str]) -> dict[str, str]:
+    """Column: word, the value format's ahead of Kafka's, else as the user wrote them."""
+    return dict(sorted(metadata.items(), key=lambda item: not item[1].startswith("value.")))
+
+
+def known(value_format: str) -> tuple[str, ...]:
+    """The words that a table with values of this format may use."""
+    return (*FORMATS.get(value_format, {}), *KAFKA)

@@ -1,0 +1,146 @@
+"""Debezium's and Kafka Connect's logical types, exactly, by the schema in the envelope."""
+
+import base64
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from decoding import a_stage, reasons
+from tidegate.errors import BadRecord
+from tidegate.pipeline import Column, ValueFormat
+
+TIME, DATA, CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+
+
+def unscaled(number: int) -> str:
+    length = (number.bit_length() + 8) // 8
+    return base64.b64encode(number.to_bytes(length, "big", signed=True)).decode()
+
+
+# column type, name in the envelope's schema, parameters, JSON value, what lands
+NTZ = datetime(2026, 1, 1, 1, 2, 3, 456789)
+MICROS = int(NTZ.replace(tzinfo=UTC).timestamp()) * 1_000_000 + 456789
+UUID, VARIABLE = "0d5ea2d8-1d9c-4c60-8c4b-3f2f5e6f7a8b", DATA + "VariableScaleDecimal"
+AMOUNT, LEAST = Decimal("-1234567890.12"), Decimal("-9999999999999999999999999999.9999999999")
+TYPES: dict[str, tuple[str, str | None, dict[str, str], Any, Any]] = {
+    "day": ("DATE", TIME + "Date", {}, -719162, date(1, 1, 1)),
+    "connect_day": ("DATE", CONNECT + "Date", {}, 2932896, date(9999, 12, 31)),
+    "clock": ("STRING", TIME + "Time", {}, 86_399_999, "23:59:59.999"),
+    "fine_clock": ("STRING", TIME + "MicroTime", {}, 86_399_999_999, "23:59:59.999999"),
+    "finest_clock": ("STRING", TIME + "NanoTime", {}, 1, "00:00:00.000000001"),
+    "clock_number": ("BIGINT", TIME + "MicroTime", {}, 86_399_999_999, 86_399_999_999),
+    "millis": ("TIMESTAMP_NTZ", TIME + "Timestamp", {}, MICROS // 1000, NTZ.replace(microsecond=456000)),
+    "micros": ("TIMESTAMP_NTZ", TIME + "MicroTimestamp", {}, MICROS, NTZ),
+    "nanos": ("TIMESTAMP", TIME + "NanoTimestamp", {}, MICROS * 1000, NTZ.replace(tzinfo=UTC)),
+    "connect_at": ("TIMESTAMP", CONNECT + "Timestamp", {}, MICROS // 1000, NTZ.replace(microsecond=456000, tzinfo=UTC)),
+    "zoned": ("TIMESTAMP", TIME + "ZonedTimestamp", {}, "2026-01-01T03:02:03.456789+02:00", NTZ.replace(tzinfo=UTC)),
+    "zoned_clock": ("STRING", TIME + "ZonedTime", {}, "10:00:00+02:00", "10:00:00+02:00"),
+    "amount": ("DECIMAL(12,2)", CONNECT + "Decimal", {"scale": "2"}, unscaled(-123456789012), AMOUNT),
+    "whole": ("DECIMAL(38,0)", CONNECT + "Decimal", {"scale": "0"}, unscaled(10**38 - 1), Decimal(10**38 - 1)),
+    "least": ("DECIMAL(38,10)", CONNECT + "Decimal", {"scale": "10"}, unscaled(-(10**38) + 1), LEAST),
+    "zero": ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, unscaled(0), Decimal("0.00")),
+    "any_scale": ("DECIMAL(20,5)", VARIABLE, {}, {"scale": 3, "value": unscaled(1234567)}, Decimal("1234.56700")),
+    "text_amount": ("DECIMAL(12,2)", None, {}, "99.90", Decimal("99.90")),
+    "float_amount": ("DOUBLE", None, {}, 99.9, 99.9),
+    "json": ("STRING", DATA + "Json", {}, '{"a": 1}', '{"a": 1}'),
+    "xml": ("STRING", DATA + "Xml", {}, "<a/>", "<a/>"),
+    "uuid": ("STRING", DATA + "Uuid", {}, UUID, UUID),
+    "state": ("STRING", DATA + "Enum", {"allowed": "a,b"}, "a", "a"),
+    "bits": ("BINARY", DATA + "Bits", {"length": "9"}, base64.b64encode(b"\x01\x01").decode(), b"\x01\x01"),
+    "place": (
+        "STRUCT<wkb: BINARY, srid: INT>", DATA + "geometry.Geometry", {},
+        {"wkb": base64.b64encode(b"\x01").decode(), "srid": 4326}, {"wkb": b"\x01", "srid": 4326},
+    ),
+}  # fmt: skip
+
+
+def enveloped(op: str, after: dict[str, Any] | None) -> dict[str, Any]:
+    row = [{"field": "id", "type": "int64", "optional": False}]
+    row += [{"field": n, "name": g[1], "parameters": g[2], "type": "x"} for n, g in TYPES.items()]
+    fields = [{"field": part, "type": "struct", "fields": row} for part in ("before", "after")]
+    payload = {"before": None, "after": after, "op": op, "source": {}, "ts_ms": 1}
+    return {"schema": {"type": "struct", "fields": fields}, "payload": payload}
+
+
+def test_every_logical_type_lands_exactly_and_every_one_may_be_null(workbench) -> None:
+    topic = workbench.topic()
+    schema = ", ".join(["id BIGINT", *(f"{name} {given[0]}" for name, given in TYPES.items())])
+    workbench.pipeline("logical", [topic], key=KEY, value={"format": "debezium-json", "schema": schema})
+    full = {"id": 1, **{name: given[3] for name, given in TYPES.items()}}
+    empty = {"id": 2, **dict.fromkeys(TYPES)}
+    workbench.produce(topic, ({"id": 1}, enveloped("c", full)), ({"id": 2}, enveloped("r", empty)))
+    workbench.flush("logical")
+    one, two = workbench.rows("shop.logical")
+    assert one == {"id": 1, **{name: given[4] for name, given in TYPES.items()}}
+    assert two == empty
+
+
+LOSSY = [
+    ("TIMESTAMP", TIME + "NanoTimestamp", {}, 1),
+    ("STRING", TIME + "Time", {}, 86_400_000),
+    ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "3"}, unscaled(1001)),
+    ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, unscaled(100_000)),
+    ("DECIMAL(38,0)", CONNECT + "Decimal", {"scale": "0"}, unscaled(10**38)),
+    ("DECIMAL(38,0)", CONNECT + "Decimal", {"scale": "0"}, unscaled(2**127)),
+    ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, "***"),
+    ("DECIMAL(5,2)", VARIABLE, {}, {"scale": 3, "value": unscaled(1)}),
+]
+
+
+def test_what_a_logical_type_would_lose_is_bad(stack) -> None:
+    from tidegate_spark.sessions import close, connected
+
+    columns = tuple(Column(f"x{number}", kind) for number, (kind, *_) in enumerate(LOSSY))
+    fields = [{"field": f"x{n}", "name": name, "parameters": more} for n, (_, name, more, _) in enumerate(LOSSY)]
+    values = [{"schema": {"fields": fields}, "payload": {f"x{n}": case[3]}} for n, case in enumerate(LOSSY)]
+    session = connected(stack.spark_remote, {})
+    try:
+        table = a_stage(ValueFormat("json", options={"envelope": True}), columns)
+        found = reasons(session, table, [json.dumps(value).encode() for value in values])
+    finally:
+        close(session)
+    told = [f"the value field x{n} is not a {case[0]} without loss" for n, case in enumerate(LOSSY)]
+    assert found == told
+
+
+def test_plain_json_in_an_envelope_upserts_by_an_enveloped_key(workbench) -> None:
+    topic = workbench.topic()
+    key = {"fields": ["id", "day"], "schema": "id DECIMAL(10,2), day DATE"}
+    value = {"json": {"envelope": True}, "schema": "id DECIMAL(10,2), day DATE, name STRING"}
+    workbench.pipeline("wrapped", [topic], key=key, value=value)
+    fields = [
+        {"field": "id", "name": CONNECT + "Decimal", "parameters": {"scale": "2"}},
+        {"field": "day", "name": TIME + "Date"},
+    ]
+    schema = {"type": "struct", "fields": fields}
+
+    def record(id: int, name: str | None) -> tuple[Any, Any]:
+        data = {"id": unscaled(id), "day": 1}
+        value = None if name is None else {"schema": schema, "payload": {**data, "name": name}}
+        return {"schema": schema, "payload": data}, value
+
+    workbench.produce(topic, record(150, "a"), record(250, "b"), record(150, "c"), record(250, None))
+    workbench.flush("wrapped")
+    assert workbench.rows("shop.wrapped") == [{"id": Decimal("1.50"), "day": date(1970, 1, 2), "name": "c"}]
+    workbench.produce(topic, (record(1, "x")[0], {"id": "1.00", "name": "bare"}))
+    with pytest.raises(BadRecord, match="not in an envelope"):
+        workbench.flush("wrapped")
+
+
+def test_truncate_is_refused_until_it_is_to_be_ignored(workbench) -> None:
+    topic = workbench.topic()
+    value = {"format": "debezium-json", "schema": "id BIGINT"}
+    workbench.pipeline("cut", [topic], key=KEY, value=value)
+    workbench.produce(
+        topic,
+        ({"id": 1}, {"before": None, "after": {"id": 1}, "op": "c"}),
+        (None, {"before": None, "after": None, "op": "t"}),
+    )
+    with pytest.raises(BadRecord, match=r"truncated \(op=t\): empty the table too"):
+        workbench.flush("cut")
+    workbench.pipeline("cut", [topic], key=KEY, value={**value, "truncate": "ignore"})
+    workbench.flush("cut")
+    assert workbench.rows("shop.cut") == [{"id": 1}]

@@ -1,0 +1,84 @@
+"""What a record carries beside its key and value lands typed, in the stated order, on real components."""
+
+import json
+from datetime import UTC, datetime
+
+from confluent_kafka import Consumer, TopicPartition
+from conftest import debezium
+
+AT = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
+MS = int(AT.timestamp() * 1000)
+HEADERS = [("a", b"1"), ("b", None), ("a", b"\x00\xff")]
+
+
+def test_kafka_metadata_lands_typed_and_in_the_stated_order(workbench) -> None:
+    topic = workbench.topic(2)
+    words = ["topic", "partition", "headers", "header-list", "leader-epoch", "offset", "timestamp", "timestamp-type"]
+    metadata = {word.replace("-", "_"): word for word in words}
+    workbench.pipeline("beside", [topic], value={"schema": "id BIGINT"}, source={"metadata": metadata})
+    workbench.produce(
+        topic,
+        (None, {"id": 1}, {"partition": 1, "timestamp": MS, "headers": HEADERS}),
+        (None, {"id": 2}, {"partition": 0, "timestamp": MS}),
+        (None, {"id": 3}, {"partition": 1, "timestamp": MS}),
+    )
+    workbench.flush("beside")
+    first, second, third = workbench.rows("shop.beside")
+    assert list(first) == ["id", *metadata]
+    epoch = leader_epoch(workbench, topic, 1)
+    assert {k: v for k, v in first.items() if k != "headers"} == {
+        "id": 1, "topic": topic, "partition": 1, "leader_epoch": epoch, "offset": 0, "timestamp": AT,
+        "timestamp_type": "CreateTime",
+        "header_list": [{"key": "a", "value": b"1"}, {"key": "b", "value": None}, {"key": "a", "value": b"\x00\xff"}],
+    }  # fmt: skip
+    assert dict(first["headers"]) == {"a": b"\x00\xff", "b": None}
+    assert (second["partition"], second["headers"], second["header_list"]) == (0, None, None)
+    assert (third["offset"], third["leader_epoch"]) == (1, epoch)
+
+
+def leader_epoch(workbench, topic: str, partition: int) -> int | None:
+    """As a plain consumer tells it of the first record."""
+    consumer = Consumer({"bootstrap.servers": workbench.stack.kafka_bootstrap, "group.id": "x", "log_level": 0})
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        message = consumer.poll(60)
+        assert message is not None
+        return message.leader_epoch()
+    finally:
+        consumer.close()
+
+
+def test_epoch_is_told_where_the_range_ends_in_a_transaction_marker(workbench) -> None:
+    topic = workbench.topic()
+    source = {"metadata": {"epoch": "leader-epoch"}}
+    workbench.pipeline("marked", [topic], value={"schema": "id BIGINT"}, source=source)
+    workbench.transaction(topic, (None, {"id": 1}))
+    workbench.transaction(topic, (None, {"id": 2}), commit=False)
+    workbench.flush("marked")
+    assert workbench.rows("shop.marked") == [{"id": 1, "epoch": leader_epoch(workbench, topic, 0)}]
+
+
+def test_debezium_tells_its_source_and_the_format_s_columns_stand_ahead_of_kafka_s(workbench) -> None:
+    topic = workbench.topic()
+    metadata = {
+        "at": "timestamp", "seen": "value.ingestion-timestamp", "src_at": "value.source.timestamp",
+        "db": "value.source.database", "sch": "value.source.schema", "tab": "value.source.table",
+        "props": "value.source.properties", "described": "value.schema",
+    }  # fmt: skip
+    workbench.pipeline(
+        "told", [topic], key={"fields": ["id"]},
+        value={"format": "debezium-json", "schema": "id BIGINT"}, source={"metadata": metadata},
+    )  # fmt: skip
+    source = {"db": "shop", "schema": "public", "table": "orders", "ts_ms": MS - 1000, "lsn": 42, "snapshot": "false"}
+    plain = debezium("c", None, {"id": 1}, source=source, ts_ms=MS)
+    wrapped = debezium("c", None, {"id": 2}, source=source, ts_ms=MS, envelope=True)
+    workbench.produce(topic, ({"id": 1}, plain, {"timestamp": MS}), ({"id": 2}, wrapped, {"timestamp": MS}))
+    workbench.flush("told")
+    one, two = workbench.rows("shop.told")
+    assert list(one) == ["id", "seen", "src_at", "db", "sch", "tab", "props", "described", "at"]
+    properties = {name: value if isinstance(value, str) else json.dumps(value) for name, value in source.items()}
+    expected = [AT, AT.replace(second=4), "shop", "public", "orders", properties]
+    for row in (one, two):
+        shown = [*list(row.values())[1:6], dict(row["props"])]
+        assert (shown, row["at"]) == (expected, AT)
+    assert (one["described"], json.loads(two["described"])) == (None, {"type": "struct"})

@@ -1,0 +1,130 @@
+"""string, raw and csv, keys and values, through real Kafka, Spark and Iceberg: awkward text at each type's limits."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tidegate.errors import BadRecord
+
+# column type, text, expected
+FITS: list[tuple[str, str, Any]] = [
+    ("BOOLEAN", "true", True),
+    ("BOOLEAN", "FALSE", False),
+    ("TINYINT", "-128", -128),
+    ("INT", "2147483647", 2147483647),
+    ("BIGINT", "-9223372036854775808", -(2**63)),
+    ("FLOAT", "1.5", 1.5),
+    ("DOUBLE", "-1e308", -1e308),
+    ("DOUBLE", "Infinity", float("inf")),
+    ("DECIMAL(38,10)", "1234567890123456789012345678.0123456789", Decimal("1234567890123456789012345678.0123456789")),
+    ("DATE", "0001-01-01", date(1, 1, 1)),
+    ("TIMESTAMP", "9999-12-31T23:59:59.999999Z", datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
+    ("TIMESTAMP_NTZ", "2026-02-28 10:00:00.123456", datetime(2026, 2, 28, 10, 0, 0, 123456)),
+    ("STRING", "日本 'x' \\ 😀", "日本 'x' \\ 😀"),
+    ("BINARY", "AP8=", b"\x00\xff"),
+]
+MISFITS: list[tuple[str, str]] = [
+    ("BOOLEAN", "yes"),
+    ("TINYINT", "128"),
+    ("INT", "1.0"),
+    ("BIGINT", "9223372036854775808"),
+    ("DOUBLE", "1e309"),
+    ("DOUBLE", "1.5x"),
+    ("DECIMAL(5,2)", "1.005"),
+    ("DECIMAL(5,2)", "NaN"),
+    ("DATE", "2026-02-30"),
+    ("TIMESTAMP", "2026-02-28T10:00:00.1234567Z"),
+    ("BINARY", "***"),
+]
+
+
+def csv_line(*cells: str, delimiter: str = ",") -> str:
+    quoted = [
+        '"' + c.replace("\\", "\\\\").replace('"', '\\"') + '"' if set(c) & {delimiter, '"', "\\"} else c for c in cells
+    ]
+    return delimiter.join(quoted)
+
+
+def schema(kinds: list[str]) -> str:
+    return ", ".join(f"c{number} {kind}" for number, kind in enumerate(kinds))
+
+
+def test_every_type_comes_out_of_csv_as_it_went_in(workbench) -> None:
+    topic = workbench.topic()
+    kinds, texts, expected = zip(*FITS, strict=True)
+    workbench.pipeline("cells", [topic], value={"format": "csv", "schema": schema(list(kinds))})
+    workbench.produce(topic, (None, csv_line(*texts)), (None, "," * (len(texts) - 1)))
+    workbench.flush("cells")
+    found = sorted(workbench.rows("shop.cells"), key=lambda row: row["c0"] is None)
+    assert [tuple(row.values()) for row in found] == [expected, (None,) * len(texts)]
+
+
+def test_text_that_a_type_cannot_hold_is_bad_in_csv_and_in_string(workbench) -> None:
+    from tidegate_spark.sessions import close, connected
+
+    session = connected(workbench.stack.spark_remote, {})
+    try:
+        from tidegate_spark.text_fields import unfit
+
+        for kind, text in [*MISFITS, *((kind, text) for kind, text, _ in FITS)]:
+            frame = session.createDataFrame([(text,)], "t STRING")
+            (row,) = frame.selectExpr(f"{unfit('t', kind)} AS bad").collect()
+            assert row["bad"] == ((kind, text) in MISFITS), (kind, text)
+    finally:
+        close(session)
+
+
+def test_csv_key_of_two_columns_with_other_options_upserts_and_deletes(workbench) -> None:
+    topic = workbench.topic()
+    key = {"format": "csv", "fields": ["id", "at"], "schema": "id BIGINT, at DATE", "csv": {"delimiter": ";"}}
+    value = {"format": "csv", "schema": "id BIGINT, at DATE, name STRING, n INT"}
+    value["csv"] = {"delimiter": "|", "quote": "'", "null_literal": "-"}
+    workbench.pipeline("lines", [topic], key=key, value=value)
+    workbench.produce(
+        topic,
+        ("1;2026-01-01", "1|2026-01-01|'a|b'|-"),
+        ("1;2026-01-02", "1|2026-01-02||7"),
+        ("2;2026-01-01", "2|2026-01-01|-|7"),
+        ("2;2026-01-01", None),
+    )
+    workbench.flush("lines")
+    assert workbench.rows("shop.lines") == [
+        {"id": 1, "at": date(2026, 1, 1), "name": "a|b", "n": None},
+        {"id": 1, "at": date(2026, 1, 2), "name": "", "n": 7},
+    ]
+
+
+@pytest.mark.parametrize("line", ["1,2", "1,2,3,4", '1,"2,3'])
+def test_line_of_another_number_of_columns_is_bad(workbench, line: str) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("odd", [topic], value={"format": "csv", "schema": "a INT, b INT, c INT"})
+    workbench.produce(topic, (None, line))
+    with pytest.raises(BadRecord, match="not one line of 3 columns"):
+        workbench.flush("odd")
+
+
+def test_raw_bytes_and_text_land_as_they_are(workbench) -> None:
+    topic, other = workbench.topic(), workbench.topic()
+    workbench.pipeline("bytes", [topic], key={"format": "raw", "fields": ["id"]}, value={"format": "raw"})
+    workbench.pipeline("words", [other], key={"format": "string", "fields": ["id"]}, value={"format": "string"})
+    workbench.produce(topic, (b"\x00\xff", b"\xfe\x00"), (b"", b""), (b"gone", b"x"), (b"gone", None))
+    workbench.produce(other, ("é'\\", "text"), ("", ""), ("gone", "x"), ("gone", None))
+    workbench.flush("bytes")
+    workbench.flush("words")
+    assert sorted(map(tuple, (r.values() for r in workbench.rows("shop.bytes")))) == [
+        (b"", b""),
+        (b"\x00\xff", b"\xfe\x00"),
+    ]
+    assert sorted(map(tuple, (r.values() for r in workbench.rows("shop.words")))) == [("", ""), ("é'\\", "text")]
+
+
+def test_text_of_one_typed_column_is_read_without_loss(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("numbers", [topic], value={"format": "string", "schema": "n DECIMAL(5,2)"})
+    workbench.produce(topic, (None, "123.450"))
+    workbench.flush("numbers")
+    assert workbench.rows("shop.numbers") == [{"n": Decimal("123.45")}]
+    workbench.produce(topic, (None, "123.456"))
+    with pytest.raises(BadRecord, match="the value is not a DECIMAL"):
+        workbench.flush("numbers")

@@ -1,0 +1,109 @@
+"""A schema registry for tests: the REST protocol that the real client speaks, in memory, on a free port."""
+
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+VERSIONS = re.compile(r"/subjects/([^/?]+)/versions/?(\d+|latest)?(?:\?.*)?$")
+LOOKUP = re.compile(r"/subjects/([^/?]+)(?:\?.*)?$")
+BY_ID = re.compile(r"/schemas/ids/(\d+)(?:\?.*)?$")
+
+
+class SchemaRegistry:
+    """Subjects with their versions. `login` is what a client must send; None lets everybody in."""
+
+    def __init__(self, login: tuple[str, str] | None = None) -> None:
+        self.login = login
+        self.schemas: dict[int, dict[str, Any]] = {}
+        self.subjects: dict[str, list[int]] = {}
+        self.asked: list[str] = []
+        handler = type("Handler", (_Handler,), {"registry": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def register(self, subject: str, schema: dict[str, Any]) -> int:
+        number = next((n for n, known in self.schemas.items() if known == schema), len(self.schemas) + 1)
+        self.schemas[number] = schema
+        versions = self.subjects.setdefault(subject, [])
+        if number not in versions:
+            versions.append(number)
+        return number
+
+    def version(self, subject: str, number: str) -> dict[str, Any] | None:
+        versions = self.subjects.get(subject, [])
+        at = len(versions) if number == "latest" else int(number)
+        if not 1 <= at <= len(versions):
+            return None
+        return {"subject": subject, "version": at, "id": versions[at - 1], **self.schemas[versions[at - 1]]}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    registry: SchemaRegistry
+
+    def do_GET(self) -> None:
+        self.registry.asked.append(self.path)
+        if not self._may_enter():
+            return
+        if found := VERSIONS.match(self.path):
+            subject, number = found.groups()
+            if number is None:
+                versions = self.registry.subjects.get(subject)
+                self._answer(versions and list(range(1, len(versions) + 1)))
+            else:
+                self._answer(self.registry.version(subject, number))
+        elif found := BY_ID.match(self.path):
+            self._answer(self.registry.schemas.get(int(found[1])))
+        else:
+            self._answer(None)
+
+    def do_POST(self) -> None:
+        if not self._may_enter():
+            return
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        kept = {k: body[k] for k in ("schema", "schemaType", "references") if body.get(k)}
+        if found := VERSIONS.match(self.path):
+            self._answer({"id": self.registry.register(found[1], kept), **kept})
+        elif found := LOOKUP.match(self.path):
+            versions = self.registry.subjects.get(found[1], [])
+            held = [n for n in versions if self.registry.schemas[n] == kept]
+            at = held and {"subject": found[1], "version": versions.index(held[0]) + 1, "id": held[0], **kept}
+            self._answer(at or None)
+        else:
+            self._answer(None)
+
+    def _may_enter(self) -> bool:
+        import base64
+
+        login = self.registry.login
+        sent = "Basic " + base64.b64encode(":".join(login or ()).encode()).decode()
+        if login is None or self.headers.get("Authorization") == sent:
+            return True
+        self._send(401, {"error_code": 40101, "message": "Unauthorized"})
+        return False
+
+    def _answer(self, data: Any) -> None:
+        missing = {"error_code": 40401, "message": "Subject or version not found."}
+        self._send(404 if data is None else 200, missing if data is None else data)
+
+    def _send(self, status: int, data: Any) -> None:
+        body = json.dumps(data).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
