@@ -21,8 +21,7 @@ class StageTable:
     `attempt` and `summary` go into the snapshot; `property` takes the counts. `last_per_raw_key` leaves out records
     that a later one of the same key bytes supersedes. `sequence` names columns, of the value or of metadata, that
     order records of one key. `set_aside` is how many bad records may be staged as dead letters; None stages none.
-    `keys_only` leaves the value NULL. `epochs` tells the leader's epoch of each partition's records, where a column wants
-    it.
+    `keys_only` leaves the value NULL. `epochs` tells the leader's epoch of each partition's records.
     """
 
     intermediate: str
