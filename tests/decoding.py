@@ -8,7 +8,10 @@ from tidegate.pipeline import Column, KeyFormat, ValueFormat
 
 def a_stage(value: ValueFormat, columns: tuple[Column, ...], **more: Any) -> StageTable:
     """A table without a key, of these columns."""
-    return StageTable("i", "a", KeyFormat(), (), value, columns, {}, False, None, None, {}, "p", **more)
+    return StageTable(
+        intermediate="i", attempt="a", key=KeyFormat(), key_columns=(), value=value, value_columns=columns, metadata={},
+        ignore_deletes=False, when=None, route=None, delete_when=None, summary={}, property="p", **more,
+    )  # fmt: skip
 
 
 def reasons(spark: Any, table: StageTable, values: list[bytes | None]) -> list[str | None]:

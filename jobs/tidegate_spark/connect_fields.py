@@ -10,7 +10,6 @@ from tidegate.datatypes import Primitive, parse
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted
 
-from tidegate_spark.avro_fields import time_text, timestamp
 from tidegate_spark.json_fields import Fields
 from tidegate_spark.strict import lossy, typed
 
@@ -21,19 +20,13 @@ TIMESTAMPS = {
     DEBEZIUM + "MicroTimestamp": "micros",
     DEBEZIUM + "NanoTimestamp": "nanos",
 }
-TIMES = {
-    CONNECT + "Time": "millis",
-    DEBEZIUM + "Time": "millis",
-    DEBEZIUM + "MicroTime": "micros",
-    DEBEZIUM + "NanoTime": "nanos",
-}
 DATES = (CONNECT + "Date", DEBEZIUM + "Date")
 DECIMAL = CONNECT + "Decimal"
 FIELD = "STRUCT<field: STRING, name: STRING, parameters: MAP<STRING, STRING>>"
 # what of the envelope's schema is parsed: of an event's, and of a row's
 EVENT_SCHEMA = f"STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: ARRAY<{FIELD}>>>>"
 ROW_SCHEMA = f"STRUCT<fields: ARRAY<{FIELD}>>"
-CHUNK = 14  # hexadecimal digits that a DECIMAL(38) takes at once
+WHOLE = '{"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}'
 
 
 def kinds_of(fields: str) -> str:
@@ -75,12 +68,10 @@ class ConnectFields(Fields):
         if not isinstance(leaf, Primitive):
             return []
         if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-            return [(f"{name} = '{k}'", timestamp(number, unit, leaf.name)) for k, unit in TIMESTAMPS.items()]
+            return [(f"{name} IN ({', '.join(map(literal, TIMESTAMPS))})", _moment(number, name, leaf))]
         if leaf.name == "DATE":
             days = f"date_from_unix_date(try_cast({expr} AS INT))"
             return [(f"{name} IN ({', '.join(map(literal, DATES))})", days)]
-        if leaf.name == "STRING":
-            return [(f"{name} = '{k}'", time_text(number, unit)) for k, unit in TIMES.items()]
         if leaf.decimal is None:
             return []
         scale = f"CAST({entry}.parameters['scale'] AS INT)"
@@ -97,26 +88,24 @@ def _variable_scale(expr: str, leaf: Primitive) -> str:
 
 
 def scaled(base64: str, scale: str, leaf: Primitive) -> str:
-    """A big-endian two's complement number in base64, divided by a power of ten; NULL where `leaf` cannot hold it."""
-    precision, places = leaf.decimal or (38, 0)
-    digits = f"hex(try_to_binary({base64}, 'base64'))"
-    whole = f"CAST({_unscaled(digits)} AS STRING)"
+    """A big-endian two's complement number in base64, divided by a power of ten; NULL where `leaf` cannot hold it.
+
+    Avro has such numbers too, behind their length: Spark's reader of it is exact, where Spark's arithmetic is not.
+    """
+    places, found = (leaf.decimal or (38, 0))[1], f"try_to_binary({base64}, 'base64')"
+    length = f"unhex(lpad(hex(2 * length({found})), 2, '0'))"
+    whole = f"from_avro(concat({length}, {found}), {literal(WHOLE)}, map('mode', 'PERMISSIVE'))"
     # moved as text, because a DECIMAL(38) has no room for both sides of the point
-    text = f"concat({whole}, 'E', CAST(-({scale}) AS STRING))"
-    widest = f"try_cast({text} AS DECIMAL(38,{38 - (precision - places)}))"
-    value = f"try_cast({text} AS {leaf.name})"
-    return f"CASE WHEN {widest} = {value} THEN {value} END"
+    moved = f"try_cast(concat(CAST({whole} AS STRING), 'E', CAST(-({scale}) AS STRING)) AS {leaf.name})"
+    return f"CASE WHEN {scale} <= {places} THEN {moved} END"
 
 
-def _unscaled(digits: str) -> str:
-    """Hexadecimal digits of a two's complement number as a DECIMAL(38,0); NULL where it has more than 38 digits."""
-    negative = f"substring({digits}, 1, 1) >= '8'"
-    inverted = f"translate({digits}, '0123456789ABCDEF', 'FEDCBA9876543210')"
-    magnitude = f"lpad(CASE WHEN {negative} THEN {inverted} ELSE {digits} END, {3 * CHUNK}, '0')"
-    parts = [f"CAST(conv(substring({magnitude}, {1 + n * CHUNK}, {CHUNK}), 16, 10) AS DECIMAL(38,0))" for n in range(3)]
-    base = "CAST(72057594037927936 AS DECIMAL(17,0))"
-    high = f"try_add(CAST(try_multiply({parts[0]}, {base}) AS DECIMAL(38,0)), {parts[1]})"
-    number = f"try_add(CAST(try_multiply(CAST({high} AS DECIMAL(38,0)), {base}) AS DECIMAL(38,0)), {parts[2]})"
-    fits = f"length({digits}) BETWEEN 2 AND {3 * CHUNK}"
-    whole = f"CASE WHEN {fits} THEN try_cast({number} AS DECIMAL(38,0)) END"
-    return f"CASE WHEN {negative} THEN try_subtract(-({whole}), 1BD) ELSE {whole} END"
+def _moment(number: str, name: str, leaf: Primitive) -> str:
+    """A count since 1970 in the unit that `name` states; NULL where microseconds cannot hold it."""
+    counts = {
+        "millis": f"try_multiply({number}, 1000L)",
+        "micros": number,
+        "nanos": f"CASE WHEN {number} % 1000 = 0 THEN {number} div 1000 END",
+    }
+    cases = " ".join(f"WHEN {literal(word)} THEN {counts[unit]}" for word, unit in TIMESTAMPS.items())
+    return f"CAST(timestamp_micros(CASE {name} {cases} END) AS {leaf.name})"

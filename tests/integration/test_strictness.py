@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
+import decoding
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.jobs import StageTable
-from tidegate.pipeline import Column, KeyFormat, ValueFormat
+from tidegate.pipeline import Column, ValueFormat
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 
@@ -79,20 +79,7 @@ def spark(stack):
 
 def reasons(spark, values: list[bytes], type: str, fmt: ValueFormat | None = None) -> list[str | None]:
     """What decoding says about each value, in one pass of real Spark."""
-    from tidegate_spark.stage import decode
-
-    table = StageTable(
-        "i", "a", KeyFormat("json", ("id",)), (Column("id", "BIGINT"),), fmt or ValueFormat("json"),
-        (Column("x", type),), {}, False, None, None, {}, "p",
-    )  # fmt: skip
-    rows = [(b'{"id": 1}', value, "t", 0, n) for n, value in enumerate(values)]
-    frame = spark.createDataFrame(rows, "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT")
-    shown = frame.selectExpr(
-        "*", "current_timestamp() AS timestamp", "0 AS timestampType",
-        "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text",
-    )  # fmt: skip
-    found = decode(shown, table).selectExpr("offset", "reason").collect()
-    return [row["reason"] for row in sorted(found, key=lambda row: row["offset"])]
+    return decoding.reasons(spark, decoding.a_stage(fmt or ValueFormat("json"), (Column("x", type),)), list(values))
 
 
 @pytest.mark.parametrize("type", sorted({type for type, _, _ in VALUES}))

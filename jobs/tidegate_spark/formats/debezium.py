@@ -11,6 +11,7 @@ from tidegate_spark.formats.objects import key_fields, unreadable
 from tidegate_spark.json_fields import OBJECT, Fields, parsed_json
 
 UPSERTS, TRUNCATE = ("c", "r", "u"), "t"
+KEY_THERE = f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"  # a truncate has no key, and that is not what is wrong with it
 
 
 def located(records: DataFrame, table: StageTable) -> FoundValue:
@@ -42,7 +43,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         reason=fields.reason("row", "the value"),
         key=keys.struct("kv"),
         key_reason=keys.reason("kv", "the key"),
-        key_there="kv IS NOT NULL",
+        key_there=KEY_THERE,
         metadata=METADATA,
     )
 

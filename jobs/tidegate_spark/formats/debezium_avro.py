@@ -11,7 +11,7 @@ from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.formats.avro import AvroFields, field_nodes, found_fields, row, undecodable, values_of
-from tidegate_spark.formats.debezium import change, not_understood
+from tidegate_spark.formats.debezium import KEY_THERE, change, not_understood
 from tidegate_spark.formats.found import FoundValue
 
 
@@ -30,6 +30,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     fields = AvroFields(_row_fields(schema), named_types(schema))
     return replace(
         found_fields(found, table, ("a.after", "kv"), fields),
+        key_there=KEY_THERE,
         metadata=_metadata(schema),
         before=values_of("a.before", table.value_columns, fields),
     )
