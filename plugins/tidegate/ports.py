@@ -10,8 +10,9 @@ from tidegate.epochs import Epochs
 from tidegate.evolution import struct_of
 from tidegate.jobs import Job
 from tidegate.offsets import Offsets, Ranges
-from tidegate.pipeline import Column, Pipeline, Table
+from tidegate.pipeline import Column, Pipeline
 from tidegate.position import Position
+from tidegate.schemas import DeclaredSchemas, Schemas
 
 
 @dataclass(frozen=True)
@@ -275,22 +276,6 @@ class Sql(Protocol):
     def render(self, statement: str, **values: Any) -> str:
         """Fill in one statement; a value that is missing is an error."""
         ...
-
-
-class Schemas(Protocol):
-    """Where keys and values are described outside of the pipeline file."""
-
-    def described(self, table: Table) -> Table:
-        """`table` with columns and decoding options of its formats; the same answer for the life of this object."""
-        ...
-
-
-class DeclaredSchemas:
-    """Implements `Schemas` for formats that the pipeline file or the destination describes."""
-
-    def described(self, table: Table) -> Table:
-        """The table as it is."""
-        return table
 
 
 @dataclass(frozen=True)

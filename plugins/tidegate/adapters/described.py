@@ -27,7 +27,7 @@ WIDER = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_
 
 
 class RegistrySchemas:
-    """Implements `tidegate.ports.Schemas`. A registry is asked once per subject in the life of this object."""
+    """Implements `tidegate.schemas.Schemas`. A registry is asked once per subject in the life of this object."""
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
