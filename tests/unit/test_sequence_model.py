@@ -11,7 +11,7 @@ from fakes.one_at_a_time import Change, expected
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.batch import StagedBatch
-from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.flush import flush
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused
@@ -163,3 +163,14 @@ def test_nothing_is_forgotten_while_a_partition_has_shown_no_record() -> None:
     runner.change(2, "upsert", (1, None))
     runner.flush(50)
     assert [row["id"] for row in runner.world.rows(f"{NAME}_deletes")] == [0]
+
+
+def test_sequence_by_other_columns_is_refused_while_deletes_are_remembered_by_the_old_ones() -> None:
+    runner = Runner("upsert_delete", "hard")
+    runner.change(0, "delete", (5, None))
+    runner.flush(50)
+    runner.change(0, "upsert", (1, None))
+    other = a_pipeline(a_table(NAME, columns=COLUMNS, sequence_by=("lsn",), delete_when=GONE))
+    with pytest.raises(GiveUp, match=rf"another sequence_by.* or drop {NAME}_deletes"):
+        flush(runner.world.ports(other))
+    assert runner.world.rows(NAME) == []

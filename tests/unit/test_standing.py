@@ -109,6 +109,10 @@ def test_partition_growth_is_refused_where_offsets_order_keys(mode: str) -> None
     told(str(caught.value), "new partition=1", "topic=orders", way_out="on_partition_growth: accept")
 
 
+def test_growth_is_harmless_where_sequences_order_keys() -> None:
+    assert starts(PIPELINE, a_table(sequence_by=("name",)), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
+
+
 def test_accepted_growth_starts_at_the_logs_begin() -> None:
     accepting = a_pipeline(TABLE, on_partition_growth="accept")
     assert starts(accepting, TABLE, OLD, GROWN) == {"orders": {0: 10, 1: 3}}

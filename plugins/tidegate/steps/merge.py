@@ -110,7 +110,13 @@ def _evolve_deletes(work: _Merge, table: Table) -> None:
     destination, pipeline, remembered = work.ports.destination, work.ports.pipeline, names.deletes_table(table)
     if table.remembers_deletes and destination.state(remembered, pipeline.name) is not None:
         columns = deletes_columns(table, pipeline.source.metadata)
-        destination.evolve(remembered, columns, add=False, widen=table.widen, relax=True)
+        try:
+            destination.evolve(remembered, columns, add=False, widen=table.widen, relax=True)
+        except GiveUp as error:
+            raise GiveUp(
+                f"{work.where}: what remembers deletes was made for another key or another sequence_by: {error}; "
+                f"set them back, or drop {remembered}, which forgets the deletes"
+            ) from error
 
 
 def _create(work: _Merge) -> None:
