@@ -146,7 +146,10 @@ def test_every_start_begins_where_it_says(workbench) -> None:
         assert planned(workbench, f"from_{kind}").ranges.by_topic == {topic: {0: (first, 5)}}
     workbench.pipeline("from_latest", [topic], source={"start": "latest"}, key=KEY, value=VALUE)
     with pytest.raises(NothingToDo):
-        planned(workbench, "from_latest")
+        workbench.flush("from_latest")
+    workbench.produce(topic, upsert(5, "x"))
+    workbench.flush("from_latest")
+    assert [row["id"] for row in workbench.rows("shop.from_latest")] == [5]
 
 
 def test_start_at_offsets_reads_exactly_those_rows(workbench) -> None:

@@ -172,6 +172,15 @@ def test_start_latest_skips_what_is_there(world: World) -> None:
         plan(world.ports(a_pipeline(**start("latest"))))
 
 
+def test_start_latest_is_the_end_that_the_first_flush_saw(world: World) -> None:
+    pipeline = a_pipeline(**start("latest"))
+    for _ in range(2):
+        with pytest.raises(NothingToDo):
+            flush(world.ports(pipeline))
+    world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
+    assert planned(world, pipeline).ranges == Ranges({"orders": {0: (3, 4), 1: (3, 3)}})
+
+
 def test_start_at_offsets_leaves_other_partitions_at_their_begin(world: World) -> None:
     chosen = planned(world, a_pipeline(**start("offsets", offsets={"orders": {1: 2}, "other": {0: 1}})))
     assert chosen.ranges == Ranges({"orders": {0: (0, 3), 1: (2, 3)}})

@@ -2,7 +2,7 @@
 
 from tidegate.offsets import Offsets, merged
 from tidegate.ports import Ports
-from tidegate.steps.plan import ignored_topics
+from tidegate.steps.plan import first_start, ignored_topics, read_log
 from tidegate.watermark import low_watermark
 
 
@@ -11,11 +11,15 @@ def heartbeat(ports: Ports) -> Offsets:
 
     Brokers forget a committed offset some days after its own last commit (`offsets.retention.minutes`), so quiet
     partitions need this too. Never commits beyond what is published: a partition's offset is the low watermark or,
-    for topics that carry no rows, the end of the log.
+    for topics that carry no rows, the end of the log. While no table has a position, `start: latest` is held here.
     """
     ignored = ignored_topics(ports)
     quiet = ports.broker.log(ignored, ports.pipeline.source.isolation).end if ignored else {}
-    offsets = merged(low_watermark(ports), quiet)
+    offsets = merged(low_watermark(ports) or _held_start(ports), quiet)
     if offsets:
         ports.broker.commit(ports.pipeline.source.group, offsets)
     return offsets
+
+
+def _held_start(ports: Ports) -> Offsets:
+    return first_start(ports, read_log(ports)) if ports.pipeline.source.start.kind == "latest" else {}

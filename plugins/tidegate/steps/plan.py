@@ -175,13 +175,17 @@ def _watermark(standing: _Standing, others: Sequence[_Standing], ranges: Ranges)
 
 
 def first_start(ports: Ports, log: Log) -> Offsets:
-    """Where a table without a position begins, by `source.start`; a start outside the log is moved into it."""
+    """Where a table without a position begins, by `source.start`; a start outside the log is moved into it.
+
+    `latest` means what it means to Kafka's consumers: the end, unless the group has committed something. The heartbeat
+    commits the first end that was seen, or the start would move on with every record and nothing would ever be read.
+    """
     source = ports.pipeline.source
     topics = tuple(log.begin)
     wanted: Offsets = {}
     match source.start.kind:
         case "latest":
-            wanted = log.end
+            wanted = merged(log.end, ports.broker.committed(source.group, topics))
         case "group":
             wanted = ports.broker.committed(source.group, topics)
         case "timestamp":
