@@ -13,6 +13,9 @@ def with_key(found: FoundValue, table: StageTable) -> DataFrame:
     """Add `key_struct` and `key_reason` (NULL when the key is good) to the records of a found value."""
     if not table.key_columns:
         return found.records.selectExpr("*", "struct(key AS bytes) AS key_struct", f"{NO_REASON} AS key_reason")
+    if found.several:  # one record's key cannot be that of all its rows
+        keyed = found.records.selectExpr("*", f"{found.key} AS key_struct")
+        return keyed.selectExpr("*", f"{found.key_reason} AS key_reason")
     own = key_format(table)(found.records, table)
     return own.records.selectExpr(
         "*",

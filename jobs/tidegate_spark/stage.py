@@ -14,7 +14,7 @@ from tidegate.spark_sql import literal, quoted_name
 
 from tidegate_spark.dead_letters import FATE, beside_rows, failed_stage, fate_of_bad
 from tidegate_spark.formats.chosen import value_format
-from tidegate_spark.formats.found import NOTHING
+from tidegate_spark.formats.found import NOTHING, FoundValue
 from tidegate_spark.key import with_key
 from tidegate_spark.read import read
 from tidegate_spark.sequence import with_sequence
@@ -92,11 +92,20 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
     decoded = with_sequence(with_value(with_key(found, table), found, table), found, table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
     reason = f"CASE WHEN change <> '{NOTHING}' THEN coalesce(key_reason, value_reason) END AS reason"
-    return decoded.selectExpr("*", reason, f"{failed_stage()} AS failed_stage").selectExpr(
+    judged = decoded.selectExpr("*", reason, f"{failed_stage()} AS failed_stage").selectExpr(
         "*",
         f"CASE WHEN change = '{NOTHING}' THEN 'ignored' WHEN reason IS NOT NULL THEN '{fate_of_bad(table)}' "
         f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
     )
+    return judged.selectExpr("*", f"{_record_fate(found)} AS record_fate")
+
+
+def _record_fate(found: FoundValue) -> str:
+    """What is counted: a record of several rows is staged when any of them is."""
+    if not found.several:
+        return "fate"
+    rank = "CASE fate WHEN 'staged' THEN 3 WHEN 'filtered' THEN 2 WHEN 'ignored' THEN 1 ELSE 0 END"
+    return f"max_by(fate, {rank}) OVER (PARTITION BY topic, partition, offset)"
 
 
 def _columns(job: StageJob, table: StageTable) -> list[str]:
@@ -116,10 +125,10 @@ def _value(table: StageTable) -> str:
 def _counts(ranges: Ranges, table: StageTable) -> list[Column]:
     """Aggregates of the one pass: records by fate, the first bad one, the latest timestamp of each partition."""
     where = "CASE WHEN reason IS NOT NULL THEN struct(topic, partition, offset) END"
-    fates = {fate: f"count_if(fate = '{fate}')" for fate in (*FATES, "bad")}
+    fates = {fate: f"count_if(record_fate = '{fate}' AND row_number = 0)" for fate in (*FATES, "bad")}
     first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {where})"
-    read = f"coalesce(sum({STANDS_FOR}), 0)"
-    wanted = {"read": read, **fates, "superseded": f"{read} - count(1)", "first_bad": first_bad}
+    read = f"coalesce(sum(CASE WHEN row_number = 0 THEN {STANDS_FOR} END), 0)"
+    wanted = {"read": read, **fates, "superseded": f"{read} - count_if(row_number = 0)", "first_bad": first_bad}
     if table.sequence:
         wanted["deletes"] = "count_if(fate = 'staged' AND op = 'd')"
         wanted["unsequenced_deletes"] = "count_if(fate = 'staged' AND op = 'd' AND sequence IS NULL)"

@@ -2,6 +2,9 @@
 
 from tidegate.pipeline import Pipeline, Table
 
+# one message holds rows of several keys, none of which is the record's
+SEVERAL_ROWS = ("canal-json", "maxwell-json")
+
 
 def last_per_raw_key(pipeline: Pipeline, table: Table) -> bool:
     """Whether staging only the last record of each raw key provably gives the same table.
@@ -15,6 +18,7 @@ def last_per_raw_key(pipeline: Pipeline, table: Table) -> bool:
         and table.mode == "upsert_delete"
         and table.deletes == "hard"
         and not table.sequence_by
+        and table.value.format not in SEVERAL_ROWS
         and table.when is None
         and table.route is None
         and table.delete_when is None

@@ -260,7 +260,7 @@ def test_refused_with_value_and_way_out(include: Path, hazard: str) -> None:
 LATER = {
     "source.key.format": source("key: {format: protobuf}"),
     "source.key.into": source("key: {into: k}"),
-    "source.value.format": source("value: {format: canal-json}"),
+    "source.value.format": source("value: {format: protobuf}"),
     "source.verify_integrity": source("verify_integrity: true"),
     "tables[0].key.format": table("key: {format: protobuf}"),
     "tables[0].value.format": table("value: {format: protobuf}"),

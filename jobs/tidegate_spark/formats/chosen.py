@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
 
-from tidegate_spark.formats import avro, csv, debezium, debezium_avro, objects, text
+from tidegate_spark.formats import avro, canal, csv, debezium, debezium_avro, maxwell, objects, text
 from tidegate_spark.formats.found import FoundKey, FoundValue
 
 KEYS: dict[str, Callable[[DataFrame, StageTable], FoundKey]] = {
@@ -23,6 +23,8 @@ VALUES: dict[str, Callable[[DataFrame, StageTable], FoundValue]] = {
     "raw": text.located_raw,
     "csv": csv.located,
     "debezium-json": debezium.located,
+    "canal-json": canal.located,
+    "maxwell-json": maxwell.located,
 }
 
 

@@ -68,11 +68,12 @@ def _source_fields(table: StageTable) -> str:
 
 def change(table: StageTable) -> str:
     """What a record does to its row: no value is a delete, and a truncate is nothing where it is to be ignored."""
-    nothing = f"WHEN event_op = '{TRUNCATE}' THEN '{NOTHING}'" if _ignores_truncate(table) else ""
+    nothing = f"WHEN event_op = '{TRUNCATE}' THEN '{NOTHING}'" if ignores_truncate(table) else ""
     return f"CASE WHEN value IS NULL THEN '{DELETE}' {nothing} ELSE coalesce(event_op, '{UPSERT}') END"
 
 
-def _ignores_truncate(table: StageTable) -> bool:
+def ignores_truncate(table: StageTable) -> bool:
+    """Whether a truncate of the source table is known to be handled by hand."""
     return table.value.options.get("truncate") == "ignore"
 
 
@@ -83,7 +84,7 @@ def not_understood(row: str, table: StageTable) -> str:
     return (
         "WHEN event_op IS NULL THEN 'the change event has no op' "
         f"WHEN event_op NOT IN ({known}) THEN concat('the change event has an unknown op=', event_op) "
-        f"WHEN event_op = '{TRUNCATE}' THEN {'NULL' if _ignores_truncate(table) else truncated} "
+        f"WHEN event_op = '{TRUNCATE}' THEN {'NULL' if ignores_truncate(table) else truncated} "
         f"WHEN event_op <> '{DELETE}' AND {row} IS NULL THEN concat('the change event has no after: op=', event_op)"
     )
 

@@ -9,6 +9,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.pipeline import Column
 
 ONE_COLUMN = ("string", "raw")
+TRUNCATES = ("debezium-json", "debezium-avro", "canal-json")
 OPTIONS = ("avro", "protobuf", "csv")
 Columns = tuple[Column, ...] | None
 
@@ -22,7 +23,7 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
         for column in columns or ():
             if column.type != "BINARY":
                 findings.add((*path, "schema"), f"a {what} of format raw is bytes; declare {column.name} as BINARY")
-    if part.format in ("string", "csv"):
+    if part.format in ("string", "csv", "canal-json"):
         for column in columns or ():
             if not isinstance(parse(column.type), Primitive):
                 problem = f"{column.name} is {column.type}, and format {part.format} has no parts inside a column"
@@ -39,7 +40,7 @@ def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Finding
         used.add("json")
     for word in sorted(used):
         findings.add((*path, word), f"options of another format than {part.format}; leave them out")
-    if isinstance(part, ValueModel) and part.truncate != "refuse" and not part.format.startswith("debezium"):
+    if isinstance(part, ValueModel) and part.truncate != "refuse" and part.format not in TRUNCATES:
         findings.add((*path, "truncate"), f"format {part.format} knows no truncate; leave it out")
 
 

@@ -9,7 +9,17 @@ from tidegate.adapters.yaml_lines import KeyPath
 AVAILABLE: dict[str, tuple[Any, ...]] = {
     "key.format": ("json", "avro", "string", "raw", "csv"),
     "key.into": (None,),
-    "value.format": ("json", "avro", "string", "raw", "csv", "debezium-json", "debezium-avro"),
+    "value.format": (
+        "json",
+        "avro",
+        "string",
+        "raw",
+        "csv",
+        "debezium-json",
+        "debezium-avro",
+        "canal-json",
+        "maxwell-json",
+    ),
     "protobuf": (None,),
     "source.verify_integrity": (False,),
     "tables.history": ("none",),

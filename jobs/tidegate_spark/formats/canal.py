@@ -1,0 +1,74 @@
+"""canal-json: several rows per message, every value as text; changes of a schema are ignored."""
+
+from pyspark.sql import DataFrame
+from tidegate.jobs import StageTable
+from tidegate.pipeline import Column
+from tidegate.spark_sql import literal, quoted
+
+from tidegate_spark.avro_fields import timestamp
+from tidegate_spark.formats.debezium import ignores_truncate
+from tidegate_spark.formats.found import FoundValue
+from tidegate_spark.formats.objects import key_fields, unreadable
+from tidegate_spark.formats.several import all_columns, found_rows
+from tidegate_spark.json_fields import OBJECT, Fields, parsed_json
+from tidegate_spark.text_fields import converted, unfit
+
+OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
+METADATA = {
+    "database": "e.database",
+    "table": "e.table",
+    "sql-type": "e.sqlType",
+    "pk-names": "e.pkNames",
+    "ingestion-timestamp": timestamp("e.ts", "millis", "TIMESTAMP"),
+    "event-timestamp": timestamp("e.es", "millis", "TIMESTAMP"),
+}
+ASKED = {
+    "database": "database: STRING",
+    "table": "table: STRING",
+    "sql-type": "sqlType: MAP<STRING, INT>",
+    "pk-names": "pkNames: ARRAY<STRING>",
+    "ingestion-timestamp": "ts: BIGINT",
+    "event-timestamp": "es: BIGINT",
+}
+
+
+class TextFields(Fields):
+    """`Fields` whose values all are text."""
+
+    @property
+    def inner(self) -> str:
+        """See `Fields`."""
+        return ", ".join(f"{quoted(column.name)}: STRING" for column in self.columns)
+
+    def values(self, parsed: str) -> list[str]:
+        """See `Fields`."""
+        texts = ((c, f"{parsed}.{quoted(c.name)}") for c in self.columns)
+        return [f"{converted(text, c.type)} AS {quoted(c.name)}" for c, text in texts]
+
+    def lost(self, parsed: str, column: Column) -> str | None:
+        """See `Fields`."""
+        return unfit(f"{parsed}.{quoted(column.name)}", column.type)
+
+
+def located(records: DataFrame, table: StageTable) -> FoundValue:
+    """`type` decides, for all rows of the message."""
+    fields, keys = TextFields(all_columns(table)), TextFields(key_fields(table).columns)
+    old = f", old: ARRAY<{keys.text_struct}>" if keys.columns else ""
+    asked = "".join(f", {sql}" for word, sql in ASKED.items() if f"value.{word}" in table.metadata.values())
+    inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{asked}"
+    parsed = records.selectExpr("*", f"{parsed_json('value_text', inside)} AS j").selectExpr("*", f"j.{OBJECT} AS e")
+    cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPS.items())
+    truncated = literal("the source table was truncated: empty the table too, then set value.truncate: ignore")
+    read = parsed.selectExpr(
+        "*",
+        f"CASE WHEN NOT coalesce(e.isDdl, false) THEN CASE e.type {cases} END END AS event_op",
+        "e.data AS datas",
+        *(["e.old AS olds"] if old else []),
+    ).selectExpr(
+        "*",
+        f"CASE WHEN value IS NULL THEN NULL {unreadable('j', literal('data'))} "
+        f"WHEN e.type = 'TRUNCATE' THEN {'NULL' if ignores_truncate(table) else truncated} WHEN e.isDdl THEN NULL "
+        "WHEN event_op IS NULL THEN concat('the message has an unknown type=', coalesce(e.type, 'none')) "
+        "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) END AS own_reason",
+    )
+    return found_rows(read, table, (fields, keys), METADATA)

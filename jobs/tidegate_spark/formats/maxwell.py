@@ -1,0 +1,49 @@
+"""maxwell-json: one row change per message, values as JSON; changes of a schema are ignored."""
+
+from pyspark.sql import DataFrame
+from tidegate.jobs import StageTable
+
+from tidegate_spark.avro_fields import timestamp
+from tidegate_spark.formats.found import FoundValue
+from tidegate_spark.formats.objects import key_fields, unreadable
+from tidegate_spark.formats.several import all_columns, found_rows
+from tidegate_spark.json_fields import OBJECT, Fields, parsed_json
+
+OPS = {"insert": "c", "bootstrap-insert": "r", "update": "u", "delete": "d"}
+IGNORED = ("bootstrap-start", "bootstrap-complete", "heartbeat")
+SCHEMA_CHANGE = "^(table|database)-(create|alter|drop)$"
+METADATA = {
+    "database": "e.database",
+    "table": "e.table",
+    "primary-key-columns": "e.primary_key_columns",
+    "ingestion-timestamp": timestamp("e.ts * 1000", "millis", "TIMESTAMP"),
+}
+ASKED = {"primary-key-columns": "primary_key_columns: ARRAY<STRING>"}
+
+
+def located(records: DataFrame, table: StageTable) -> FoundValue:
+    """`type` decides; a record without a value changes nothing, because its row is not known."""
+    fields = Fields(all_columns(table), table.value.timestamp_unit)
+    keys = Fields(key_fields(table).columns, table.value.timestamp_unit)
+    old = f", old: {keys.text_struct}" if keys.columns else ""
+    asked = "".join(f", {sql}" for word, sql in ASKED.items() if f"value.{word}" in table.metadata.values())
+    inside = f"type: STRING, data: {fields.text_struct}{old}, database: STRING, table: STRING, ts: BIGINT{asked}"
+    parsed = records.selectExpr("*", f"{parsed_json('value_text', inside)} AS j").selectExpr("*", f"j.{OBJECT} AS e")
+    cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPS.items())
+    misfits = fields.misfits("value_text", "e.data", ("$.data",))
+    passed = ", ".join(f"'{word}'" for word in IGNORED)
+    read = parsed.selectExpr(
+        "*",
+        f"CASE e.type {cases} END AS event_op",
+        "CASE WHEN e.data IS NOT NULL THEN array(e.data) END AS datas",
+        *(["CASE WHEN e.old IS NOT NULL THEN array(e.old) END AS olds"] if old else []),
+    ).selectExpr(
+        "*",
+        f"CASE WHEN value IS NULL THEN NULL {unreadable('j', misfits)} "
+        "WHEN e.type IS NULL THEN 'the message has no type' "
+        f"WHEN event_op IS NULL AND e.type NOT IN ({passed}) AND NOT e.type RLIKE '{SCHEMA_CHANGE}' "
+        "THEN concat('the message has an unknown type=', e.type) "
+        "WHEN event_op IS NOT NULL AND datas IS NULL THEN concat('the message has no data: type=', e.type) "
+        "END AS own_reason",
+    )
+    return found_rows(read, table, (fields, keys), METADATA)

@@ -1,0 +1,83 @@
+"""Messages that hold several rows, each with its own key: how canal-json and maxwell-json are taken apart."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from tidegate.jobs import StageTable
+from tidegate.pipeline import Column
+from tidegate.spark_sql import literal, quoted
+
+from tidegate_spark.formats.found import DELETE, NO_REASON, NOTHING, FoundValue
+from tidegate_spark.formats.objects import key_fields
+from tidegate_spark.json_fields import Fields
+
+UPDATE = "u"
+
+
+def all_columns(table: StageTable) -> tuple[Column, ...]:
+    """The value's columns, and the key's that the value lacks."""
+    names = {column.name for column in table.value_columns}
+    return (*table.value_columns, *(column for column in key_fields(table).columns if column.name not in names))
+
+
+def found_rows(
+    records: DataFrame, table: StageTable, fields: tuple[Fields, Fields], metadata: Mapping[str, str]
+) -> FoundValue:
+    """What is found once `event_op`, `datas`, `olds` and `own_reason` stand beside each record.
+
+    `datas` and `olds` are arrays of raw rows, read by the two `fields`: those of all columns and those of the key. An
+    update that moves a row to another key deletes the old one too. A record with one bad row is bad as a whole.
+    """
+    rows, keys = fields
+    reasons = f"transform(changes, c -> {rows.reason('c.row', 'the value')})"
+    judged = (
+        _with_old_keys(records, keys)
+        .selectExpr("*", f"{_changes(rows, keys)} AS changes")
+        .selectExpr("*", f"coalesce(own_reason, get(filter({reasons}, r -> r IS NOT NULL), 0)) AS located_reason")
+        .selectExpr("*", "posexplode_outer(CASE WHEN located_reason IS NULL THEN changes END) AS (position, found)")
+    )
+    # a bad record changes nothing, and still must not be taken for one that does not want to
+    change = f"CASE WHEN located_reason IS NOT NULL THEN '{UPDATE}' ELSE coalesce(found.op, '{NOTHING}') END AS change"
+    typed = {c.name: sql for c, sql in zip(rows.columns, rows.values("row"), strict=True)}
+    return FoundValue(
+        records=judged.selectExpr("*", "found.row AS row", change),
+        columns=tuple(typed[column.name] for column in table.value_columns),
+        reason=NO_REASON,
+        key=keys.struct("row"),
+        key_reason=NO_REASON,
+        key_there="true",
+        metadata=metadata,
+        number="CAST(coalesce(position, 0) AS BIGINT)",
+        before={column.name: typed[column.name].rpartition(" AS ")[0] for column in table.value_columns},
+        several=True,
+    )
+
+
+def _with_old_keys(records: DataFrame, keys: Fields) -> DataFrame:
+    """Add `moved_from`: `olds`, never NULL, so that it can be laid beside `datas`."""
+    if not keys.columns:
+        return records
+    return records.selectExpr("*", f"coalesce(olds, CAST(array() AS ARRAY<{keys.text_struct}>)) AS moved_from")
+
+
+def _changes(rows: Fields, keys: Fields) -> str:
+    """ARRAY<STRUCT<op, row>> of a message; NULL for one that changes no row."""
+    if not keys.columns:
+        each = f"transform(datas, d -> {_one('event_op', 'd')})"
+        return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {each} END"
+    names = {column.name for column in keys.columns}
+    moved = " OR ".join(f"coalesce(z.moved_from.{quoted(n)} <> z.datas.{quoted(n)}, false)" for n in names)
+    before = ", ".join(f"{literal(c.name)}, {_before(quoted(c.name), c.name in names)}" for c in rows.columns)
+    two = f"array({_one(literal(DELETE), f'named_struct({before})')}, {_one('event_op', 'z.datas')})"
+    one = f"array({_one('event_op', 'z.datas')})"
+    each = f"CASE WHEN event_op = '{UPDATE}' AND ({moved}) THEN {two} ELSE {one} END"
+    changes = f"flatten(transform(arrays_zip(datas, moved_from), z -> {each}))"
+    return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {changes} END"
+
+
+def _one(op: str, row: str) -> str:
+    return f"named_struct('op', {op}, 'row', {row})"
+
+
+def _before(name: str, is_key: bool) -> str:
+    return f"coalesce(z.moved_from.{name}, z.datas.{name})" if is_key else f"z.datas.{name}"

@@ -1,0 +1,136 @@
+"""canal-json and maxwell-json: rows of a message, their own keys, changes of schema, on real components."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tidegate.errors import BadRecord
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+SCHEMA = "id BIGINT, name STRING, amount DECIMAL(10,2), at TIMESTAMP_NTZ"
+AT = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
+MS = int(AT.timestamp() * 1000)
+
+
+def canal(kind: str, *rows: dict[str, Any], old: list[Any] | None = None, **more: Any) -> dict[str, Any]:
+    data = [{name: None if value is None else str(value) for name, value in row.items()} for row in rows]
+    return {
+        "data": data or None, "old": old, "database": "shop", "table": "orders", "type": kind, "isDdl": False,
+        "es": MS - 1000, "ts": MS, "id": 7, "sql": "", "pkNames": ["id"], "sqlType": {"id": -5, "name": 12},
+        "mysqlType": {"id": "bigint"}, **more,
+    }  # fmt: skip
+
+
+def maxwell(kind: str, data: dict[str, Any] | None = None, old: Any = None, **more: Any) -> dict[str, Any]:
+    told = {"database": "shop", "table": "orders", "type": kind, "ts": MS // 1000, "xid": 1, "commit": True}
+    rows = ({"data": data} if data else {}) | ({"old": old} if old else {})
+    return {**told, **rows, "primary_key_columns": ["id"], **more}
+
+
+def row(
+    id: int, name: str | None, amount: Any = "1.50", at: str | None = "2026-01-01 01:02:03.456789"
+) -> dict[str, Any]:
+    return {"id": id, "name": name, "amount": amount, "at": at}
+
+
+def landed(id: int, name: str | None, amount: Any = "1.50") -> dict[str, Any]:
+    return {"id": id, "name": name, "amount": Decimal(amount), "at": datetime(2026, 1, 1, 1, 2, 3, 456789)}
+
+
+def test_canal_messages_of_several_rows_upsert_delete_and_move_keys_and_count_as_one_record(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("rows", [topic], key=KEY, value={"format": "canal-json", "schema": SCHEMA})
+    ddl = canal("ALTER", isDdl=True, sql="alter table orders add x int")
+    workbench.produce(
+        topic,
+        (None, canal("INSERT", row(1, "a"), row(2, "b"), row(3, None), row(4, "d"))),
+        (None, ddl),
+        (None, canal("UPDATE", row(1, "a2", "99999999.99"), row(20, "b"), old=[{"name": "a"}, {"id": "2"}])),
+        (b"spread by this", canal("DELETE", row(3, None), row(4, "d"))),
+        (None, None),
+    )
+    ports = workbench.ports("rows")
+    (staged,) = stage(ports, plan(ports))
+    counts = staged.counts
+    assert (counts.span, counts.read, counts.staged, counts.ignored) == (5, 5, 3, 2)
+    workbench.flush("rows")
+    assert sorted(workbench.rows("shop.rows"), key=lambda r: r["id"]) == [
+        landed(1, "a2", "99999999.99"),
+        landed(20, "b"),
+    ]
+
+
+def test_record_counts_as_staged_when_a_condition_leaves_any_of_its_rows(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline(
+        "some", [topic], key=KEY, value={"format": "canal-json", "schema": SCHEMA}, table={"when": "id > 1"}
+    )
+    workbench.produce(topic, (None, canal("INSERT", row(1, "a"), row(2, "b"))), (None, canal("INSERT", row(0, "z"))))
+    ports = workbench.ports("some")
+    (staged,) = stage(ports, plan(ports))
+    assert (staged.counts.read, staged.counts.staged, staged.counts.filtered) == (2, 1, 1)
+    workbench.flush("some")
+    assert workbench.rows("shop.some") == [landed(2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (canal("INSERT", row(1, "a"), row(2, "b", "1.005")), "amount is not a DECIMAL"),
+        (canal("INSERT", row(2**63, "a")), "id is not a BIGINT"),
+        (canal("UPSERT", row(1, "a")), "unknown type=UPSERT"),
+        (canal("INSERT"), "no data: type=INSERT"),
+        (canal("TRUNCATE", isDdl=True), "truncated: empty the table too"),
+    ],
+)
+def test_canal_message_with_anything_wrong_in_it_is_bad_as_a_whole(workbench, message: Any, reason: str) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("wrong", [topic], key=KEY, value={"format": "canal-json", "schema": SCHEMA})
+    workbench.produce(topic, (None, canal("INSERT", row(9, "z"))), (None, message))
+    with pytest.raises(BadRecord, match=f"1 records cannot be decoded.*offset=1.*{reason}"):
+        workbench.flush("wrong")
+
+
+def test_maxwell_messages_upsert_delete_and_move_keys_and_schema_changes_are_ignored(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("max", [topic], key=KEY, value={"format": "maxwell-json", "schema": SCHEMA})
+    own_key = {"database": "shop", "table": "orders", "pk.id": 1}
+    workbench.produce(
+        topic,
+        (None, {"type": "table-create", "database": "shop", "table": "orders", "def": {}}),
+        (None, maxwell("bootstrap-start")),
+        (own_key, maxwell("bootstrap-insert", row(1, "a", 1.5))),
+        (own_key, maxwell("insert", row(2, "b", 1.50))),
+        (own_key, maxwell("insert", row(3, "c"))),
+        (own_key, maxwell("update", row(1, "a2", 7.25), {"name": "a"})),
+        (own_key, maxwell("update", row(20, "b"), {"id": 2})),
+        (own_key, maxwell("delete", row(3, "c"))),
+    )
+    workbench.flush("max")
+    assert sorted(workbench.rows("shop.max"), key=lambda r: r["id"]) == [landed(1, "a2", "7.25"), landed(20, "b")]
+    workbench.produce(topic, (None, maxwell("upsert", row(1, "a"))))
+    with pytest.raises(BadRecord, match="unknown type=upsert"):
+        workbench.flush("max")
+
+
+def test_messages_tell_their_database_table_and_times(workbench) -> None:
+    topic, other = workbench.topic(), workbench.topic()
+    words = ["database", "table", "pk-names", "sql-type", "ingestion-timestamp", "event-timestamp"]
+    value = {"schema": "id BIGINT"}
+    metadata = {word.replace("-", "_"): f"value.{word}" for word in words}
+    workbench.pipeline("told", [topic], value={**value, "format": "canal-json"}, source={"metadata": metadata})
+    words = ["database", "table", "primary-key-columns", "ingestion-timestamp"]
+    metadata = {word.replace("-", "_"): f"value.{word}" for word in words}
+    workbench.pipeline("said", [other], value={**value, "format": "maxwell-json"}, source={"metadata": metadata})
+    workbench.produce(topic, (None, canal("INSERT", {"id": 1})))
+    workbench.produce(other, (None, maxwell("insert", {"id": 1})))
+    workbench.flush("told")
+    workbench.flush("said")
+    (told,), (said,) = workbench.rows("shop.told"), workbench.rows("shop.said")
+    types = dict(told.pop("sql_type"))
+    assert types == {"id": -5, "name": 12}
+    assert list(told.values()) == [1, "shop", "orders", ["id"], AT, AT.replace(second=4)]
+    assert list(said.values()) == [1, "shop", "orders", ["id"], AT.replace(microsecond=0)]
