@@ -47,7 +47,16 @@ def check_key(pipeline: Pipeline, table: Table, state: TableState) -> None:
     """Raise `IncompatibleSchema` where rows that are there could no longer be found by the key.
 
     A key may gain nullable columns, relax required ones and widen; rows of before have NULL in a new column.
+    The columns of `sequence_by`, and then the key's too, keep their names: remembered deletes are found by them.
     """
+    for name in (*table.sequence_by, *(table.key_columns if table.remembers_deletes else ())):
+        own = state.held.named(name) or name
+        if own.casefold() != name.casefold():
+            raise IncompatibleSchema(
+                f"pipeline={pipeline.name} table={table.name} column={own}: it was called {name}, and with "
+                "sequence_by such a column keeps its name; nothing was written; rename it back, or name it so in the "
+                "pipeline file and in the records"
+            )
     mark = state.marks.get(names.mark(pipeline.name, KEY))
     if mark is None or table.mode == "append":
         return

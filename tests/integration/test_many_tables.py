@@ -52,7 +52,7 @@ def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) 
     ports = workbench.ports("fan")
     staged = stage(ports, plan(ports))
     assert [(s.table.rsplit(".")[-1], s.counts.staged, s.counts.filtered) for s in staged] == [
-        ("latest", 3, 0),
+        ("latest", 2, 0),  # of the two records of key 1 the later one stands for both
         ("every", 3, 0),
         ("some", 1, 2),
     ]

@@ -109,3 +109,13 @@ def test_table_without_a_declared_schema_takes_a_renamed_column_under_both_names
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "full_name": "new"})
     flush(world.ports(a_pipeline(given)))
     assert [row["full_name"] for row in world.rows(TABLE)] == ["new", "old", "x"]
+
+
+def test_renamed_sequence_column_is_refused_with_its_old_name(world: World) -> None:
+    columns = (Column("id", "STRING"), Column("name", "STRING"))
+    ordered = replace(a_table(columns=columns), sequence_by=("name",))
+    flush(world.ports(a_pipeline(ordered)))
+    world.destination.rename_column(TABLE, "name", "version")
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
+    with pytest.raises(IncompatibleSchema, match="column=version: it was called name, and with sequence_by"):
+        flush(world.ports(a_pipeline(ordered)))

@@ -10,6 +10,7 @@ from tidegate.errors import BadRecord, NothingToDo
 from tidegate.flush import flush
 from tidegate.pipeline import Errors, Pipeline
 from tidegate.status import status
+from tidegate.steps.maintain import maintained_tables
 
 ALL = Errors("all", 3)
 LETTERS = "lake.shop.tidegate_shop_dead_letters"
@@ -129,6 +130,13 @@ def test_dead_letter_of_an_attempt_that_was_never_published_goes_when_a_later_on
     flush(world.ports(corrected))
     assert [offset for _, offset, *_ in letters(world)] == [3]
     assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "b", "c"]
+
+
+def test_dead_letters_are_maintained_as_soon_as_there_are_some(world: World) -> None:
+    ports = world.ports(tolerant())
+    assert LETTERS not in maintained_tables(ports)
+    flush(ports)
+    assert LETTERS in maintained_tables(ports)
 
 
 def test_status_counts_dead_letters_and_shows_the_newest(world: World) -> None:

@@ -7,7 +7,7 @@ import pytest
 from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
 from tidegate.errors import ConfigurationError, NothingToDo, PositionLost
 from tidegate.flush import flush
-from tidegate.pipeline import Errors, Pipeline
+from tidegate.pipeline import Column, Errors, Pipeline
 from tidegate.steps.replay import replay
 
 ALL, TABLE, LETTERS = Errors("all", 9), "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
@@ -168,3 +168,20 @@ def test_replayed_twice_changes_nothing() -> None:
         flush(world.ports(tolerant()))
     assert replay(world.ports(tolerant())) == []
     assert table(world) == {"a": "mended", "b": "x"}
+
+
+def test_dead_letter_with_the_highest_sequence_wins_over_later_records_with_lower_ones() -> None:
+    ordered = replace(
+        a_table(columns=(Column("id", "STRING"), Column("name", "STRING"), Column("lsn", "BIGINT"))),
+        errors=ALL,
+        sequence_by=("lsn",),
+    )
+    pipeline = a_pipeline(ordered, source={"errors": ALL})
+    world = a_world(("a", BAD), ("a", {"id": "a", "name": "lower", "lsn": 3}), ("b", BAD))
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "higher", "lsn": 9})
+    flush(world.ports(pipeline))
+    for offset, key in ((0, "a"), (2, "b")):
+        world.engine.mended[offset] = {"id": key, "name": "mended", "lsn": 5}
+    replay(world.ports(pipeline))
+    assert table(world) == {"a": "mended", "b": "higher"}
+    assert waiting(world) == []
