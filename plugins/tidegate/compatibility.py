@@ -4,6 +4,7 @@ import json
 
 from tidegate import names
 from tidegate.columns import destination_columns, key_columns
+from tidegate.datatypes import Struct, ddl
 from tidegate.errors import IncompatibleSchema
 from tidegate.evolution import Rules, changes, struct_of
 from tidegate.offsets import Ranges
@@ -71,6 +72,21 @@ def check_key(pipeline: Pipeline, table: Table, state: TableState) -> None:
     if held:
         gone = ", ".join(column.name for column in held.values())
         raise _key_changed(pipeline, table, f"column={gone} is no longer part of it")
+
+
+def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]) -> None:
+    """Raise `IncompatibleSchema` where a column's struct has other fields than the table's."""
+    held = dict(state.held.fields)
+    for name, wanted in struct_of(columns).fields:
+        found = held.get(state.held.named(name) or name)
+        if isinstance(wanted, Struct) and isinstance(found, Struct) and _names(wanted) != _names(found):
+            raise IncompatibleSchema(
+                f"table={table} column={name}: incompatible change from type={ddl(found)} to type={ddl(wanted)}"
+            )
+
+
+def _names(struct: Struct) -> list[str]:
+    return [name.casefold() for name, _ in struct.fields]
 
 
 def _check_column(pipeline: Pipeline, table: Table, old: Column, new: Column) -> None:

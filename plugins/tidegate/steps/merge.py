@@ -7,7 +7,7 @@ from functools import partial
 from tidegate import names
 from tidegate.batch import PublishedBatch, StagedBatch
 from tidegate.columns import deletes_columns, destination_columns, resolved
-from tidegate.compatibility import check_key, key_mark
+from tidegate.compatibility import check_key, check_same_fields, key_mark
 from tidegate.datatypes import ddl, parse
 from tidegate.dead_letters import dead_letter_statements
 from tidegate.errors import GiveUp, PositionLost, RetryLater
@@ -108,9 +108,11 @@ def _prepared(work: _Merge) -> TableState:
 def _evolve_deletes(work: _Merge, table: Table) -> None:
     """What remembers deletes follows the key's types, if it is there already."""
     destination, pipeline, remembered = work.ports.destination, work.ports.pipeline, names.deletes_table(table)
-    if table.remembers_deletes and destination.state(remembered, pipeline.name) is not None:
+    state = destination.state(remembered, pipeline.name) if table.remembers_deletes else None
+    if state is not None:
         columns = deletes_columns(table, pipeline.source.metadata)
         try:
+            check_same_fields(remembered, state, columns)
             destination.evolve(remembered, columns, add=False, widen=table.widen, relax=True)
         except GiveUp as error:
             raise GiveUp(
