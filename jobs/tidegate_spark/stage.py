@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
-from tidegate.batch import DELETES, FATES, RECORDS
+from tidegate.batch import DELETES, FATES, RECORDS, UNCHANGED
 from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
 from tidegate.jobs import StageJob, StageTable
@@ -15,11 +15,13 @@ from tidegate.spark_sql import literal, quoted_name
 from tidegate_spark.dead_letters import FATE, beside_rows, failed_stage, fate_of_bad
 from tidegate_spark.formats.chosen import value_format
 from tidegate_spark.formats.found import NOTHING, FoundValue
+from tidegate_spark.integrity import verified
 from tidegate_spark.key import with_key
 from tidegate_spark.read import read
 from tidegate_spark.sequence import with_sequence
 from tidegate_spark.sessions import configure
 from tidegate_spark.superseded import LATEST, STANDS_FOR, every_record, last_per_raw_key
+from tidegate_spark.unchanged import KEPT, with_unchanged
 from tidegate_spark.value import with_value
 
 # Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
@@ -76,7 +78,7 @@ def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataF
 def _written(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, Any]:
     """Overwrite batch N and return what was counted in that pass; nothing where a busy server dropped it."""
     observation = Observation()
-    counted = last_per_raw_key(records) if table.last_per_raw_key else every_record(records)
+    counted = last_per_raw_key(records, table.value.unavailable) if table.last_per_raw_key else every_record(records)
     texts = counted.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
     decoded = decode(texts, table).observe(observation, *_counts(job.ranges, table))
     rows = decoded.where(f"fate IN ('staged', '{FATE}')").selectExpr(*beside_rows(_columns(job, table), table))
@@ -90,6 +92,7 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
     """Add key, value, op and `fate`: bad, dead_lettered, filtered, ignored (a delete that is not taken), staged."""
     found = value_format(table)(records, table)
     decoded = with_sequence(with_value(with_key(found, table), found, table), found, table)
+    decoded = with_unchanged(verified(decoded, table), table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
     reason = f"CASE WHEN change <> '{NOTHING}' THEN coalesce(key_reason, value_reason) END AS reason"
     judged = decoded.selectExpr("*", reason, f"{failed_stage()} AS failed_stage").selectExpr(
@@ -112,6 +115,7 @@ def _columns(job: StageJob, table: StageTable) -> list[str]:
     """The intermediate row, in the order of its columns; `i` numbers the rows of one record."""
     return [
         "key_struct AS key", f"{_value(table)} AS value", *(["sequence"] if table.sequence else []),
+        *([KEPT] if table.stages_kept else []),
         "op", "topic", "partition", "offset", "timestamp",
         "timestamp AS partition_time", "row_number AS i", f"{job.batch}L AS batch_number",
         f"{literal(table.attempt)} AS attempt",
@@ -132,6 +136,8 @@ def _counts(ranges: Ranges, table: StageTable) -> list[Column]:
     if table.sequence:
         wanted["deletes"] = "count_if(fate = 'staged' AND op = 'd')"
         wanted["unsequenced_deletes"] = "count_if(fate = 'staged' AND op = 'd' AND sequence IS NULL)"
+    if table.stages_kept:
+        wanted["kept"] = f"count_if(fate = 'staged' AND size({KEPT}) > 0)"
     for index, (topic, partition) in enumerate(_observed(ranges)):
         here = f"topic = {literal(topic)} AND partition = {partition}"
         wanted[f"timestamp_{index}"] = f"max(CASE WHEN {here} THEN unix_millis({LATEST}) END)"
@@ -143,13 +149,18 @@ def _observed(ranges: Ranges) -> list[tuple[str, int]]:
     return busy if len(busy) <= OBSERVED_PARTITIONS else []
 
 
+def _beside(table: StageTable) -> tuple[str, ...]:
+    """What is counted beside the fates, for tables in which it makes a difference."""
+    return (*(DELETES if table.sequence else ()), *(UNCHANGED if table.stages_kept else ()))
+
+
 def _outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -> dict[str, Any]:
     timestamps: dict[str, dict[int, int]] = {}
     for index, (topic, partition) in enumerate(_observed(ranges)):
         latest = observed[f"timestamp_{index}"]
         if latest is not None:
             timestamps.setdefault(topic, {})[partition] = latest
-    counts = {name: observed[name] for name in (*RECORDS, "bad", *(DELETES if table.sequence else ()))}
+    counts = {name: observed[name] for name in (*RECORDS, "bad", *_beside(table))}
     if table.set_aside is not None and counts["dead_lettered"] > table.set_aside:
         counts["bad"] = counts["dead_lettered"]  # too many: the batch is recorded as bad, and never merged
     first = observed["first_bad"]

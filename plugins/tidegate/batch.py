@@ -11,6 +11,8 @@ FATES = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
 RECORDS = ("read", *FATES)
 # What is counted beside them for tables with `sequence_by`.
 DELETES = ("deletes", "unsequenced_deletes")
+# What is counted where a record may keep some of the row's values: those that do.
+UNCHANGED = ("kept",)
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ class StagedBatch:
     together: int = 1
     deletes: int = 0
     unsequenced_deletes: int = 0
+    kept: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""

@@ -12,6 +12,7 @@ from tidegate.ports import TableState
 from tidegate.spark_sql import quoted
 
 DELETED = "_deleted"
+MAY_BE_UNCHANGED = ("STRING", "BINARY", "ARRAY<STRING>", "MAP<STRING, STRING>")
 
 
 def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -> Table:
@@ -20,7 +21,7 @@ def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -
         return table
     if table.value.columns is not None:
         return replace(table, held=state.held)
-    ours = {*metadata, DELETED} if table.deletes == "soft" else metadata
+    ours = {*metadata, table.key.into, *([DELETED] if table.deletes == "soft" else [])}
     own = {c.name: c for c in state.columns}
     # a column that was renamed may come under its old names too
     fields = [(name, inner) for name, inner in readable(state.held).fields if name not in ours]
@@ -34,7 +35,16 @@ def _as_found(column: Column | None, name: str, data_type: DataType) -> Column:
 
 
 def key_columns(table: Table) -> tuple[Column, ...]:
-    """The key's columns with their prefix; a type that the key does not state is the value field's of that name."""
+    """The key as the destination has it: a column for each field, or one struct of them all where `into` names it."""
+    flat = flat_key_columns(table)
+    if table.key.into is None or not flat:
+        return flat
+    fields = ", ".join(f"{quoted(c.name)}: {c.type}" for c in flat)
+    return (Column(table.key.into, f"STRUCT<{fields}>"),)
+
+
+def flat_key_columns(table: Table) -> tuple[Column, ...]:
+    """The key's fields with their prefix; a type that the key does not state is the value field's of that name."""
     declared = {c.name: c for c in (*(table.value.columns or ()), *(table.key.columns or ()))}
     missing = [name for name in table.key.fields if name not in declared]
     if missing:
@@ -60,6 +70,19 @@ def _leaves(path: tuple[str, ...], data_type: DataType, table: Table) -> tuple[t
     return (path,)
 
 
+def verified_fields(table: Table) -> tuple[str, ...]:
+    """The fields that key and value both have, and that `verify_integrity` compares."""
+    keys = {c.name: c.type for c in flat_key_columns(replace(table, key=replace(table.key, prefix="")))}
+    both = [c for c in value_columns(table) if c.name in keys]
+    for column in both:
+        if keys[column.name] != column.type:
+            raise ConfigurationError(
+                f"verify_integrity of table={table.name} cannot compare {column.name}: {keys[column.name]} in the key, "
+                f"{column.type} in the value; use one type in key.schema and value.schema"
+            )
+    return tuple(column.name for column in both)
+
+
 def value_columns(table: Table) -> tuple[Column, ...]:
     """The value's columns as they are staged."""
     columns = table.value.columns
@@ -72,6 +95,23 @@ def value_columns(table: Table) -> tuple[Column, ...]:
     return columns
 
 
+def unchanged_columns(table: Table) -> tuple[str, ...]:
+    """Columns of the value in which the source may hold the place of a value that did not change.
+
+    Only where there is a row whose value can be kept: tables without upsert take the placeholder as it comes.
+    """
+    if table.value.unavailable is None or not table.upsert:
+        return ()
+    apart = {c.name for c in key_columns(table)}
+    return tuple(c.name for c in value_columns(table) if c.type in MAY_BE_UNCHANGED and c.name not in apart)
+
+
+def stages_kept(table: Table) -> bool:
+    """Whether a staged row says which of its columns keep the destination's value. NULL alone says so already in
+    partial updates, and with `sequence_by` such a record is bad."""
+    return bool(unchanged_columns(table)) and not table.partial_updates and not table.sequence_by
+
+
 def metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns that carry a record's Kafka metadata, in the user's order."""
     return tuple(Column(name, TYPES[key]) for name, key in metadata.items())
@@ -81,7 +121,8 @@ def shape(table: Table, metadata: dict[str, str]) -> str:
     """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
     parts = (key_columns(table), value_columns(table), metadata, table.key.format, table.value.format)
     conditions = (table.value.timestamp_unit, table.mode, table.when, table.route, table.delete_when)
-    text = repr((*parts, table.key.options, table.value.options, *conditions, *table.sequence_by))
+    kept = (table.deletes, table.partial_updates, unchanged_columns(table))
+    text = repr((*parts, table.key.options, table.value.options, *conditions, *kept, *table.sequence_by))
     text += " dead letters" if table.errors.set_aside is not None else ""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -7,6 +7,7 @@
     │   ├── ConfigurationError  the pipeline file, a catalog or a connection is wrong
     │   ├── BadRecord           a record that cannot be decoded, under tolerance none
     │   ├── IncompatibleSchema  the table cannot take the pipeline's columns by any change that is allowed
+    │   ├── AuditFailed         a batch breaks a condition that its table must keep
     │   ├── PositionLost        the log, the topic or the table no longer fits the position
     │   └── SomeTablesFailed    the others are published; the failed ones keep their staged batch
     ├── NothingToDo             no work: the step is skipped
@@ -46,6 +47,10 @@ class BadRecord(GiveUp):
 
 class IncompatibleSchema(GiveUp):
     """The destination cannot hold the pipeline's columns, or its key, without a change that could lose something."""
+
+
+class AuditFailed(GiveUp):
+    """A batch breaks a condition that must hold before it is published."""
 
 
 class PositionLost(GiveUp):

@@ -20,8 +20,10 @@ class StageTable:
 
     `attempt` and `summary` go into the snapshot; `property` takes the counts. `last_per_raw_key` leaves out records
     that a later one of the same key bytes supersedes. `sequence` names columns, of the value or of metadata, that
-    order records of one key. `set_aside` is how many bad records may be staged as dead letters; None stages none.
-    `keys_only` leaves the value NULL. `epochs` tells the leader's epoch of each partition's records.
+    order records of one key; `verified` are fields that must be equal in key and value. `set_aside` is how many bad
+    records may be staged as dead letters; None stages none. `keys_only` leaves the value NULL. `unchanged` are columns
+    whose place the source may hold for a value that did not change; with `stages_kept` a row says in which it does.
+    `epochs` tells the leader's epoch of each partition's records.
     """
 
     intermediate: str
@@ -43,6 +45,9 @@ class StageTable:
     set_aside: int | None = None
     keys_only: bool = False
     epochs: Epochs = field(default_factory=dict)
+    verified: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    stages_kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,19 @@ class StageJob:
 
 
 @dataclass(frozen=True)
+class Audits:
+    """What to ask once the statements have run: each question is answered with a number, 0 where the audit holds.
+
+    The answers are left in the `property` of `table`, with the merge's `attempt`.
+    """
+
+    questions: tuple[str, ...]
+    table: str
+    property: str
+    attempt: str
+
+
+@dataclass(frozen=True)
 class MergeJob:
     """Run `statements` in order, in one session of their own; `conf` is set before the first."""
 
@@ -85,6 +103,7 @@ class MergeJob:
     batch: int
     statements: tuple[str, ...]
     conf: dict[str, str] = field(default_factory=dict)
+    audits: Audits | None = None
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -94,7 +113,9 @@ class MergeJob:
     def from_json(cls, text: str) -> "MergeJob":
         """Inverse of `to_json`."""
         data = json.loads(text)
-        return cls(**{**data, "statements": tuple(data["statements"])})
+        asked = data["audits"]
+        audits = None if asked is None else Audits(**{**asked, "questions": tuple(asked["questions"])})
+        return cls(**{**data, "statements": tuple(data["statements"]), "audits": audits})
 
 
 @dataclass(frozen=True)
@@ -131,7 +152,7 @@ def _stage_table(data: dict[str, Any]) -> StageTable:
         ready[name] = _columns(data[name])
     ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
     ready["value"] = ValueFormat(**{**data["value"], "columns": None})
-    ready |= {name: tuple(data[name]) for name in ("create", "sequence")}
+    ready |= {name: tuple(data[name]) for name in ("create", "sequence", "verified", "unchanged")}
     route = data["route"]
     ready["route"] = None if route is None else Route(route["field"], route["pattern"], tuple(route["names"]))
     ready["epochs"] = {

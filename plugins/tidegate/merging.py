@@ -12,9 +12,12 @@ from tidegate.columns import (
     key_leaves,
     metadata_columns,
     sequence_columns,
+    stages_kept,
+    unchanged_columns,
     value_columns,
 )
 from tidegate.datatypes import Struct
+from tidegate.errors import GiveUp
 from tidegate.evolution import aligned_field, struct_of
 from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Ports, Sql
@@ -24,6 +27,9 @@ from tidegate.spark_sql import quoted
 def merge_statements(sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> tuple[str, ...]:
     """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
     values = merge_values(pipeline, table, staged, branch)
+    if is_folded(table, staged):
+        folded = {**values, "given": _given(table, values["values"])}
+        return (sql.render("merge_folded", **{"flag": None, **folded}),)
     if table.sequence_by:
         return _sequenced(sql, pipeline, table, staged, values)
     return (sql.render(_unsequenced(table), **values),)
@@ -35,6 +41,12 @@ def backfill_statements(ports: Ports, table: Table, staged: StagedBatch, branch:
     A table without upserts gets one row for each key that has none. One that is only appended to has no guard: there
     the rows that it holds decide.
     """
+    if is_folded(table, staged):
+        raise GiveUp(
+            f"pipeline={ports.pipeline.name} table={table.name}: records of this range keep values of the row, and a "
+            "backfill, which leaves out keys that change later, cannot tell which; nothing was merged; read the range "
+            "again in order with rebase"
+        )
     values = {"leaves": key_leaves(table), **merge_values(ports.pipeline, table, staged, branch), "source": source}
     if table.mode != "append":
         values["guarded"] = True
@@ -85,13 +97,15 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
         "snapshot_id": staged.snapshot_id,
         "batch": staged.batch,
         "attempt": staged.attempt,
-        "keys": [(c.name, c.name.removeprefix(table.key.prefix)) for c in key_columns(table)],
+        "keys": [(c.name, _field(table, c.name)) for c in key_columns(table)],
         "values": [c.name for c in destination_columns(table, metadata) if c.name not in apart],
     }
     if table.mode != "append":
         values["leaves"] = key_leaves(table)
     if table.deletes == "soft":
         values["flag"] = DELETED
+    if is_folded(table, staged):
+        values["kept"] = stages_kept(table)
     if table.sequence_by:
         values["sequence"] = [c.name for c in sequence_columns(table, metadata)]
         values["deletes"] = names.deletes_table(table) if table.remembers_deletes else None
@@ -113,6 +127,38 @@ def _as_held(values: dict[str, Any], staged: Struct, held: Struct) -> dict[str, 
     if "leaves" in values:
         renamed["leaves"] = [(held.named(first) or first, *rest) for first, *rest in values["leaves"]]
     return renamed
+
+
+def is_folded(table: Table, staged: StagedBatch) -> bool:
+    """Whether a key's records are folded column by column: in partial updates, and where one keeps an unchanged value.
+
+    Without such records the last one of each key decides alone, and the statement is the cheaper one.
+    """
+    return table.partial_updates or staged.kept > 0
+
+
+def _given(table: Table, columns: list[str]) -> dict[str, tuple[str, list[str]]]:
+    """What tells for each column that a record gave it a value: not_null, not_kept, or always.
+
+    Beside it the names under which the column is staged: the table's own may be another.
+    """
+    staged: dict[str, list[str]] = {}
+    for column in value_columns(table):
+        own = table.held.named(column.name) if table.held else None
+        staged.setdefault(own or column.name, []).append(column.name)
+    unchanged, found = set(unchanged_columns(table)), {}
+    for name in columns:
+        fields = staged.get(name, [])
+        if table.partial_updates:
+            found[name] = ("not_null" if fields else "always", fields)
+        else:
+            found[name] = ("not_kept" if unchanged & set(fields) else "always", fields)
+    return found
+
+
+def _field(table: Table, column: str) -> str | None:
+    """The field of the staged key that a key column comes from; None for the one column that is the whole key."""
+    return None if table.key.into is not None else column.removeprefix(table.key.prefix)
 
 
 def _unsequenced(table: Table) -> str:

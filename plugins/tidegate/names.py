@@ -78,6 +78,11 @@ def staged_property(attempt: str) -> str:
     return f"tidegate.staged.{attempt}"
 
 
+def audit_property(attempt: str) -> str:
+    """The intermediate table's property in which a merge job leaves what its audits of that staged attempt found."""
+    return f"tidegate.audit.{attempt}"
+
+
 def mark(pipeline: str, what: str) -> str:
     """A destination's property that belongs to this pipeline."""
     return f"tidegate.{pipeline}.{what}"

@@ -23,7 +23,8 @@ class Column:
 class KeyFormat:
     """How a record's key is read. `fields` are key columns before the prefix; `columns` is None without a schema.
 
-    `options` are the format's own, never a secret.
+    `options` are the format's own, never a secret. `into` names the one struct column that holds the whole key in place
+    of a column for each field.
     """
 
     format: str = "json"
@@ -31,13 +32,15 @@ class KeyFormat:
     prefix: str = ""
     columns: tuple[Column, ...] | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    into: str | None = None
 
 
 @dataclass(frozen=True)
 class ValueFormat:
     """How a record's value is read. `timestamp_unit` reads integers as TIMESTAMP: millis, micros or None (refuse).
 
-    `options` are the format's own, never a secret.
+    `options` are the format's own, never a secret. `unavailable` is what the source writes in place of a large value
+    that did not change, None for nothing.
     """
 
     format: str = "json"
@@ -45,6 +48,7 @@ class ValueFormat:
     fields_include: str = "ALL"
     timestamp_unit: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    unavailable: str | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,7 @@ class Table:
     route: Route | None = None
     delete_when: str | None = None
     deletes: str = "hard"
+    partial_updates: bool = False
     sequence_by: tuple[str, ...] = ()
     tombstone_retention_seconds: int = 7 * 86400
     create: Create = Create()
@@ -136,6 +141,7 @@ class Table:
     last_per_key: str = "auto"
     errors: Errors = Errors()
     held: Struct | None = None
+    audits: tuple[str, ...] = ()
 
     @property
     def catalog(self) -> str:
@@ -161,6 +167,8 @@ class Table:
     @property
     def key_columns(self) -> tuple[str, ...]:
         """The destination's key columns, prefix included; empty for tables without a key."""
+        if self.key.into is not None:
+            return (self.key.into,)
         return tuple(self.key.prefix + name for name in self.key.fields)
 
 

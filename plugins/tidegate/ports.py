@@ -213,6 +213,10 @@ class Destination(Protocol):
         """Remove the branches whose names begin with `branches`, and one property."""
         ...
 
+    def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        """What the last merge of this staged attempt found when it asked its audits; None if none did."""
+        ...
+
     def intermediate_shape(self, intermediate: str) -> str | None:
         """The shape of the rows that the intermediate table was made for; None where there is no table."""
         ...

@@ -1,6 +1,6 @@
 """The swap: what was written on a branch becomes main in one commit, with the properties that tell of it, or not.
 
-cut → write → check the head → read the table again → publish. A batch, a backfill and a rebase all end in this.
+cut → write → check the head → audit → read the table again → publish. A batch, a backfill and a rebase all end in this.
 """
 
 import logging
@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tidegate.errors import OutcomeUnknown, RetryLater
+from tidegate.audits import Audited, check_audits
+from tidegate.errors import AuditFailed, OutcomeUnknown, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.ports import CommitRefused, Head, Ports, Publication, TableState
 
@@ -23,7 +24,8 @@ class Swap:
     """One attempt to publish, over the table as `state` was read.
 
     `summary` goes into the snapshot, `properties` into the table in the commit that publishes it; `tag`, if any, moves
-    along. `guard` looks at the table as it is found later, and raises when this attempt must give way.
+    along. `guard` looks at the table as it is found later, and raises when this attempt must give way. `audited` must
+    hold on the branch before that becomes main.
     """
 
     ports: Ports
@@ -36,6 +38,7 @@ class Swap:
     guard: Callable[[TableState | None], None]
     summary: dict[str, str] = field(default_factory=dict)
     tag: str | None = None
+    audited: Audited | None = None
 
 
 def in_rounds(where: str, once: Callable[[], Result]) -> Result:
@@ -58,7 +61,8 @@ def written(swap: Swap, batch: int, *statements: str) -> Head:
     log.info("cut: %s branch=%s from snapshot=%s", swap.where, swap.branch, swap.state.snapshot_id)
     if statements:
         conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
-        swap.ports.engine.run(MergeJob(swap.ports.pipeline.name, batch, statements, conf))
+        asked = swap.audited.asked if swap.audited else None
+        swap.ports.engine.run(MergeJob(swap.ports.pipeline.name, batch, statements, conf, asked))
     head = destination.head(swap.table, swap.branch)
     if head is not None and head.snapshot_id == swap.state.snapshot_id:
         destination.append_empty(swap.table, swap.branch, summary)
@@ -66,7 +70,19 @@ def written(swap: Swap, batch: int, *statements: str) -> Head:
     ours = head is not None and head.summary.get("tidegate.attempt") == swap.attempt
     if head is None or not ours or head.parent_id != swap.state.snapshot_id:
         raise RetryLater(f"{swap.where}: branch={swap.branch} is not as this attempt left it; it will be merged again")
+    if statements and swap.audited:
+        _check_audits(swap, batch, swap.audited)
     return head
+
+
+def _check_audits(swap: Swap, batch: int, audited: Audited) -> None:
+    """A branch that breaks an audit is dropped: the staged batch makes it again, and it would keep its files alive."""
+    try:
+        check_audits(swap.ports.destination, swap.where, audited)
+    except AuditFailed:
+        with suppress(CommitRefused, RetryLater):
+            swap.ports.destination.drop_branches(swap.table, swap.ports.pipeline.name, batch)
+        raise
 
 
 def publish(swap: Swap, head: Head) -> None:

@@ -15,7 +15,8 @@ from tidegate.steps.stage import stage
 from crash.points import Journey, Point, fault
 
 TABLES = ("lake.shop.orders", "lake.shop.copy")
-TOPIC, BEATS, GROUP = "orders", "beats", "tidegate-shop"
+TOPIC, BEATS, GROUP, AUDIT = "orders", "beats", "tidegate-shop", "id IS NOT NULL"
+COUNTS = ("tidegate.staged.", "tidegate.audit.")
 HEARTBEAT = replace(a_pipeline().heartbeat, ignore_topics=(BEATS,))
 
 
@@ -27,7 +28,7 @@ def die() -> None:
 def pipeline_of(mode: str, tables: int, columns: tuple[str, ...] = ("id", "name", "more")) -> Pipeline:
     more = {"sequence_by": ("name",)} if mode == "sequenced" else {}
     mode = "upsert_delete" if mode == "sequenced" else mode
-    given = {"columns": tuple(Column(c, "STRING") for c in columns), **more}
+    given = {"columns": tuple(Column(c, "STRING") for c in columns), "audits": (AUDIT,), **more}
     made = [a_table(name, mode, **given) for name in TABLES[:tables]]
     return a_pipeline(*made, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
 
@@ -111,6 +112,7 @@ SHAPES = [("upsert_delete", 1), ("upsert_delete", 2), ("append", 1), ("append", 
 
 def situated(situation: Situation, pipeline: Pipeline) -> World:
     world = World()
+    world.engine.conditions[AUDIT] = lambda _: True
     world.broker.create(TOPIC)
     world.broker.create(BEATS)
     situation(world, pipeline)
@@ -142,7 +144,7 @@ def leftovers(world: World, pipeline: Pipeline) -> list[str]:
     for table in pipeline.tables:
         found += [ref for ref in world.destination.tables[table.name].refs if ref not in ("main", "tidegate_shop")]
         staged = world.destination.tables[f"{table.name}_shop_tmp"]
-        found += [str(row) for row in staged.rows()] + [name for name in staged.properties if "staged." in name]
+        found += [str(row) for row in staged.rows()] + [name for name in staged.properties if name.startswith(COUNTS)]
         found += [str(snapshot.summary) for snapshot in list(staged.snapshots.values())[:-1]]
     return found
 

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from tidegate import names
-from tidegate.batch import DELETES, Counts, StagedBatch
+from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch
 from tidegate.datatypes import Struct
 from tidegate.errors import GiveUp
 from tidegate.evolution import Change, Rules, changes, struct_of
@@ -157,7 +157,7 @@ class MemoryDestination:
             batch = int(snapshot.summary["tidegate.batch"])
             attempt = snapshot.summary["tidegate.attempt"]
             known = {"table": table, "batch": batch, "attempt": attempt, "snapshot_id": snapshot.id, "counts": counts}
-            known |= {name: outcome[name] for name in DELETES if name in outcome}
+            known |= {name: outcome[name] for name in (*DELETES, *UNCHANGED) if name in outcome}
             newest[batch] = StagedBatch.from_dict({**known, "timestamps": outcome["timestamps"], **asked})
         return [newest[batch] for batch in sorted(newest)]
 
@@ -189,6 +189,11 @@ class MemoryDestination:
             found.refs = {name: at for name, at in found.refs.items() if not name.startswith(branches)}
             found.properties.pop(mark, None)
 
+    def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        found = self.tables.get(intermediate)
+        text = found.properties.get(names.audit_property(attempt)) if found else None
+        return None if text is None else json.loads(text)
+
     def intermediate_shape(self, intermediate: str) -> str | None:
         found = self.tables.get(intermediate)
         return found.properties.get("tidegate.shape", "") if found else None
@@ -204,10 +209,11 @@ class MemoryDestination:
         if found is None:
             return {}
         spent = [s for s in found.snapshots.values() if _is_spent(s, up_to_batch)]
-        prefix, gone = names.staged_property(""), {s.id for s in spent}
+        gone = {s.id for s in spent}
         alive = {s.summary.get("tidegate.attempt", "") for s in found.snapshots.values() if s.id not in gone}
-        for name in [p for p in found.properties if p.startswith(prefix) and p.removeprefix(prefix) not in alive]:
-            del found.properties[name]
+        for prefix in (names.staged_property(""), names.audit_property("")):
+            for name in [p for p in found.properties if p.startswith(prefix) and p.removeprefix(prefix) not in alive]:
+                del found.properties[name]
         if not spent or all(found.refs.get("main") == s.id and "tidegate.clean-up" in s.summary for s in spent):
             return {"snapshots": len(spent), "files": 0}
         kept = tuple(row for row in found.rows() if row["batch_number"] > up_to_batch)

@@ -11,7 +11,8 @@ def a_table(name: str = "lake.shop.orders", mode: str = "upsert_delete", **given
     keys = given.pop("keys", ("id",))
     columns = given.pop("columns", (*(Column(k, "STRING") for k in keys), Column("name", "STRING")))
     key = KeyFormat(fields=tuple(keys), prefix=given.pop("prefix", ""))
-    value = ValueFormat(columns=columns, fields_include=given.pop("fields_include", "ALL"))
+    unavailable = given.pop("unavailable", None)
+    value = ValueFormat(columns=columns, fields_include=given.pop("fields_include", "ALL"), unavailable=unavailable)
     return Table(name, given.pop("topics", ("orders",)), key, value, upsert, delete, **given)
 
 

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import asdict, is_dataclass, replace
 from typing import Any
 
-from tidegate.batch import DELETES, RECORDS
+from tidegate.batch import DELETES, RECORDS, UNCHANGED
 from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
 from tidegate.jobs import Job, MaintainJob, MergeJob, StageJob, StageTable
 from tidegate.pipeline import Column, Route
 
+from fakes.audits import answer
 from fakes.broker import MemoryBroker, Record
 from fakes.dead_letters import waiting_letters, write_dead_letters
+from fakes.folded import merge_folded, without_placeholders
 from fakes.lake import MemoryDestination, Row
 from fakes.sequenced import comparable, merge_sequenced, remember_deletes
 
@@ -35,7 +37,7 @@ class MemoryEngine:
 
     def __init__(self, broker: MemoryBroker, destination: MemoryDestination) -> None:
         self.broker, self.destination = broker, destination
-        self.conditions: dict[str, Callable[[Row], bool]] = {}
+        self.conditions: dict[str, Callable[[Any], bool]] = {}
         self.jobs: list[Job] = []
         self.mended: dict[int, Any] = {}  # what a dead letter's bytes mean since its pipeline file was corrected
 
@@ -63,6 +65,9 @@ class MemoryEngine:
                 elif not self._create(statement):
                     self._merge(statement, summary)
                 reached("job.statement")
+            if job.audits is not None:
+                answer(job.audits, self.destination, self.conditions)
+                reached("job.audited")
 
     @property
     def merges(self) -> list[MergeJob]:
@@ -100,15 +105,18 @@ class MemoryEngine:
         rows: list[Row] = []
         outcome: dict[str, Any] = {**dict.fromkeys(RECORDS, 0), "bad": 0, "first_bad": None}
         outcome |= dict.fromkeys(DELETES, 0) if table.sequence else {}
+        outcome |= dict.fromkeys(UNCHANGED, 0) if table.stages_kept else {}
         stamps: dict[str, dict[str, int]] = {}
         for topic, partition, start, end in job.ranges:
             records = self._records(job, (topic, partition, start, end))
-            last = {json.dumps(record.key): record.offset for record in records}
+            alone = [record for record in records if not _held(table, record)]
+            last = {json.dumps(record.key): -1 for record in records}
+            last |= {json.dumps(record.key): record.offset for record in alone}
             for record in records:
                 outcome["read"] += 1
                 seen = stamps.setdefault(topic, {})
                 seen[str(partition)] = max(record.timestamp, seen.get(str(partition), 0))
-                if table.last_per_raw_key and record.key is not None and record.offset < last[json.dumps(record.key)]:
+                if table.last_per_raw_key and _superseded(table, record, last[json.dumps(record.key)]):
                     outcome["superseded"] += 1
                     continue
                 fate, row = self._decode(table, topic, partition, record)
@@ -117,6 +125,8 @@ class MemoryEngine:
                     if table.sequence and row["op"] == "d":
                         outcome["deletes"] += 1
                         outcome["unsequenced_deletes"] += row["sequence"] is None
+                    if table.stages_kept:
+                        outcome["kept"] += bool(row["kept"])
                     value = None if table.keys_only else row["value"]
                     rows.append({**row, "value": value, "batch_number": job.batch, "attempt": table.attempt})
                 elif fate == "bad":
@@ -151,6 +161,9 @@ class MemoryEngine:
         value = None if record.value is None else {c.name: record.value.get(c.name) for c in table.value_columns}
         shown = {**at, **(value or {})}
         deleted = value is None or (table.delete_when is not None and self.conditions[table.delete_when](shown))
+        unfit = _unfit(table, record, key, None if deleted else value)
+        if unfit:
+            return "bad", {**at, "reason": unfit}
         if table.when is not None and value is not None and not self.conditions[table.when](shown):
             return "filtered", {}
         if table.route is not None and value is not None and not _routed(table.route, shown):
@@ -158,7 +171,9 @@ class MemoryEngine:
         if deleted and table.ignore_deletes:
             return "ignored", {}
         known = {name: {**at, "timestamp": record.timestamp}.get(k) for name, k in table.metadata.items()}
-        row = {"key": key, "value": None if deleted else {**(value or {}), **known}, "op": "d" if deleted else "u"}
+        told, kept = (None, []) if deleted else without_placeholders(table, value or {})
+        row = {"key": key, "value": None if told is None else {**told, **known}, "op": "d" if deleted else "u"}
+        row["kept"] = kept
         row["sequence"] = _sequence(table, deleted, {**(value or {}), **known})
         return "staged", {**row, **at, "i": 0, "timestamp": record.timestamp}
 
@@ -167,6 +182,8 @@ class MemoryEngine:
         if pinned is None or statement["snapshot_id"] not in pinned.snapshots:
             raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
         held = [r for r in pinned.snapshots[statement["snapshot_id"]].rows if r["op"] != "bad"]
+        into = [column for column, field in statement["keys"] if field is None]
+        held = [{**row, "key": {into[0]: row["key"]}} for row in held] if into else held
         rows = [r for r in held if (r["batch_number"], r["attempt"]) == (statement["batch"], statement["attempt"])]
         if statement.get("guarded"):
             rows = _without_later(rows, [r for r in held if r["batch_number"] > statement["batch"]], statement)
@@ -188,6 +205,8 @@ class MemoryEngine:
         if statement["statement"] == "merge_sequenced":
             remembered = self.destination.tables[statement["deletes"]].rows() if statement["deletes"] else []
             after, counts = merge_sequenced(statement, target.rows(branch), rows, remembered)
+        elif statement["statement"] == "merge_folded":
+            after, counts = merge_folded(statement, target.rows(branch), rows)
         else:
             after, counts = _apply(statement, target.rows(branch), rows, keys)
         if any(counts.values()):
@@ -195,6 +214,24 @@ class MemoryEngine:
             words = words or {COUNTED + name: number for name, number in counts.items()}
             told = {**summary, **{name: str(number) for name, number in words.items()}}
             self.destination.add_snapshot(statement["target"], branch, tuple(after), told)
+
+
+def _unfit(table: StageTable, record: Record, key: Row, value: Row | None) -> str | None:
+    """Why a record that can be read is bad all the same."""
+    for name in table.verified if record.key is not None and record.value is not None else ():
+        if key[table.key.prefix + name] != record.value.get(name):
+            return f"the key and the value differ in field {name}"
+    _, kept = without_placeholders(table, value or {})
+    return f"the value of {kept[0]} is not in the event" if kept and table.sequence else None
+
+
+def _held(table: StageTable, record: Record) -> bool:
+    """Whether the placeholder of an unchanged value is somewhere in the record's value."""
+    return table.value.unavailable is not None and table.value.unavailable in json.dumps(record.value)
+
+
+def _superseded(table: StageTable, record: Record, last: int) -> bool:
+    return record.key is not None and record.offset < last and not _held(table, record)
 
 
 def _sequence(table: StageTable, deleted: bool, row: Row) -> list[Any] | None:

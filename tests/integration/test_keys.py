@@ -1,5 +1,8 @@
 """Keys in every form that a topic has them, through real Kafka, Spark and Iceberg."""
 
+import pytest
+from tidegate.errors import BadRecord
+
 VALUE = {"schema": "id BIGINT, part STRING, name STRING"}
 
 
@@ -88,3 +91,33 @@ def test_key_columns_of_other_types_than_text_match_in_later_batches(workbench) 
     workbench.produce(topic, ({**key, "amount": 12.3, "at": "2026-02-28T11:00:00.123456+01:00"}, {**key, "n": 2}))
     workbench.flush("typed")
     assert [row["n"] for row in workbench.rows("shop.typed")] == [2]
+
+
+def test_whole_key_in_one_struct_column(workbench) -> None:
+    topic = workbench.topic()
+    key = {"fields": ["id", "part"], "schema": "id BIGINT, part STRING", "into": "the key"}
+    value = {"schema": "id STRING, name STRING"}
+    workbench.pipeline("held", [topic], key=key, value=value, table={"create": {"cluster_by": ["name"]}})
+
+    def change(id, part, name):
+        return {"id": id, "part": part}, name and {"id": "of the value", "name": name}
+
+    workbench.produce(topic, change(1, None, "a"), change(1, "x", "b"), change(2, None, "c"))
+    workbench.flush("held")
+    workbench.produce(topic, change(1, None, "a2"), change(2, None, None), change(None, None, "d"))
+    workbench.flush("held")
+    found = {(r["the key"]["id"], r["the key"]["part"]): r["name"] for r in workbench.rows("shop.held")}
+    assert found == {(None, None): "d", (1, None): "a2", (1, "x"): "b"}
+    assert {r["id"] for r in workbench.rows("shop.held")} == {"of the value"}
+
+
+def test_record_whose_key_and_value_differ_is_bad(workbench) -> None:
+    topic = workbench.topic()
+    key = {"fields": ["id"], "schema": "id BIGINT", "prefix": "k_"}
+    workbench.pipeline("equal", [topic], key=key, value=VALUE, source={"verify_integrity": True})
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}), ({"id": 1}, None), (None, {"id": 2, "name": "b"}))
+    workbench.flush("equal")
+    assert [(r["k_id"], r["id"]) for r in workbench.rows("shop.equal")] == [(2, 2)]
+    workbench.produce(topic, ({"id": 3}, {"id": 4, "name": "c"}), ({"id": 3}, {"id": 3, "name": "d"}))
+    with pytest.raises(BadRecord, match="offset=3 reason=the key and the value differ in field id"):
+        workbench.flush("equal")

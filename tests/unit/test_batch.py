@@ -4,7 +4,7 @@ import json
 
 import pytest
 from tidegate.batch import Counts, Plan, PlannedBatch, PublishedBatch, StagedBatch
-from tidegate.jobs import MergeJob, StageJob, StageTable
+from tidegate.jobs import Audits, MergeJob, StageJob, StageTable
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, KeyFormat, Route, ValueFormat
 
@@ -77,11 +77,13 @@ def test_stage_job_survives_the_command_line() -> None:
         summary={"tidegate.batch": "3"},
         property="tidegate.staged.a1",
         create=("CREATE NAMESPACE `a`", "CREATE TABLE `b`"),
+        verified=("id",),
     )
     job = StageJob("p", 3, RANGES, "read_committed", (table,))
     assert StageJob.from_json(job.to_json()) == job
 
 
 def test_merge_job_survives_the_command_line() -> None:
-    job = MergeJob("p", 3, ("MERGE\nINTO `ä`", "SELECT 'it''s'"), {"spark.x": "{}"})
+    asked = Audits(("SELECT 1", "SELECT 2"), "lake.shop.orders_p_tmp", "tidegate.audit.a1", "a2")
+    job = MergeJob("p", 3, ("MERGE\nINTO `ä`", "SELECT 'it''s'"), {"spark.x": "{}"}, asked)
     assert MergeJob.from_json(job.to_json()) == job

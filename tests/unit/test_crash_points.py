@@ -44,9 +44,9 @@ POINTS = {
         "engine.run", "job.counted", "job.created", "job.decoded", "job.overwritten",
     ],
     "merge": [
-        "destination.append_empty", "destination.cut", "destination.dead_letters_of_others", "destination.evolve",
-        "destination.head", "destination.publish", "destination.seed", "destination.state", "engine.run",
-        "job.statement",
+        "destination.append_empty", "destination.audit_answers", "destination.cut",
+        "destination.dead_letters_of_others", "destination.evolve", "destination.head", "destination.publish",
+        "destination.seed", "destination.state", "engine.run", "job.audited", "job.statement",
     ],
     "history": ["destination.record"],
     "flush": ["destination.state"],  # between two merges of a queue
@@ -64,7 +64,7 @@ POINTS = {
 # Every place inside of a job or an adapter, by file.
 PLACES = {
     "jobs/tidegate_spark/maintain.py": ["job.maintained"],
-    "jobs/tidegate_spark/merge.py": ["job.statement"],
+    "jobs/tidegate_spark/merge.py": ["job.audited", "job.statement"],
     "jobs/tidegate_spark/stage.py": ["job.counted", "job.created", "job.decoded", "job.overwritten"],
     "plugins/tidegate/adapters/iceberg_commit.py": ["catalog.committed"],
     "plugins/tidegate/adapters/iceberg_history.py": ["history.appended", "history.expired", "history.opened"],

@@ -1,7 +1,7 @@
 """A schema means exactly what Spark would make of it, or is refused before the first record."""
 
 import pytest
-from tidegate.adapters.ddl import check_condition, parse_columns
+from tidegate.adapters.ddl import check_audit, check_condition, parse_columns
 from tidegate.pipeline import Column
 
 
@@ -71,6 +71,35 @@ def test_refused_with_a_reason(ddl: str, reason: str) -> None:
 )
 def test_conditions_on_one_record(sql: str) -> None:
     check_condition(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "amount >= 0",
+        "SELECT count(*) > 0 FROM {table}",
+        "WITH d AS (SELECT id FROM {table} GROUP BY id HAVING count(*) > 1) SELECT count(*) = 0 FROM d",
+        "SELECT max(amount) < (SELECT max(l.amount) FROM lake.shop.limits l) FROM {table}",
+    ],
+)
+def test_audits(sql: str) -> None:
+    check_audit(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT count(*) > 0 FROM lake.shop.orders", r"a query over \{table\}"),
+        ("max(a) > 1", r"or a query over \{table\}"),
+        ("DELETE FROM {table}", "not one query"),
+        ("SELECT true FROM x WHERE a = '{table}'", "not one query"),
+        ("SELECT true FROM {table}; DROP TABLE x", "one expression expected"),
+        ("SELECT a, b FROM {table}", "one column"),
+    ],
+)
+def test_what_is_no_audit(sql: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        check_audit(sql)
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,43 @@ REFUSED = {
         source("key: {fields: [id], prefix: k_}, value: {schema: k_id BIGINT}"),
         "source.key.prefix=k_: k_id is a column of the value too",
     ),
+    "key into a column of the value": (
+        source("key: {fields: [id], into: k}, value: {schema: k INT}"),
+        "source.key.into=k: k is a column of the value too",
+    ),
+    "key into a metadata column": (
+        source("key: {fields: [id], into: k}, value: {schema: a INT}, metadata: {K: topic}"),
+        "source.metadata.K=topic: lake.shop.orders has a column of this name",
+    ),
+    "key into one column with a prefix": (
+        source("key: {fields: [id], into: k, prefix: p_}"),
+        "source.key.into=k: key.prefix has no meaning",
+    ),
+    "no key to put into a column": (source("key: {into: k}"), "source.key.into=k: nothing to put into it"),
+    "integrity without a key": (source("verify_integrity: true"), "source.verify_integrity=true: there is no key"),
+    "integrity of what the value lacks": (
+        source("verify_integrity: true, key: {fields: [id]}, value: {fields_include: EXCEPT_KEY}"),
+        "source.value.fields_include=EXCEPT_KEY: EXCEPT_KEY says that the value lacks",
+    ),
+    "integrity without a field in common": (
+        source("verify_integrity: true, key: {fields: [id], schema: id INT}, value: {schema: a INT}"),
+        "source.verify_integrity=true: no field of the key is in value.schema",
+    ),
+    "integrity of two types": (
+        source("verify_integrity: true, key: {fields: [id], into: k, schema: id INT}, value: {schema: id BIGINT}"),
+        "source.key.schema=id INT: verify_integrity cannot compare id: INT here, BIGINT in value.schema",
+    ),
+    "partial updates without upsert": (
+        source("key: {fields: [id]}", tables="[{name: lake.a.b, upsert: false, partial_updates: true}]"),
+        "tables[0].partial_updates=true: changes rows that are there; set upsert: true",
+    ),
+    "partial updates out of order": (
+        source(
+            "key: {fields: [id]}, value: {schema: 'id INT, v INT'}",
+            tables="[{name: lake.a.b, sequence_by: [v], partial_updates: true}]",
+        ),
+        "tables[0].partial_updates=true: sequence_by knows one order for a whole row",
+    ),
     "metadata column collides": (
         source("value: {schema: a INT}, metadata: {A: topic}"),
         "source.metadata.A=topic: lake.shop.orders has a column of this name",
@@ -259,15 +296,11 @@ def test_refused_with_value_and_way_out(include: Path, hazard: str) -> None:
 
 LATER = {
     "source.key.format": source("key: {format: protobuf}"),
-    "source.key.into": source("key: {into: k}"),
     "source.value.format": source("value: {format: protobuf}"),
-    "source.verify_integrity": source("verify_integrity: true"),
     "tables[0].key.format": table("key: {format: protobuf}"),
     "tables[0].value.format": table("value: {format: protobuf}"),
     "tables[0].history": table("history: scd2"),
-    "tables[0].partial_updates": table("partial_updates: true"),
     "tables[0].select": table("select: a"),
-    "tables[0].audits": table("audits: [a > 0]"),
     "tables[0].name": source(tables="[{name: 'lake.shop.{type}'}]"),
     "heartbeat.produce": source() + "heartbeat: {produce: true}",
     "merge.records_threshold": source() + "merge: {records_threshold: 5}",

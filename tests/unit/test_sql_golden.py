@@ -28,7 +28,9 @@ MERGE: dict[str, Any] = {
     "leaves": [("id",)],
     "values": ["name", "amount"],
 }
+UNASKED = ("target", "branch", "leaves")  # by audits of rows that the batch holds itself
 WITHOUT_LEAVES = {name: value for name, value in MERGE.items() if name != "leaves"}
+AUDIT = {**{n: v for n, v in MERGE.items() if n not in UNASKED}, "condition": "amount > 0 -- or not"}
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
     "composite_key": {"keys": [("order_id", "order_id"), ("line", "line")], "leaves": [("order_id",), ("line",)]},
@@ -46,6 +48,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "leaves": [("k_id",), ("k_line",)],
         "values": ["id", "name"],
     },
+    "one_struct": {"keys": [("k", None)], "leaves": [("k", "id"), ("k", "line")], "values": ["id", "name"]},
     "quotes_in_attempt": {"attempt": "a'; DROP TABLE t; --\\"},
 }
 DELETES = {"deletes": "lake.shop.orders_deletes"}
@@ -59,7 +62,15 @@ ODD_SEQUENCED: dict[str, Any] = {
 SOFT = {"soft": True, "flag": "_deleted"}
 COLUMNS = (Column("id", "BIGINT", False), Column("name", "STRING"))
 ODD_COLUMNS = tuple(Column(name, "STRUCT<`a b`: INT>") for name in ODD)
+FOLDED = {**MERGE, "flag": None, "kept": False, "given": {"name": ("not_null", ["name"]), "amount": ("always", [])}}
+KEPT = {
+    **MERGE,
+    "flag": None,
+    "kept": True,
+    "given": {"name": ("not_kept", ["name", "it's"]), "amount": ("always", [])},
+}
 STAGED: dict[str, Any] = {
+    "kept": False,
     "shape": "0123456789ab",
     "batch": 7,
     "sequence": (),
@@ -128,6 +139,20 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "remember_deletes-guarded": ("remember_deletes", {**SEQUENCED, "asks_rows": True, "guarded": True}),
     "create_deletes-plain": ("create_deletes", {"table": "lake.shop.orders_deletes", "columns": COLUMNS}),
     "create_deletes-odd_names": ("create_deletes", {"table": "lake.my shop.or`ders_deletes", "columns": ODD_COLUMNS}),
+    "merge_folded-plain": ("merge_folded", FOLDED),
+    "merge_folded-kept": ("merge_folded", KEPT),
+    "merge_folded-soft": ("merge_folded", {**FOLDED, "flag": "_deleted"}),
+    "merge_folded-nested_key": ("merge_folded", {**FOLDED, **SHAPES["nested_key"]}),
+    "merge_folded-key_only": ("merge_folded", {**FOLDED, "values": [], "given": {}}),
+    "merge_folded-odd_names": (
+        "merge_folded",
+        {**KEPT, **SHAPES["odd_names"], "given": {name: ("not_kept", [name]) for name in ODD[2:]}, "flag": "_deleted"},
+    ),
+    "audit_rows-branch": ("audit_rows", {**MERGE, "rows": "branch", "condition": "amount > 0"}),
+    "audit_rows-upsert": ("audit_rows", {**AUDIT, "rows": "upsert", "leaves": [("id",)]}),
+    "audit_rows-delete": ("audit_rows", {**AUDIT, "rows": "delete", "leaves": [("id",)]}),
+    "audit_rows-append": ("audit_rows", {**AUDIT, "rows": "append"}),
+    "audit_query-plain": ("audit_query", {"query": "SELECT count(*) > 0 FROM `lake`.`shop`.`orders`.`branch_b` -- x"}),
     "create_namespace-plain": ("create_namespace", {"parent": "lake.shop"}),
     "create_namespace-odd_names": ("create_namespace", {"parent": "lake.my shop.a`b"}),
     "create_table-plain": ("create_table", TABLE),

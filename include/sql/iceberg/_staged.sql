@@ -1,6 +1,6 @@
     SELECT
       {%- for column, field in keys %}
-      key.{{ field | quoted }} AS {{ column | quoted }},
+      key{% if field is not none %}.{{ field | quoted }}{% endif %} AS {{ column | quoted }},
       {%- endfor %}
       {%- for column in values %}
       {{ expressions[column] if expressions is defined and column in expressions else "value." ~ (column | quoted) }} AS {{ column | quoted }},
@@ -8,6 +8,9 @@
       {%- if sequence is defined %}
       sequence AS {{ "sequence" | ours }}, timestamp AS {{ "timestamp" | ours }},
       struct(offset, topic, partition, i) AS {{ "at" | ours }},
+      {%- endif %}
+      {%- if kept is defined and kept %}
+      kept AS {{ "kept" | ours }},
       {%- endif %}
       op AS {{ "op" | ours }}, topic AS {{ "topic" | ours }}, offset AS {{ "offset" | ours }}, i AS {{ "i" | ours }}
     FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}

@@ -7,6 +7,9 @@ CREATE TABLE IF NOT EXISTS {{ table | name }} (
   {%- if dead_letters %}
   bad STRUCT<key: BINARY, value: BINARY, headers: ARRAY<STRUCT<key: STRING, value: BINARY>>, stage: STRING, class: STRING, message: STRING>,
   {%- endif %}
+  {%- if kept %}
+  kept ARRAY<STRING>,
+  {%- endif %}
   op STRING,
   topic STRING,
   partition INT,

@@ -4,6 +4,7 @@ import re
 
 from tidegate.adapters.findings import Findings, closest
 from tidegate.adapters.format_model import KeyModel
+from tidegate.adapters.key_checks import check_integrity, check_into
 from tidegate.adapters.pipeline_model import PipelineModel, TableModel
 from tidegate.adapters.source_checks import check_key, check_value
 from tidegate.adapters.yaml_lines import KeyPath
@@ -35,7 +36,9 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     value_columns = check_value(value, value_path, findings)
     in_value = {column.name.casefold(): column for column in value_columns or ()}
     _check_key_columns(key, key_columns, in_value, key_path, findings)
-    taken = set(in_value) | {(key.prefix + name).casefold() for name in key.fields}
+    if model.source.verify_integrity:
+        check_integrity(key, value, (key_path, value_path), findings)
+    taken = set(in_value) | _key_names(key)
     _check_metadata_names(model, table.name, taken, findings)
     if value_columns is not None and table.route is not None:
         left_out = {name.casefold() for name in key.fields} if value.fields_include == "EXCEPT_KEY" else set()
@@ -60,6 +63,9 @@ def _check_key_columns(
     key: KeyModel, declared: tuple[Column, ...] | None, in_value: Named, path: KeyPath, findings: Findings
 ) -> None:
     """A value column of a key column's name is the same column: it needs the same type, and no prefix apart."""
+    if key.into is not None:
+        check_into(key, key.into, in_value, (*path, "into"), findings)
+        return
     types = {column.name: column.type for column in declared or ()}
     for name in key.fields:
         same = in_value.get((key.prefix + name).casefold())
@@ -71,6 +77,12 @@ def _check_key_columns(
         elif same and types.get(name, same.type) != same.type:
             clash = f"{name} is {types[name]} here and {same.type} in value.schema, but one column"
             findings.add((*path, "schema"), f"{clash}; use one type, or key.prefix")
+
+
+def _key_names(key: KeyModel) -> set[str]:
+    if key.into is not None:
+        return {key.into.casefold()}
+    return {(key.prefix + name).casefold() for name in key.fields}
 
 
 def _check_layout(table: TableModel, columns: set[str], path: KeyPath, findings: Findings) -> None:

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
+from tidegate.audits import PLACEHOLDER
 from tidegate.pipeline import Column
 from tidegate.spark_sql import quoted
 
@@ -18,6 +19,7 @@ KNOWN = (
     "TIMESTAMP, TIMESTAMP_NTZ, ARRAY<>, MAP<,>, STRUCT<:>"
 )
 EXAMPLE = "write e.g. id BIGINT NOT NULL, name STRING"
+AUDIT_EXAMPLE = "e.g. SELECT count(*) > 0 FROM {table}"
 
 
 @lru_cache(maxsize=1024)
@@ -105,6 +107,25 @@ def check_condition(sql: str) -> None:
         raise ValueError(f"not a condition on the record; {example}")
     if tree.find(exp.AggFunc, exp.Window):
         raise ValueError(f"a condition sees one record, so aggregates and windows have no meaning; {example}")
+
+
+@lru_cache(maxsize=1024)
+def check_audit(sql: str) -> None:
+    """ValueError unless `sql` is a condition on a row, or one query with `{table}` in it."""
+    from sqlglot import exp
+
+    if PLACEHOLDER not in sql:
+        try:
+            check_condition(sql)
+        except ValueError as fault:
+            raise ValueError(f"{fault}; or a query over {PLACEHOLDER}, {AUDIT_EXAMPLE}") from fault
+        return
+    tree = _parse_one(sql.replace(PLACEHOLDER, "_tidegate_table"), AUDIT_EXAMPLE)
+    tables = {table.name for table in tree.find_all(exp.Table)}
+    if not isinstance(tree, exp.Query) or "_tidegate_table" not in tables:
+        raise ValueError(f"not one query over {PLACEHOLDER}; {AUDIT_EXAMPLE}")
+    if len(tree.selects) != 1:
+        raise ValueError(f"an audit's query gives one column, true or false; {AUDIT_EXAMPLE}")
 
 
 def _parse_one(sql: str, example: str) -> Any:

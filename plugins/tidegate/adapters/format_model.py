@@ -81,6 +81,7 @@ class ValueModel(Words):
         default=None,
         description="Unit of integers read as TIMESTAMP; default micros for debezium-json, refused for json.",
     )
+    unavailable_value: str | None = Field(default=None, description="What stands for an unchanged value; '' for none.")
     avro: AvroModel | None = Field(default=None, description="Options of the avro formats.")
     protobuf: FormatOptions = Field(default=None, description="Options of the protobuf format.")
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")

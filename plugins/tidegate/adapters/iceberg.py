@@ -102,6 +102,11 @@ class IcebergDestination:
         if found is not None:
             iceberg_commit.forget(found, [name for name in found.metadata.refs if name.startswith(branches)], mark)
 
+    def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        """See the port."""
+        found = self._catalogs.table(intermediate)
+        return None if found is None else iceberg_staging.audit_answers(found, attempt)
+
     def intermediate_shape(self, intermediate: str) -> str | None:
         """See the port."""
         found = self._catalogs.table(intermediate)

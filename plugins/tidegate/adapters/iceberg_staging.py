@@ -17,7 +17,7 @@ from tidegate import names
 from tidegate.adapters import iceberg_commit
 from tidegate.adapters.iceberg_files import files_of, remove
 from tidegate.adapters.iceberg_state import batch_of, summary_of
-from tidegate.batch import DELETES, Counts, StagedBatch
+from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch
 from tidegate.crash_points import reached
 from tidegate.offsets import Ranges
 from tidegate.ports import Staging
@@ -26,6 +26,13 @@ from tidegate.ports import Staging
 def outcome_of(table: Table, attempt: str) -> dict[str, Any] | None:
     """What the stage job of this attempt left behind, None if it did not finish."""
     text = table.metadata.properties.get(names.staged_property(attempt))
+    found: dict[str, Any] | None = None if text is None else json.loads(text)
+    return found
+
+
+def audit_answers(table: Table, attempt: str) -> dict[str, Any] | None:
+    """What a merge's audits of this staged attempt found, None if none were asked."""
+    text = table.metadata.properties.get(names.audit_property(attempt))
     found: dict[str, Any] | None = None if text is None else json.loads(text)
     return found
 
@@ -99,7 +106,7 @@ def _staged(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch |
             "snapshot_id": snapshot.snapshot_id,
             "counts": asdict(Counts.of(span, found)),
             "timestamps": found["timestamps"],
-            **{name: found[name] for name in DELETES if name in found},
+            **{name: found[name] for name in (*DELETES, *UNCHANGED) if name in found},
             **asked,
         }
     )
@@ -137,15 +144,16 @@ def clean(table: Table, up_to_batch: int) -> dict[str, int]:
 
 
 def _counts_without(table: Table, old: list[Snapshot]) -> list[str]:
-    """The counts of attempts that have no snapshot once the old ones are gone: theirs, and those of late losers.
+    """Counts and audits of attempts that have no snapshot once the old ones are gone: theirs, and those of late losers.
 
     Counts are written after their snapshot, so that no attempt still waits for its own.
     """
     gone = {snapshot.snapshot_id for snapshot in old}
     kept = (summary_of(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in gone)
-    in_use = {names.staged_property(attempt) for attempt in kept}
-    prefix = names.staged_property("")
-    return [name for name in table.metadata.properties if name.startswith(prefix) and name not in in_use]
+    named = (names.staged_property, names.audit_property)
+    in_use = {name(attempt) for attempt in kept for name in named}
+    prefixes = tuple(name("") for name in named)
+    return [name for name in table.metadata.properties if name.startswith(prefixes) and name not in in_use]
 
 
 def _is_empty(snapshot: Snapshot) -> bool:

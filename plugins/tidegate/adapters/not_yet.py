@@ -8,7 +8,6 @@ from tidegate.adapters.yaml_lines import KeyPath
 # Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
 AVAILABLE: dict[str, tuple[Any, ...]] = {
     "key.format": ("json", "avro", "string", "raw", "csv"),
-    "key.into": (None,),
     "value.format": (
         "json",
         "avro",
@@ -21,11 +20,8 @@ AVAILABLE: dict[str, tuple[Any, ...]] = {
         "maxwell-json",
     ),
     "protobuf": (None,),
-    "source.verify_integrity": (False,),
     "tables.history": ("none",),
-    "tables.partial_updates": (False,),
     "tables.select": (None,),
-    "tables.audits": ([],),
     "heartbeat.produce": (False,),
     "merge.records_threshold": (-1,),
 }

@@ -165,7 +165,7 @@ class TableModel(Words):
         default="hard", description="hard removes the row; soft keeps it and sets _deleted."
     )
     history: Literal["none", "scd2"] = "none"
-    partial_updates: bool = False
+    partial_updates: bool = Field(default=False, description="NULL or missing fields keep the row's value.")
     sequence_by: list[str] = Field(
         default=[], description="Columns that order records of one key before the offset does."
     )
@@ -180,7 +180,10 @@ class TableModel(Words):
     select: str | None = Field(default=None, description="SQL projection.")
     create: CreateModel = CreateModel()
     evolve: EvolveModel = EvolveModel()
-    audits: list[str] = Field(default=[], description="SQL conditions that must hold before a batch is published.")
+    audits: list[str] = Field(
+        default=[],
+        description="What must hold before a batch is published: conditions on its rows, or queries over {table}.",
+    )
 
 
 class MergeModel(Words):

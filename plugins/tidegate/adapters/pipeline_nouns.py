@@ -30,6 +30,8 @@ from tidegate.pipeline import (
     ValueFormat,
 )
 
+UNAVAILABLE = "__debezium_unavailable_value"  # as Debezium's unavailable.value.placeholder has it
+
 
 def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
     """The pipeline `name` as the steps see it. `model` has passed every check."""
@@ -87,7 +89,7 @@ def _start(source: SourceModel) -> Start:
 
 
 def _key(key: KeyModel, value: ValueModel) -> KeyFormat:
-    return KeyFormat(key.format, tuple(key.fields), key.prefix, _key_columns(key, value), format_options(key))
+    return KeyFormat(key.format, tuple(key.fields), key.prefix, _key_columns(key, value), format_options(key), key.into)
 
 
 def format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
@@ -125,7 +127,10 @@ def _value(value: ValueModel) -> ValueFormat:
     columns = _only_column(value.format, "value") if value.schema_ is None else parse_columns(value.schema_)
     # Debezium's MicroTimestamp is what PostgreSQL's connector sends; plain JSON has no such habit, so it must be said.
     unit = value.timestamp_unit or ("micros" if value.format == "debezium-json" else None)
-    return ValueFormat(value.format, columns, value.fields_include, unit, format_options(value))
+    debezium = UNAVAILABLE if value.format.startswith("debezium-") else None
+    unavailable = debezium if value.unavailable_value is None else value.unavailable_value
+    options = format_options(value)
+    return ValueFormat(value.format, columns, value.fields_include, unit, options, unavailable or None)
 
 
 def _table(source: SourceModel, table: TableModel) -> Table:
@@ -142,6 +147,7 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         route=_route(table),
         delete_when=table.delete_when,
         deletes=table.deletes,
+        partial_updates=table.partial_updates,
         sequence_by=tuple(table.sequence_by),
         tombstone_retention_seconds=table.tombstone_retention,
         create=Create(
@@ -157,6 +163,7 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         max_pending=table.max_pending,
         last_per_key=table.last_per_key,
         errors=_errors(source),
+        audits=tuple(table.audits),
     )
 
 

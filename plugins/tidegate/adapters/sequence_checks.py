@@ -1,4 +1,4 @@
-"""Checks what decides between records of one key: sequences, soft deletes, and keys that rows can be found by."""
+"""Checks what decides between records of one key: sequences, soft deletes, partial updates, keys to find rows by."""
 
 from dataclasses import dataclass
 
@@ -48,6 +48,7 @@ def check_sequences(model: PipelineModel, findings: Findings) -> None:
         checked = _Checked(table, path, key, key_path, types, metadata)
         _check_key_types(checked, findings)
         _check_soft(checked, findings)
+        _check_partial(checked, findings)
         if table.sequence_by:
             _check_sequence_by(checked, findings)
 
@@ -78,6 +79,17 @@ def _check_soft(checked: _Checked, findings: Findings) -> None:
         findings.add(where, "keeps rows that upserts write and deletes mark; set upsert and delete, or use hard")
     if DELETED in {*(checked.types or ()), *checked.metadata, *checked.key_names}:
         findings.add(where, f"adds the column {DELETED}, and the record has one too; rename that, or use hard")
+
+
+def _check_partial(checked: _Checked, findings: Findings) -> None:
+    where = (*checked.path, "partial_updates")
+    if not checked.table.partial_updates:
+        return
+    if not checked.upsert:
+        findings.add(where, "changes rows that are there; set upsert: true, or leave it out")
+    if checked.table.sequence_by:
+        late = "sequence_by knows one order for a whole row, and a late record may be newer for some columns only"
+        findings.add(where, f"{late}; keep one of the two")
 
 
 def _check_sequence_by(checked: _Checked, findings: Findings) -> None:

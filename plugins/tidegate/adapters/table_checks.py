@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from tidegate.adapters.ddl import check_condition
+from tidegate.adapters.ddl import check_audit, check_condition
 from tidegate.adapters.findings import Findings, closest
 from tidegate.adapters.not_yet import DESTINATIONS, DYNAMIC_NAMES, not_available
 from tidegate.adapters.pipeline_model import PipelineModel, TableModel
@@ -29,6 +29,8 @@ def check_tables(
             check_pattern((*path, "route", "pattern"), table.route.pattern, findings)
         for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
             _check_condition(condition, (*path, word), findings)
+        for number, audit in enumerate(table.audits):
+            _check_audit(audit, (*path, "audits", number), findings)
     _check_collisions(pipeline, model, findings)
     _check_every_topic_is_used(model, findings)
 
@@ -101,6 +103,13 @@ def _check_condition(condition: str | None, path: KeyPath, findings: Findings) -
         return
     try:
         check_condition(condition)
+    except ValueError as fault:
+        findings.add(path, str(fault))
+
+
+def _check_audit(audit: str, path: KeyPath, findings: Findings) -> None:
+    try:
+        check_audit(audit)
     except ValueError as fault:
         findings.add(path, str(fault))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tidegate import names
+from tidegate.audits import audited
 from tidegate.batch import PublishedBatch, StagedBatch
 from tidegate.columns import deletes_columns, destination_columns, resolved
 from tidegate.compatibility import check_key, check_same_fields, key_mark
@@ -45,7 +46,7 @@ def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
     1. Create the table if it is missing, evolve its schema if needed; give it a first snapshot.
     2. Cut a branch from the snapshot that the position was read from.
     3. Merge the pinned snapshot of the intermediate table into the branch.
-    4. Check that the branch's head is that one snapshot.
+    4. Check that the branch's head is that one snapshot, and that the table's audits hold on it.
     5. Publish: main, tag and position move in one commit, if main is still the cut.
 
     Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
@@ -186,6 +187,7 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
     table = resolved(work.table, ports.pipeline.source.metadata, state)
     properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
     branch = names.branch(name, work.staged.batch, attempt)
+    table = resolved(work.table, ports.pipeline.source.metadata, state)
     swap = Swap(
         ports=ports,
         where=work.where,
@@ -197,8 +199,9 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         guard=partial(_check_fits, work),
         summary={**properties, "tidegate.pipeline": name},
         tag=names.tag(name),
+        audited=audited(ports, table, work.staged, branch, attempt),
     )
-    rows = _statements(work, state, branch) if work.staged.counts.staged else ()
+    rows = merge_statements(ports.sql, ports.pipeline, table, work.staged, branch) if work.staged.counts.staged else ()
     head = written(swap, work.staged.batch, *dead_letter_statements(ports, work.staged), *rows)
     log.info("merged: %s snapshot=%s rows=%s", work.where, head.snapshot_id, work.staged.counts.staged)
     publish(swap, head)
@@ -234,13 +237,6 @@ def _latest(before: Position | None, staged: StagedBatch) -> dict[str, dict[int,
         for topic, parts in staged.timestamps.items()
     }
     return merged(known, newer)
-
-
-def _statements(work: _Merge, state: TableState, branch: str) -> tuple[str, ...]:
-    """3. The batch's rows over the pinned snapshot, by one statement; before it, what is to be remembered."""
-    pipeline = work.ports.pipeline
-    table = resolved(work.table, pipeline.source.metadata, state)
-    return merge_statements(work.ports.sql, pipeline, table, work.staged, branch)
 
 
 def _result(work: _Merge, head: Head | None, position: Position | None, outcome: str) -> PublishedBatch:

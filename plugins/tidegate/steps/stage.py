@@ -8,7 +8,17 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import Counts, Plan, PlannedBatch, StagedBatch
-from tidegate.columns import key_columns, metadata_columns, resolved, sequence_columns, shape, value_columns
+from tidegate.columns import (
+    flat_key_columns,
+    metadata_columns,
+    resolved,
+    sequence_columns,
+    shape,
+    stages_kept,
+    unchanged_columns,
+    value_columns,
+    verified_fields,
+)
 from tidegate.compatibility import check_compatible
 from tidegate.epochs import Epochs
 from tidegate.errors import BadRecord, GiveUp, RetryLater
@@ -111,14 +121,12 @@ def stage_table(
         intermediate=into,
         attempt=attempt,
         key=replace(table.key, columns=None),
-        key_columns=key_columns(table),
+        key_columns=flat_key_columns(table),
         value=replace(table.value, columns=None),
         value_columns=value_columns(table),
         metadata=ports.pipeline.source.metadata,
         ignore_deletes=not table.delete,
-        when=table.when,
-        route=table.route,
-        delete_when=table.delete_when,
+        when=table.when, route=table.route, delete_when=table.delete_when,
         summary=_summary(ports, staged),
         property=names.staged_property(attempt),
         epochs=_epochs(ports, planned),
@@ -126,7 +134,9 @@ def stage_table(
         last_per_raw_key=last_per_raw_key(ports.pipeline, table),
         sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
         set_aside=table.errors.set_aside,
-    )
+        unchanged=unchanged_columns(table), stages_kept=stages_kept(table),
+        verified=verified_fields(table) if ports.pipeline.source.verify_integrity else (),
+    )  # fmt: skip
 
 
 def _create(ports: Ports, table: Table, batch: int, intermediate: str, properties: dict[str, str]) -> tuple[str, ...]:
@@ -138,7 +148,7 @@ def _create(ports: Ports, table: Table, batch: int, intermediate: str, propertie
     found = ports.destination.intermediate_shape(intermediate)
     if found == wanted:
         return ()
-    fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in key_columns(table))
+    fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in flat_key_columns(table))
     values = {
         "table": intermediate,
         "parent": table.name.rsplit(".", 1)[0],
@@ -149,6 +159,7 @@ def _create(ports: Ports, table: Table, batch: int, intermediate: str, propertie
         "batch": batch,
         "dead_letters": table.errors.set_aside is not None,
         "properties": properties,
+        "kept": stages_kept(table),
     }
     statements = (*(["drop_intermediate"] if found is not None else []), "create_namespace", "create_intermediate")
     return tuple(ports.sql.render(name, **values) for name in statements)

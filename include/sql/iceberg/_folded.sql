@@ -1,0 +1,38 @@
+{%- macro counts(column) -%}
+{{ "counts" | ours }}
+{%- if given[column][0] == "not_null" %} AND {{ column | quoted }} IS NOT NULL{% endif %}
+{%- if kept and given[column][0] == "not_kept" %} AND NOT coalesce(arrays_overlap({{ "kept" | ours }}, array({% for field in given[column][1] %}{{ field | text }}{{ ", " if not loop.last }}{% endfor %})), false){% endif %}
+{%- endmacro %}
+  SELECT
+    {%- for column, _ in keys %}
+    any_value({{ column | quoted }}) AS {{ column | quoted }},
+    {%- endfor %}
+    {%- for column in values %}
+    max_by({{ column | quoted }}, CASE WHEN {{ counts(column) }} THEN {{ "at" | ours }} END) AS {{ column | quoted }},
+    coalesce(bool_or({{ counts(column) }}), false) AS {{ ("given_" ~ loop.index) | ours }},
+    {%- endfor %}
+    max({{ "last_life" | ours }}) IS NOT NULL AS {{ "is_row" | ours }},
+    coalesce(max({{ "last_life" | ours }}) > 0, false) AS {{ "is_reset" | ours }},
+    max_by({{ "op" | ours }}, {{ "at" | ours }}) = 'd' AS {{ "ends_deleted" | ours }}
+  FROM (
+    SELECT *, {{ "op" | ours }} <> 'd' AND {{ "life" | ours }} = {{ "last_life" | ours }} AS {{ "counts" | ours }} FROM (
+      SELECT *,
+        max(CASE WHEN {{ "op" | ours }} <> 'd' THEN {{ "life" | ours }} END) OVER (PARTITION BY {% include "_key.sql" %}) AS {{ "last_life" | ours }}
+      FROM (
+        SELECT *,
+          struct({{ "offset" | ours }}, {{ "i" | ours }}) AS {{ "at" | ours }},
+          {%- if flag is none %}
+          count_if({{ "op" | ours }} = 'd') OVER (
+            PARTITION BY {% include "_key.sql" %}
+            ORDER BY {{ "offset" | ours }}, {{ "i" | ours }} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+          ) AS {{ "life" | ours }}
+          {%- else %}
+          0L AS {{ "life" | ours }}
+          {%- endif %}
+        FROM (
+{% include "_staged.sql" %}
+        )
+      )
+    )
+  )
+  GROUP BY {% include "_key.sql" %}

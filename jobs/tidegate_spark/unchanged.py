@@ -1,0 +1,55 @@
+"""Placeholders that a change-event connector sends for large values that did not change: told apart from values."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.jobs import StageTable
+from tidegate.spark_sql import literal, quoted
+
+KEPT = "kept"
+
+
+def with_unchanged(decoded: DataFrame, table: StageTable) -> DataFrame:
+    """Add `kept`, the names of the columns whose place is held, and put NULL there in `value_struct`.
+
+    Where `sequence_by` orders the records such a record is bad: what the column would keep may arrive later.
+    """
+    if not table.unchanged:
+        return decoded
+    held = {name: _is_placeholder(f"value_struct.{quoted(name)}", table) for name in table.unchanged}
+    if table.sequence:
+        cases = " ".join(f"WHEN {condition} THEN {_refused(name)}" for name, condition in held.items())
+        return decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, CASE {cases} END)"))
+    names = [*(column.name for column in table.value_columns), *table.metadata]
+    fields = ", ".join(f"{_kept_out(name, held)} AS {quoted(name)}" for name in names)
+    kept = ", ".join(f"CASE WHEN {condition} THEN {literal(name)} END" for name, condition in held.items())
+    return decoded.withColumns(
+        {
+            KEPT: F.expr(f"array_compact(array({kept}))"),
+            "value_struct": F.expr(f"CASE WHEN value_struct IS NOT NULL THEN struct({fields}) END"),
+        }
+    )
+
+
+def _kept_out(name: str, held: dict[str, str]) -> str:
+    value = f"value_struct.{quoted(name)}"
+    return f"CASE WHEN NOT coalesce({held[name]}, false) THEN {value} END" if name in held else value
+
+
+def _is_placeholder(value: str, table: StageTable) -> str:
+    """The placeholder as a column of its type holds it: text, its bytes, or a list or map of that one element."""
+    types = {column.name: column.type for column in table.value_columns}
+    name = next(name for name in table.unchanged if value.endswith(f".{quoted(name)}"))
+    text = literal(table.value.unavailable or "")
+    forms = {
+        "BINARY": f"CAST({text} AS BINARY)",
+        "ARRAY<STRING>": f"array({text})",
+        "MAP<STRING, STRING>": f"array({text})",
+    }
+    return f"{f'map_keys({value})' if types[name].startswith('MAP') else value} = {forms.get(types[name], text)}"
+
+
+def _refused(name: str) -> str:
+    return literal(
+        f"the value of {name} is not in the event, as it did not change, and sequence_by cannot tell what to keep; "
+        "have the source send all columns (REPLICA IDENTITY FULL)"
+    )

@@ -1,0 +1,48 @@
+"""Checks how a key meets the value in a pipeline file: the one column that holds it, and the fields that both have."""
+
+from collections.abc import Mapping
+
+from tidegate.adapters.ddl import parse_columns
+from tidegate.adapters.findings import Findings
+from tidegate.adapters.format_model import KeyModel, ValueModel
+from tidegate.adapters.yaml_lines import KeyPath
+from tidegate.pipeline import Column
+
+
+def check_into(key: KeyModel, into: str, in_value: Mapping[str, Column], path: KeyPath, findings: Findings) -> None:
+    """Note what keeps `key.into` from being a column of its own."""
+    if not into.strip():
+        findings.add(path, "empty; name the struct column, or leave it out")
+    if not key.fields:
+        findings.add(path, "nothing to put into it; give key.fields, the fields of the struct")
+    if key.prefix:
+        findings.add(path, "key.prefix has no meaning for the fields of one struct; keep one of the two")
+    if into.casefold() in in_value:
+        findings.add(path, f"{in_value[into.casefold()].name} is a column of the value too; choose another name")
+
+
+def check_integrity(key: KeyModel, value: ValueModel, paths: tuple[KeyPath, KeyPath], findings: Findings) -> None:
+    """Note why `verify_integrity` has nothing to compare: key and value need a field in common, of one type."""
+    verify: KeyPath = ("source", "verify_integrity")
+    if not key.fields:
+        findings.add(verify, "there is no key to compare with the value; give key.fields, or leave it out")
+        return
+    if value.fields_include == "EXCEPT_KEY":
+        clash = "EXCEPT_KEY says that the value lacks what verify_integrity compares"
+        findings.add((*paths[1], "fields_include"), f"{clash}; keep one of the two")
+        return
+    types = {column.name: column.type for column in _columns(value.schema_)}
+    if types and not set(key.fields) & set(types):
+        findings.add(verify, "no field of the key is in value.schema, so nothing can differ; add it there")
+    for column in _columns(key.schema_) if key.prefix or key.into else ():  # else they are one column, checked as such
+        wanted = types.get(column.name, column.type)
+        if column.name in key.fields and wanted != column.type:
+            clash = f"verify_integrity cannot compare {column.name}: {column.type} here, {wanted} in value.schema"
+            findings.add((*paths[0], "schema"), f"{clash}; use one type")
+
+
+def _columns(ddl: str | None) -> tuple[Column, ...]:
+    try:
+        return parse_columns(ddl) if ddl is not None else ()
+    except ValueError:
+        return ()  # said where the schema is checked

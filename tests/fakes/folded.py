@@ -1,0 +1,63 @@
+"""What merge_folded does, in Python: a key's records column by column, life by life."""
+
+import json
+from typing import Any
+
+from tidegate.jobs import StageTable
+
+from fakes.lake import Row
+
+
+def without_placeholders(table: StageTable, value: Row) -> tuple[Row, list[str]]:
+    """The value with NULL where the source holds an unchanged value's place, and the names of those columns."""
+    held = [name for name in table.unchanged if value.get(name) == table.value.unavailable]
+    return {name: None if name in held else value[name] for name in value}, held
+
+
+def merge_folded(asked: dict[str, Any], table: list[Row], staged: list[Row]) -> tuple[list[Row], dict[str, int]]:
+    flag, counts = asked["flag"], {"inserted": 0, "updated": 0, "deleted": 0}
+
+    def key_of(row: Row) -> str:
+        return json.dumps([row.get(column) for column, _ in asked["keys"]])
+
+    after = {key_of(row): row for row in table}
+    by_key: dict[str, list[Row]] = {}
+    for row in sorted(staged, key=lambda r: (r["offset"], r["i"])):
+        by_key.setdefault(key_of(row["key"]), []).append(row)
+    for key, rows in by_key.items():
+        what, made = _merged(asked, flag, after.get(key), rows)
+        if what:
+            counts[what] += 1
+            after.pop(key, None)
+            after |= {key: made} if made is not None else {}
+    return list(after.values()), counts
+
+
+def _merged(
+    asked: dict[str, Any], flag: str | None, standing: Row | None, rows: list[Row]
+) -> tuple[str | None, Row | None]:
+    lives: list[list[Row]] = [[]]
+    for row in rows:
+        if row["op"] != "d":
+            lives[-1].append(row)
+        elif flag is None:
+            lives.append([])
+    number = max((n for n, life in enumerate(lives) if life), default=None)
+    ends_deleted = rows[-1]["op"] == "d"
+    if flag is None and ends_deleted:
+        return ("deleted" if standing else None), None
+    if number is None:
+        return ("updated", {**standing, flag: True}) if standing else (None, None)
+    fresh = number > 0 or standing is None
+    row = {**(standing or {}), **rows[0]["key"], **(dict.fromkeys(asked["values"]) if fresh else {})}
+    for change in lives[number]:
+        row |= {name: change["value"].get(name) for name in asked["values"] if _given(asked, name, change)}
+    row |= {flag: ends_deleted} if flag else {}
+    return ("updated" if standing else "inserted"), row
+
+
+def _given(asked: dict[str, Any], name: str, change: Row) -> bool:
+    how, fields = asked["given"][name]
+    if how == "not_null":
+        return change["value"].get(name) is not None
+    return how == "always" or not set(fields) & set(change["kept"])

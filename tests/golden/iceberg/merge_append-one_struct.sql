@@ -1,0 +1,13 @@
+-- Every record is a row.
+INSERT INTO `lake`.`shop`.`orders`.`branch_tidegate_shop_7_0af3` (`k`, `id`, `name`)
+SELECT `k`, `id`, `name`
+FROM (
+    SELECT
+      key AS `k`,
+      value.`id` AS `id`,
+      value.`name` AS `name`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
+    WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+)
+WHERE `_tidegate_op` <> 'd'

@@ -1,0 +1,49 @@
+"""Audits through real Kafka, Spark and Iceberg: what breaks them never reaches main."""
+
+import pytest
+from tidegate.errors import AuditFailed
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, amount DECIMAL(12,2)"}
+RIGHT = "amount >= 0 -- and not null"
+UNIQUE = "WITH twice AS (SELECT id FROM {table} GROUP BY id HAVING count(*) > 1) SELECT count(*) = 0 FROM twice"
+
+
+def test_batch_that_breaks_an_audit_waits_until_the_audit_or_the_data_is_corrected(workbench) -> None:
+    topic = workbench.topic()
+    audits = [RIGHT, UNIQUE, "SELECT sum(amount) < 100 FROM {table}"]
+    workbench.pipeline("audited", [topic], key=KEY, value=VALUE, table={"audits": audits})
+
+    def change(id, amount):
+        return {"id": id}, {"id": id, "amount": amount}
+
+    workbench.produce(topic, change(1, -1), change(1, 1), change(2, 2))
+    workbench.flush("audited")
+    workbench.produce(topic, change(1, None), change(2, -5), change(3, 99.5), change(4, 5), ({"id": 5}, None))
+    with pytest.raises(AuditFailed) as failed:
+        workbench.flush("audited")
+    assert "audit=amount >= 0 -- and not null does not hold: rows=2" in str(failed.value)
+    assert "audit=WITH" not in str(failed.value)
+    assert [(r["id"], int(r["amount"])) for r in workbench.rows("shop.audited")] == [(1, 1), (2, 2)]
+    assert list(workbench.iceberg("shop.audited").metadata.refs) == ["main", "tidegate_audited"]
+    done = workbench.cli("flush", "audited")
+    assert (done.returncode, "does not hold: rows=2" in done.stderr) == (1, True)
+    workbench.pipeline("audited", [topic], key=KEY, value=VALUE, table={"audits": [UNIQUE]})
+    workbench.flush("audited")
+    assert [(r["id"], r["amount"] and int(r["amount"])) for r in workbench.rows("shop.audited")] == [
+        (1, None),
+        (2, -5),
+        (3, 99),
+        (4, 5),
+    ]
+    assert not [p for p in workbench.iceberg("shop.audited_audited_tmp").properties if p.startswith("tidegate.audit")]
+
+
+@pytest.mark.parametrize(("mode", "rows"), [("delete", 1), ("append", 2)])
+def test_condition_is_asked_of_the_rows_that_are_appended(workbench, mode: str, rows: int) -> None:
+    topic = workbench.topic()
+    table = {"upsert": False, "delete": mode == "delete", "audits": [RIGHT]}
+    workbench.pipeline(mode, [topic], key=KEY, value=VALUE, table=table)
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "amount": -1}), ({"id": 1}, None), ({"id": 2}, {"id": 2}))
+    with pytest.raises(AuditFailed, match=f"rows={rows};"):
+        workbench.flush(mode)
