@@ -11,7 +11,6 @@ from tidegate.pipeline import Column, Table
 from tidegate.ports import TableState
 from tidegate.spark_sql import quoted
 
-DELETED = "_deleted"
 MAY_BE_UNCHANGED = ("STRING", "BINARY", "ARRAY<STRING>", "MAP<STRING, STRING>")
 
 
@@ -21,7 +20,7 @@ def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -
         return table
     if table.value.columns is not None:
         return replace(table, held=state.held)
-    ours = {*metadata, table.key.into, *([DELETED] if table.deletes == "soft" else [])}
+    ours = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == "soft" else [])}
     own = {c.name: c for c in state.columns}
     # a column that was renamed may come under its old names too
     fields = [(name, inner) for name, inner in readable(state.held).fields if name not in ours]
@@ -136,7 +135,7 @@ def destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Column,
     in_value = {c.name for c in values}
     by_key = {c.name: c for c in keys}
     ahead = tuple(c for c in keys if c.name not in in_value)
-    flag = (Column(DELETED, "BOOLEAN"),) if table.deletes == "soft" else ()
+    flag = (Column(table.deleted_column, "BOOLEAN"),) if table.deletes == "soft" else ()
     columns = (*ahead, *(by_key.get(c.name, c) for c in values), *metadata_columns(metadata), *flag)
     _check_names(table, columns)
     return columns

@@ -5,7 +5,6 @@ from typing import Any
 from tidegate import names
 from tidegate.batch import StagedBatch
 from tidegate.columns import (
-    DELETED,
     deletes_columns,
     destination_columns,
     key_columns,
@@ -89,7 +88,7 @@ def _sequenced(
 def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> dict[str, Any]:
     """What a merge template is filled with. `table` has its columns resolved."""
     metadata = _metadata(pipeline)
-    apart = {c.name for c in key_columns(table)} | ({DELETED} if table.deletes == "soft" else set())
+    apart = {c.name for c in key_columns(table)} | ({table.deleted_column} if table.deletes == "soft" else set())
     values: dict[str, Any] = {
         "target": table.name,
         "branch": f"branch_{branch}",
@@ -103,7 +102,7 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
     if table.mode != "append":
         values["leaves"] = key_leaves(table)
     if table.deletes == "soft":
-        values["flag"] = DELETED
+        values["flag"] = table.deleted_column
     if is_folded(table, staged):
         values["kept"] = stages_kept(table)
     if table.sequence_by:

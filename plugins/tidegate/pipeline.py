@@ -139,6 +139,7 @@ class Table:
     relax: bool = True
     max_pending: int = 10
     last_per_key: str = "auto"
+    deleted_column: str = "_deleted"
     errors: Errors = Errors()
     held: Struct | None = None
     audits: tuple[str, ...] = ()

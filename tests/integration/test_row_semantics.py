@@ -146,3 +146,15 @@ def test_names_that_need_quoting_work_in_every_statement_of_every_mode(workbench
     assert {mode: workbench.rows(f"shop.{mode}") for mode in MODES} == expected
     (remembered,) = workbench.rows("shop.ordered_deletes")
     assert (remembered[KEYS[0]], remembered["sequence"][SEQUENCE]) == ("b", b[SEQUENCE])
+
+
+def test_soft_deletes_under_a_name_that_spark_does_not_keep_for_itself_are_readable_there(workbench) -> None:
+    topic = workbench.topic()
+    soft = {"deletes": "soft", "deleted_column": "is_deleted"}
+    workbench.pipeline("marked", [topic], key=KEY, value={"schema": "id BIGINT, name STRING"}, table=soft)
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}), ({"id": 2}, {"id": 2, "name": "b"}))
+    workbench.flush("marked")
+    workbench.produce(topic, ({"id": 2}, None))
+    workbench.flush("marked")
+    shown = workbench.spark_sql("SELECT id, name, is_deleted FROM lake.shop.marked ORDER BY id")
+    assert [tuple(row) for row in shown] == [(1, "a", False), (2, "b", True)]

@@ -266,7 +266,7 @@ REFUSED = {
     "soft deletes of a table that only appends": (table("deletes: soft"), "tables[0].deletes=soft: keeps rows"),
     "soft deletes beside a column of their name": (
         keyed("deletes: soft", "_deleted STRING"),
-        "tables[0].deletes=soft: adds the column _deleted, and the record has one too",
+        "tables[0].deletes=soft: adds the column _deleted, and the record has one too; name another in deleted_column",
     ),
     "key that no row can be found by": (
         source("key: {fields: [k], schema: 'k STRUCT<a: ARRAY<INT>>'}"),

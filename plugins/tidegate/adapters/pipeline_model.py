@@ -162,7 +162,10 @@ class TableModel(Words):
         default=None, description="SQL condition that deletes, beside tombstones and delete events."
     )
     deletes: Literal["hard", "soft"] = Field(
-        default="hard", description="hard removes the row; soft keeps it and sets _deleted."
+        default="hard", description="hard removes the row; soft keeps it and sets deleted_column."
+    )
+    deleted_column: str = Field(
+        default="_deleted", min_length=1, description="The BOOLEAN column that soft deletes set."
     )
     history: Literal["none", "scd2"] = "none"
     partial_updates: bool = Field(default=False, description="NULL or missing fields keep the row's value.")

@@ -162,6 +162,7 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         relax=table.evolve.relax,
         max_pending=table.max_pending,
         last_per_key=table.last_per_key,
+        deleted_column=table.deleted_column,
         errors=_errors(source),
         audits=tuple(table.audits),
     )

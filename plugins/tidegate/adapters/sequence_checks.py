@@ -7,7 +7,6 @@ from tidegate.adapters.findings import Findings, closest
 from tidegate.adapters.format_model import KeyModel
 from tidegate.adapters.pipeline_model import PipelineModel, TableModel
 from tidegate.adapters.yaml_lines import KeyPath
-from tidegate.columns import DELETED
 from tidegate.datatypes import Array, DataType, Map, Struct, parse
 from tidegate.metadata import TYPES
 
@@ -77,8 +76,9 @@ def _check_soft(checked: _Checked, findings: Findings) -> None:
         return
     if not (checked.upsert and checked.delete):
         findings.add(where, "keeps rows that upserts write and deletes mark; set upsert and delete, or use hard")
-    if DELETED in {*(checked.types or ()), *checked.metadata, *checked.key_names}:
-        findings.add(where, f"adds the column {DELETED}, and the record has one too; rename that, or use hard")
+    flag = checked.table.deleted_column
+    if flag.casefold() in {*(checked.types or ()), *checked.metadata, *checked.key_names}:
+        findings.add(where, f"adds the column {flag}, and the record has one too; name another in deleted_column")
 
 
 def _check_partial(checked: _Checked, findings: Findings) -> None:
