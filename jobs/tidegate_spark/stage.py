@@ -17,6 +17,7 @@ from tidegate_spark.formats.chosen import value_format
 from tidegate_spark.formats.found import NOTHING, FoundValue
 from tidegate_spark.integrity import verified
 from tidegate_spark.key import with_key
+from tidegate_spark.naming import leave_names
 from tidegate_spark.read import read
 from tidegate_spark.sequence import with_sequence
 from tidegate_spark.sessions import configure
@@ -44,17 +45,20 @@ def run(spark: SparkSession, job: StageJob) -> None:
     with a bad record is written without it and recorded as bad, so that it is never merged. A table that sets bad
     records aside has them staged beside its rows, in the same pass; more than it allows make the batch bad.
     """
-    for table in job.tables:
+    for table in (*job.tables, *([job.finder] if job.finder else [])):
         for statement in table.create:
             spark.sql(statement)
             reached("job.created")
     records = read(spark, job)
-    shared = records.persist() if len(job.tables) > 1 else records
+    is_shared = len(job.tables) + (job.finder is not None) > 1
+    shared = records.persist() if is_shared else records
     try:
         for table in job.tables:
             _stage(spark, job, table, shared)
+        if job.finder is not None:
+            leave_names(spark, job.finder, decode(_texts(every_record(shared)), job.finder))
     finally:
-        if len(job.tables) > 1:
+        if is_shared:
             shared.unpersist()
 
 
@@ -79,8 +83,7 @@ def _written(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, 
     """Overwrite batch N and return what was counted in that pass; nothing where a busy server dropped it."""
     observation = Observation()
     counted = last_per_raw_key(records, table.value.unavailable) if table.last_per_raw_key else every_record(records)
-    texts = counted.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
-    decoded = decode(texts, table).observe(observation, *_counts(job.ranges, table))
+    decoded = decode(_texts(counted), table).observe(observation, *_counts(job.ranges, table))
     rows = decoded.where(f"fate IN ('staged', '{FATE}')").selectExpr(*beside_rows(_columns(job, table), table))
     reached("job.decoded")
     rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
@@ -88,13 +91,22 @@ def _written(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, 
     return dict(observation.get)
 
 
+def _texts(records: DataFrame) -> DataFrame:
+    return records.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
+
+
 def decode(records: DataFrame, table: StageTable) -> DataFrame:
-    """Add key, value, op and `fate`: bad, dead_lettered, filtered, ignored (a delete that is not taken), staged."""
+    """Add key, value, op and `fate`: bad, dead_lettered, filtered, ignored (a delete that is not taken), staged.
+
+    A record that names no table is bad where names are looked for; elsewhere it is of no table, and filtered.
+    """
+    finds = table.naming is not None and table.naming.name is None
+    unnamed = "name_reason" if finds else "NULL"
     found = value_format(table)(records, table)
     decoded = with_sequence(with_value(with_key(found, table), found, table), found, table)
     decoded = with_unchanged(verified(decoded, table), table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
-    reason = f"CASE WHEN change <> '{NOTHING}' THEN coalesce(key_reason, value_reason) END AS reason"
+    reason = f"CASE WHEN change <> '{NOTHING}' THEN coalesce(key_reason, value_reason, {unnamed}) END AS reason"
     judged = decoded.selectExpr("*", reason, f"{failed_stage()} AS failed_stage").selectExpr(
         "*",
         f"CASE WHEN change = '{NOTHING}' THEN 'ignored' WHEN reason IS NOT NULL THEN '{fate_of_bad(table)}' "

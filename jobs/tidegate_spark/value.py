@@ -2,10 +2,12 @@
 
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
+from tidegate.naming import Naming
 from tidegate.pipeline import Route
 from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.formats.found import DELETE, FoundValue
+from tidegate_spark.naming import name_reason, table_name
 
 METADATA = {
     "topic": "topic",
@@ -56,7 +58,7 @@ def with_value(records: DataFrame, found: FoundValue, table: StageTable) -> Data
 
 def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
     """Apply `delete_when`, `when` and `route`; they see the row, and the record's topic, partition and offset."""
-    if table.when is None and table.route is None and table.delete_when is None:
+    if (table.when, table.route, table.naming, table.delete_when) == (None,) * 4:
         return decoded.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
     names = {c.name.lower() for c in table.value_columns} | {name.lower() for name in table.metadata}
     beside = [name for name in ("topic", "partition", "offset") if name not in names]
@@ -66,13 +68,26 @@ def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
         "_tidegate.*",
         f"coalesce(({table.delete_when or 'false'}), false) AS is_delete",
         f"coalesce(({table.when or 'true'}), _tidegate.change = '{DELETE}') AND "
-        f"coalesce({_routed(table.route)}, _tidegate.change = '{DELETE}') AS is_wanted",
+        f"coalesce({_routed(table.route)}, _tidegate.change = '{DELETE}') AS is_chosen",
+        f"{table_name(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS table_name",
+        f"{name_reason(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS told_name",
+    ).selectExpr(
+        "*",
+        f"is_chosen AND {_named(table.naming)} AS is_wanted",
+        f"CASE WHEN is_chosen AND change <> '{DELETE}' AND table_name IS NULL THEN told_name END AS name_reason",
     )
     return judged.selectExpr(
         "*",
         f"CASE WHEN is_delete THEN '{DELETE}' ELSE change END AS op",
         "CASE WHEN NOT is_delete THEN row_struct END AS value_struct",
     )
+
+
+def _named(naming: Naming | None) -> str:
+    """A condition: the record names the one table that is wanted, or is a delete, which shows no name."""
+    if naming is None or naming.name is None:
+        return "true"
+    return f"(coalesce(table_name = {literal(naming.name)}, false) OR change = '{DELETE}' AND table_name IS NULL)"
 
 
 def _routed(route: Route | None) -> str:

@@ -121,7 +121,8 @@ def shape(table: Table, metadata: dict[str, str]) -> str:
     parts = (key_columns(table), value_columns(table), metadata, table.key.format, table.value.format)
     conditions = (table.value.timestamp_unit, table.mode, table.when, table.route, table.delete_when)
     kept = (table.deletes, table.partial_updates, unchanged_columns(table))
-    text = repr((*parts, table.key.options, table.value.options, *conditions, *kept, *table.sequence_by))
+    template = (table.naming.template,) if table.naming else ()
+    text = repr((*parts, table.key.options, table.value.options, *conditions, *kept, *table.sequence_by, *template))
     text += " dead letters" if table.errors.set_aside is not None else ""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

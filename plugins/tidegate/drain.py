@@ -76,7 +76,6 @@ def _left(ports: Ports, queue: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
 def _told(ports: Ports, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
     """The failure, and what it means for the pipeline when the table's queue is full by now."""
     table = table_named(ports, queue[0].table)
-    several = len(ports.pipeline.tables) > 1
-    if isinstance(error, PublishedElsewhere) or not several or waiting(queue) < table.max_pending:
+    if isinstance(error, PublishedElsewhere) or not ports.pipeline.has_several or waiting(queue) < table.max_pending:
         return error
     return type(error)(f"{error}\n{full_queue(ports, table, queue)}")

@@ -51,7 +51,7 @@ def _merge_all(ports: Ports, batches: list[StagedBatch]) -> Flushed:
 def _raise_failures(ports: Ports, flushed: Flushed) -> None:
     if not flushed.failures:
         return
-    if len(ports.pipeline.tables) == 1 or all(isinstance(e, PublishedElsewhere) for _, e in flushed.failures):
+    if not ports.pipeline.has_several or all(isinstance(e, PublishedElsewhere) for _, e in flushed.failures):
         raise flushed.failures[0][1]
     reasons = "\n".join(str(error) for _, error in flushed.failures)
     raise SomeTablesFailed(f"pipeline={ports.pipeline.name}: {len(flushed.failures)} tables failed:\n{reasons}")

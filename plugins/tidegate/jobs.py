@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.epochs import Epochs
+from tidegate.naming import Naming
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, KeyFormat, Route, ValueFormat
 
@@ -41,6 +42,8 @@ class StageTable:
     property: str
     create: tuple[str, ...] = ()
     last_per_raw_key: bool = False
+    naming: Naming | None = None
+    most_names: int = 0
     sequence: tuple[str, ...] = ()
     set_aside: int | None = None
     keys_only: bool = False
@@ -60,7 +63,7 @@ class DeadLetterSource:
 
 @dataclass(frozen=True)
 class StageJob:
-    """Read `ranges` once and stage them as batch `batch` for each of `tables`; from `letters`, if they are given."""
+    """Read `ranges` once, or `letters`, and stage them as batch `batch` for each of `tables`; `finder` lists names."""
 
     pipeline: str
     batch: int
@@ -68,6 +71,7 @@ class StageJob:
     isolation: str
     tables: tuple[StageTable, ...]
     letters: DeadLetterSource | None = None
+    finder: StageTable | None = None
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -79,7 +83,9 @@ class StageJob:
         data = json.loads(text)
         tables = tuple(_stage_table(table) for table in data["tables"])
         letters = DeadLetterSource(**data["letters"]) if data["letters"] else None
-        return cls(**{**data, "ranges": Ranges.from_dict(data["ranges"]), "tables": tables, "letters": letters})
+        finder = None if data["finder"] is None else _stage_table(data["finder"])
+        known = {"ranges": Ranges.from_dict(data["ranges"]), "tables": tables, "letters": letters, "finder": finder}
+        return cls(**{**data, **known})
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,9 @@ def _stage_table(data: dict[str, Any]) -> StageTable:
     ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
     ready["value"] = ValueFormat(**{**data["value"], "columns": None})
     ready |= {name: tuple(data[name]) for name in ("create", "sequence", "verified", "unchanged")}
+    naming = data["naming"]
+    if naming is not None:
+        ready["naming"] = Naming(**{**naming, "namespaces": tuple(naming["namespaces"])})
     route = data["route"]
     ready["route"] = None if route is None else Route(route["field"], route["pattern"], tuple(route["names"]))
     ready["epochs"] = {

@@ -1,5 +1,8 @@
 """The names that a pipeline gives to what it owns: intermediate table, control table, branches, tag."""
 
+import re
+from collections.abc import Iterable
+
 from tidegate.pipeline import Pipeline, Table
 
 NOTE = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for
@@ -7,7 +10,37 @@ NOTE = "tidegate.backfill"  # an intermediate table's property: the backfill tha
 
 def intermediate_table(pipeline: Pipeline, table: Table) -> str:
     """The table that holds a destination's staged batches, beside the destination itself."""
-    return f"{table.name}_{pipeline.name}{pipeline.merge.intermediate_suffix}"
+    return table.name + intermediate_suffix(pipeline)
+
+
+def intermediate_suffix(pipeline: Pipeline) -> str:
+    """What an intermediate table's name has behind that of its destination."""
+    return f"_{pipeline.name}{pipeline.merge.intermediate_suffix}"
+
+
+def names_table(pipeline: Pipeline) -> str:
+    """The table that says how far the template's new names have been looked for."""
+    return f"{_home(pipeline)}.tidegate_{pipeline.name}_names"
+
+
+def named_property(pipeline: Pipeline) -> str:
+    """The property of the table of names in which a stage job leaves the names it found."""
+    return mark(pipeline.name, "named")
+
+
+def reserved(pipeline: Pipeline, taken: Iterable[str]) -> str:
+    """A regular expression of names that no record may give to a table: the product's own, and those in `taken`."""
+    suffix = re.escape(pipeline.merge.intermediate_suffix.lower())
+    own = ("tidegate_.*", ".*_deletes", f".*{suffix}", f".*_{re.escape(pipeline.name)}_.*")
+    return "|".join([*own, *(re.escape(name.lower()) for name in taken)])
+
+
+def _home(pipeline: Pipeline) -> str:
+    """Catalog and namespace of the first entry; a template's first namespace."""
+    first = pipeline.entries[0]
+    if first is not pipeline.template:
+        return first.name.rsplit(".", 1)[0]
+    return f"{first.catalog}.{first.namespaces[0]}"
 
 
 def deletes_table(table: Table) -> str:
@@ -27,12 +60,12 @@ def backfill_tables(pipeline: str, table: str) -> str:
 
 def control_table(pipeline: Pipeline) -> str:
     """The pipeline's history for people, in the first table's catalog and namespace."""
-    return f"{pipeline.tables[0].name.rsplit('.', 1)[0]}.tidegate_{pipeline.name}_batches"
+    return f"{_home(pipeline)}.tidegate_{pipeline.name}_batches"
 
 
 def dead_letter_table(pipeline: Pipeline) -> str:
     """The records that could not be read, in the first table's catalog and namespace."""
-    return f"{pipeline.tables[0].name.rsplit('.', 1)[0]}.tidegate_{pipeline.name}_dead_letters"
+    return f"{_home(pipeline)}.tidegate_{pipeline.name}_dead_letters"
 
 
 def branch(pipeline: str, batch: int, attempt: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.datatypes import Struct
+from tidegate.naming import Naming
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,9 @@ class Table:
     widen: bool = True
     relax: bool = True
     max_pending: int = 10
+    namespaces: tuple[str, ...] = ()
+    max_tables: int = 1000
+    naming: Naming | None = None
     last_per_key: str = "auto"
     deleted_column: str = "_deleted"
     errors: Errors = Errors()
@@ -153,6 +157,11 @@ class Table:
     def identifier(self) -> str:
         """`name` without its catalog: ``namespace.table``."""
         return self.name.split(".", 1)[1]
+
+    @property
+    def finds(self) -> bool:
+        """Whether this is the table of names, in which a template's new tables are looked for, and no destination."""
+        return self.naming is not None and self.naming.name is None
 
     @property
     def mode(self) -> str:
@@ -225,7 +234,7 @@ class Catalog:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One pipeline file."""
+    """One pipeline file. `template` is the entry of `tables` whose name records fill in; there is at most one."""
 
     name: str
     source: Source
@@ -237,3 +246,15 @@ class Pipeline:
     on_rollback: str = "fail"
     on_partition_growth: str = "fail"
     spark: SparkTarget = SparkTarget()
+    template: Table | None = None
+
+    @property
+    def entries(self) -> tuple[Table, ...]:
+        """The destinations as the file names them, the template last."""
+        own = tuple(table for table in self.tables if table.naming is None)
+        return own if self.template is None else (*own, self.template)
+
+    @property
+    def has_several(self) -> bool:
+        """Whether one table's failure may leave others to go on."""
+        return self.template is not None or len(self.tables) > 1

@@ -157,6 +157,10 @@ class CommitRefused(Exception):
 class Destination(Protocol):
     """The tables of one or more catalogs. Tables are named ``catalog.namespace.table``."""
 
+    def tables_in(self, namespace: str) -> list[str]:
+        """Names, without the namespace, of the tables in ``catalog.namespace``; none where there is no namespace."""
+        ...
+
     def state(self, table: str, pipeline: str) -> TableState | None:
         """What stands there now; None where there is no table."""
         ...

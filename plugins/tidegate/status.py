@@ -6,6 +6,7 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import RECORDS
+from tidegate.dynamic import fan_out
 from tidegate.errors import PositionLost
 from tidegate.offsets import Offsets, merged, offset_of, pairs
 from tidegate.pending import end_of_empty, queue_of
@@ -25,11 +26,12 @@ def status(ports: Ports) -> dict[str, Any]:
 
     A table that cannot go on (rolled back, log gone) is shown all the same, with the reason and way out as `problem`.
     """
-    pipeline = ports.pipeline
+    ports = fan_out(ports)
+    pipeline, destinations = ports.pipeline, [table for table in ports.pipeline.tables if not table.finds]
     # the log after the tables: what a flush publishes in between must not look like a log that lost its end
-    states = [ports.destination.state(table.name, pipeline.name) for table in pipeline.tables]
+    states = [ports.destination.state(table.name, pipeline.name) for table in destinations]
     log = read_log(ports)
-    views = [_view(ports, *found, log) for found in zip(pipeline.tables, states, strict=True)]
+    views = [_view(ports, *found, log) for found in zip(destinations, states, strict=True)]
     tables = [_table(ports, view) for view in views]
     return {
         "pipeline": pipeline.name,

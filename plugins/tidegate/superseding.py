@@ -26,6 +26,7 @@ def last_per_raw_key(pipeline: Pipeline, table: Table) -> bool:
         and _is_found_in_bytes(table.value.unavailable)
         and table.when is None
         and table.route is None
+        and table.naming is None
         and table.delete_when is None
         and pipeline.source.errors.tolerance == "none"
         and not pipeline.source.verify_integrity

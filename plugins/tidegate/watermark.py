@@ -1,5 +1,6 @@
 """How far all tables of a pipeline have come: the low watermark that the consumer group reports."""
 
+from tidegate.dynamic import fan_out
 from tidegate.offsets import Offsets, lowest, merged
 from tidegate.pending import end_of_empty, queue_of
 from tidegate.pipeline import Table
@@ -12,6 +13,7 @@ def low_watermark(ports: Ports) -> Offsets:
 
     Read from the tables themselves, so that a stale caller cannot report too much.
     """
+    ports = fan_out(ports)
     return lowest(*(_mark(ports, table) for table in ports.pipeline.tables))
 
 

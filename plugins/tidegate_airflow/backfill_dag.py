@@ -33,7 +33,7 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
         max_active_runs=1,
         params=_form(pipeline),
         default_args={"owner": "tidegate", **RETRIES},
-        tags=["tidegate", "backfill", *sorted({table.catalog for table in pipeline.tables})],
+        tags=["tidegate", "backfill", *sorted({table.catalog for table in pipeline.entries})],
     ) as dag:
         _tasks(pipeline)
     return dag
@@ -42,7 +42,7 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
 def _form(pipeline: Pipeline) -> dict[str, Param]:
     """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
     topic = next(iter(pipeline.source.topics), "topic")
-    tables = [table.name for table in pipeline.tables]
+    tables = [table.name for table in pipeline.entries]
     return {
         "ranges": Param(
             None,

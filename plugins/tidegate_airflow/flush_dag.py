@@ -25,14 +25,14 @@ def flush_dag(pipeline: Pipeline) -> DAG:
     seconds = pipeline.merge.interval_seconds
     with DAG(
         dag_id=f"tidegate_{pipeline.name}",
-        description=pipeline.description or f"Kafka into {', '.join(table.name for table in pipeline.tables)}",
+        description=pipeline.description or f"Kafka into {', '.join(table.name for table in pipeline.entries)}",
         doc_md=_document(pipeline),
         schedule=timedelta(seconds=seconds) if seconds > 0 else None,
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
         default_args={"owner": "tidegate", **RETRIES},
-        tags=["tidegate", "flush", *sorted({table.catalog for table in pipeline.tables})],
+        tags=["tidegate", "flush", *sorted({table.catalog for table in pipeline.entries})],
     ) as dag:
         _tasks(pipeline)
     return dag
@@ -40,7 +40,7 @@ def flush_dag(pipeline: Pipeline) -> DAG:
 
 def pool(pipeline: Pipeline) -> str:
     """The pool of the destination's catalog: it saves wasted work, and correctness never depends on it."""
-    return f"tidegate_{pipeline.tables[0].catalog}"
+    return f"tidegate_{pipeline.entries[0].catalog}"
 
 
 def _tasks(pipeline: Pipeline) -> None:
@@ -99,7 +99,7 @@ def _merge(pipeline: Pipeline, staged: Any) -> Any:
     }
     # one result for each count beside the whole, so that the UI shows them at a glance
     shown: dict[str, Any] = {"multiple_outputs": True}
-    several = len(pipeline.tables) > 1
+    several = pipeline.has_several
     if several:
         settings["map_index_template"] = "{{ table }}"
     if is_submitted(pipeline):
@@ -132,5 +132,5 @@ def is_submitted(pipeline: Pipeline) -> bool:
 
 
 def _document(pipeline: Pipeline) -> str:
-    rows = "\n".join(f"| `{t.name}` | {', '.join(t.topics) or 'all'} | {t.mode} |" for t in pipeline.tables)
+    rows = "\n".join(f"| `{t.name}` | {', '.join(t.topics) or 'all'} | {t.mode} |" for t in pipeline.entries)
     return f"{pipeline.description}\n\n| table | topics | mode |\n| --- | --- | --- |\n{rows}\n"

@@ -15,14 +15,14 @@ def maintenance_dag(pipeline: Pipeline) -> DAG:
     seconds = pipeline.maintenance.interval_seconds
     with DAG(
         dag_id=f"tidegate_{pipeline.name}_maintenance",
-        description=f"Keeps small: {', '.join(table.name for table in pipeline.tables)}",
+        description=f"Keeps small: {', '.join(table.name for table in pipeline.entries)}",
         doc_md=documents.MAINTAIN,
         schedule=timedelta(seconds=seconds) if seconds > 0 else None,
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
         default_args={"owner": "tidegate", **RETRIES},
-        tags=["tidegate", "maintenance", *sorted({table.catalog for table in pipeline.tables})],
+        tags=["tidegate", "maintenance", *sorted({table.catalog for table in pipeline.entries})],
     ) as dag:
         tables = task(task_id="tables", execution_timeout=QUICK)(tasks.run_tables)
         _maintain(pipeline, tables(pipeline.name))

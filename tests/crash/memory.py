@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from fakes import Crash, FailsToMerge, World, a_pipeline, a_table
+from tidegate.dynamic import fan_out
 from tidegate.errors import NothingToDo, RetryLater, SomeTablesFailed
 from tidegate.flush import flush
 from tidegate.offsets import Offsets
@@ -29,6 +30,10 @@ def pipeline_of(mode: str, tables: int, columns: tuple[str, ...] = ("id", "name"
     more = {"sequence_by": ("name",)} if mode == "sequenced" else {}
     mode = "upsert_delete" if mode == "sequenced" else mode
     given = {"columns": tuple(Column(c, "STRING") for c in columns), "audits": (AUDIT,), **more}
+    if mode == "named":
+        template = a_table("lake.shop.v{name}", namespaces=("shop",), **given)
+        pipeline = a_pipeline(template, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
+        return replace(pipeline, tables=(), template=template)
     made = [a_table(name, mode, **given) for name in TABLES[:tables]]
     return a_pipeline(*made, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
 
@@ -105,6 +110,8 @@ SITUATIONS: list[Situation] = [
     first_batch, later_batch, new_column, staged_before, published_before, branch_before, queued,
     without_effect,
 ]  # fmt: skip
+# Those that say nothing of a table's name, for a pipeline whose tables records name.
+NAMED: list[Situation] = [first_batch, later_batch, staged_before, published_before, branch_before, without_effect]
 
 
 SHAPES = [("upsert_delete", 1), ("upsert_delete", 2), ("append", 1), ("append", 2), ("delete", 1), ("sequenced", 1)]
@@ -132,17 +139,20 @@ def drain(world: World, pipeline: Pipeline) -> None:
 
 
 def outcome(world: World, pipeline: Pipeline) -> tuple[list[list[dict]], list[Offsets], Offsets]:
-    """Rows and position of each table, and the group's offsets."""
-    states = [world.destination.state(table.name, "shop") for table in pipeline.tables]
+    """Rows and position of each table, those that records named too, and the group's offsets."""
+    tables = fan_out(world.ports(pipeline)).pipeline.tables
+    states = [world.destination.state(table.name, "shop") for table in tables]
     positions = [state.position.offsets for state in states if state and state.position]
-    return [world.rows(table.name) for table in pipeline.tables], positions, world.broker.groups[GROUP]
+    return [world.rows(table.name) for table in tables], positions, world.broker.groups[GROUP]
 
 
 def leftovers(world: World, pipeline: Pipeline) -> list[str]:
     """Branches, and staged rows, snapshots and counts."""
     found = []
-    for table in pipeline.tables:
+    for table in fan_out(world.ports(pipeline)).pipeline.tables:
         found += [ref for ref in world.destination.tables[table.name].refs if ref not in ("main", "tidegate_shop")]
+        if table.finds:
+            continue  # it has no intermediate table
         staged = world.destination.tables[f"{table.name}_shop_tmp"]
         found += [str(row) for row in staged.rows()] + [name for name in staged.properties if name.startswith(COUNTS)]
         found += [str(snapshot.summary) for snapshot in list(staged.snapshots.values())[:-1]]

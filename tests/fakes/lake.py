@@ -71,6 +71,9 @@ class MemoryDestination:
 
     # the port
 
+    def tables_in(self, namespace: str) -> list[str]:
+        return sorted(name.rpartition(".")[2] for name in self.tables if name.rpartition(".")[0] == namespace)
+
     def state(self, table: str, pipeline: str) -> TableState | None:
         found = self.tables.get(table)
         if found is None:

@@ -45,11 +45,14 @@ class MemoryEngine:
         job = type(job).from_json(job.to_json())  # the jobs and the steps share nothing but this text
         self.jobs.append(job)
         if isinstance(job, StageJob):
-            for table in job.tables:
+            for table in (*job.tables, *([job.finder] if job.finder else [])):
                 for text in table.create:
                     self._create(json.loads(text))
                     reached("job.created")
+            for table in job.tables:
                 self._stage(job, table)
+            if job.finder is not None:
+                self._find(job, job.finder)
         elif isinstance(job, MaintainJob):
             outcome = {name: self._maintain(name, json.loads(text)) for name, text in job.statements.items()}
             told = json.dumps({"attempt": job.attempt, **outcome})
@@ -151,6 +154,20 @@ class MemoryEngine:
         letters = (r for t, p, r in waiting_letters(self.destination, job) if (t, p) == (topic, partition))
         return [replace(r, value=self.mended.get(r.offset, r.value)) for r in letters if start <= r.offset < end]
 
+    def _find(self, job: StageJob, table: StageTable) -> None:
+        """The names in a batch, left as a property of the table of names."""
+        found, bad, first = set(), 0, None
+        for topic, partition, start, end in job.ranges:
+            for record in self._records(job, (topic, partition, start, end)):
+                fate, row = self._decode(table, topic, partition, record)
+                if fate == "staged":
+                    found.add(table.naming.name_of({**row["value"], "topic": topic}))
+                elif fate == "bad":
+                    bad, first = bad + 1, first or row
+        left = {"attempt": table.attempt, "names": sorted(found), "bad": bad, "first_bad": first}
+        self.destination.tables[table.intermediate].properties[table.property] = json.dumps(left)
+        reached("job.named")
+
     def _decode(self, table: StageTable, topic: str, partition: int, record: Record) -> tuple[str, Row]:
         at = {"topic": topic, "partition": partition, "offset": record.offset}
         source = record.value if record.key is None else record.key
@@ -164,18 +181,23 @@ class MemoryEngine:
         unfit = _unfit(table, record, key, None if deleted else value)
         if unfit:
             return "bad", {**at, "reason": unfit}
-        if table.when is not None and value is not None and not self.conditions[table.when](shown):
+        if value is not None and not self._is_chosen(table, shown):
             return "filtered", {}
-        if table.route is not None and value is not None and not _routed(table.route, shown):
-            return "filtered", {}
-        if deleted and table.ignore_deletes:
-            return "ignored", {}
+        fate = _fate_of_name(table, None if value is None else shown)
+        if fate or (deleted and table.ignore_deletes):
+            return fate or "ignored", {**at, "reason": "names no table"} if fate == "bad" else {}
         known = {name: {**at, "timestamp": record.timestamp}.get(k) for name, k in table.metadata.items()}
         told, kept = (None, []) if deleted else without_placeholders(table, value or {})
         row = {"key": key, "value": None if told is None else {**told, **known}, "op": "d" if deleted else "u"}
         row["kept"] = kept
         row["sequence"] = _sequence(table, deleted, {**(value or {}), **known})
         return "staged", {**row, **at, "i": 0, "timestamp": record.timestamp}
+
+    def _is_chosen(self, table: StageTable, shown: Row) -> bool:
+        """Whether a row meets the table's condition and route."""
+        if table.when is not None and not self.conditions[table.when](shown):
+            return False
+        return table.route is None or _routed(table.route, shown)
 
     def _staged(self, statement: dict[str, Any]) -> list[Row]:
         pinned = self.destination.tables.get(statement["source"])
@@ -214,6 +236,16 @@ class MemoryEngine:
             words = words or {COUNTED + name: number for name, number in counts.items()}
             told = {**summary, **{name: str(number) for name, number in words.items()}}
             self.destination.add_snapshot(statement["target"], branch, tuple(after), told)
+
+
+def _fate_of_name(table: StageTable, shown: Row | None) -> str | None:
+    """Bad where names are looked for and the row makes none, filtered where it names another table."""
+    if table.naming is None or shown is None:
+        return None
+    named = table.naming.name_of(shown)
+    if table.naming.name is None:
+        return "bad" if named is None else None
+    return None if named == table.naming.name else "filtered"
 
 
 def _unfit(table: StageTable, record: Record, key: Row, value: Row | None) -> str | None:

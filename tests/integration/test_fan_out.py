@@ -1,7 +1,7 @@
 """One pipeline, many tables, on real components: awkward routes, one read, a table that fails for a while."""
 
 import pytest
-from tidegate.errors import SomeTablesFailed
+from tidegate.errors import BadRecord, SomeTablesFailed
 from tidegate.flush import flush
 from tidegate.jobs import StageJob
 
@@ -87,3 +87,28 @@ def test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is
     assert workbench.committed("queue") == {topic: {0: 3}}
     flush(workbench.ports("queue", engine=engine))
     assert (ids(workbench, "queue.bad"), ids(workbench, "queue.good")) == ([1, 2, 3, 4], [1, 2, 3, 4])
+
+
+def test_records_name_their_tables_and_awkward_values_never_become_names(workbench) -> None:
+    topic = workbench.topic()
+    value = {"schema": "id BIGINT, ns STRING, `the type` STRING"}
+    tables = [{"name": "lake.{ns}.{the type}_v1", "namespaces": ["named", "archive"]}]
+    workbench.pipeline("named", [topic], key=KEY, value=value, tables=tables)
+
+    def row(id, namespace, kind):
+        return {"id": id}, {"id": id, "ns": namespace, "the type": kind}
+
+    workbench.produce(topic, row(1, "named", "Order"), row(2, "archive", "order"), row(3, "named", "line"))
+    engine = Counting(workbench.ports("named").engine)
+    flush(workbench.ports("named", engine=engine))
+    assert (ids(workbench, "named.order_v1"), ids(workbench, "archive.order_v1")) == ([1], [2])
+    assert ids(workbench, "named.line_v1") == [3]
+    workbench.produce(topic, row(4, "named", "line"), ({"id": 1}, None))
+    reads = engine.reads
+    flush(workbench.ports("named", engine=engine))
+    assert engine.reads == reads + 1
+    assert (ids(workbench, "named.order_v1"), ids(workbench, "named.line_v1")) == ([], [3, 4])
+    assert workbench.committed("named") == {topic: {0: 5}}
+    workbench.produce(topic, row(5, "elsewhere", "line"))
+    with pytest.raises(BadRecord, match=r"offset=5 .*elsewhere"):
+        workbench.flush("named")

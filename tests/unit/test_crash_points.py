@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from crash.memory import (
+    NAMED,
     SHAPES,
     SITUATIONS,
     TOPIC,
@@ -38,10 +39,14 @@ ROOT = Path(__file__).parents[2]
 # Every call by which a step touches the world, and every place inside of jobs, over all situations below. A step that
 # learns a new call, or a job a new effect, is listed here, and some situation must reach it.
 POINTS = {
-    "plan": ["broker.log", "destination.highest_staged", "destination.staged", "destination.state"],
+    "plan": [
+        "broker.log", "destination.highest_staged", "destination.staged", "destination.state", "destination.tables_in",
+    ],
     "stage": [
-        "destination.intermediate_shape", "destination.staged", "destination.staged_outcome", "destination.state",
-        "engine.run", "job.counted", "job.created", "job.decoded", "job.overwritten",
+        "destination.append_empty", "destination.cut", "destination.head", "destination.intermediate_shape",
+        "destination.publish", "destination.seed", "destination.staged", "destination.staged_outcome",
+        "destination.state", "destination.tables_in", "engine.run", "job.counted", "job.created", "job.decoded",
+        "job.named", "job.overwritten",
     ],
     "merge": [
         "destination.append_empty", "destination.audit_answers", "destination.cut",
@@ -50,11 +55,17 @@ POINTS = {
     ],
     "history": ["destination.record"],
     "flush": ["destination.state"],  # between two merges of a queue
-    "commit_offsets": ["broker.commit", "destination.staged", "destination.state", "group.committed"],
+    "commit_offsets": [
+        "broker.commit", "destination.staged", "destination.state", "destination.tables_in", "group.committed",
+    ],
     "clean_up": [
         "destination.clean_up", "destination.drop_branches", "destination.forget_deletes", "destination.state",
+        "destination.tables_in",
     ],
-    "heartbeat": ["broker.commit", "broker.log", "destination.staged", "destination.state", "group.committed"],
+    "heartbeat": [
+        "broker.commit", "broker.log", "destination.staged", "destination.state", "destination.tables_in",
+        "group.committed",
+    ],
     "rebase": [
         "broker.log", "destination.append_empty", "destination.cut", "destination.head", "destination.publish",
         "destination.highest_staged", "destination.state",
@@ -65,6 +76,7 @@ POINTS = {
 PLACES = {
     "jobs/tidegate_spark/maintain.py": ["job.maintained"],
     "jobs/tidegate_spark/merge.py": ["job.audited", "job.statement"],
+    "jobs/tidegate_spark/naming.py": ["job.named"],
     "jobs/tidegate_spark/stage.py": ["job.counted", "job.created", "job.decoded", "job.overwritten"],
     "plugins/tidegate/adapters/iceberg_commit.py": ["catalog.committed"],
     "plugins/tidegate/adapters/iceberg_history.py": ["history.appended", "history.expired", "history.opened"],
@@ -90,7 +102,17 @@ def interrupted(situation: Situation, pipeline: Pipeline, kind: str, at: Point) 
 def test_fault_at_any_point_leaves_what_the_next_runs_make_good(
     situation: Situation, mode: str, tables: int, record_property
 ) -> None:
-    pipeline = pipeline_of(mode, tables)
+    walk(situation, pipeline_of(mode, tables), record_property)
+
+
+@pytest.mark.parametrize("situation", NAMED, ids=lambda s: s.__name__)
+def test_fault_at_any_point_where_records_name_their_tables_is_made_good_too(
+    situation: Situation, record_property
+) -> None:
+    walk(situation, pipeline_of("named", 0), record_property)
+
+
+def walk(situation: Situation, pipeline: Pipeline, record_property: Callable[..., None]) -> None:
     undisturbed = situated(situation, pipeline)
     drain(undisturbed, pipeline)
     expected, points = outcome(undisturbed, pipeline), passed(situation, pipeline)
@@ -130,6 +152,7 @@ def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(re
 def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
     points = [p for situation in SITUATIONS for p in passed(situation, pipeline_of("upsert_delete", 2))]
     points += passed(later_batch, pipeline_of("sequenced", 1))
+    points += [p for situation in NAMED[:2] for p in passed(situation, pipeline_of("named", 0))]
     world = situated(later_batch, pipeline_of("upsert_delete", 2))
     with Journey().inside() as journey:
         ports = journey.ports(world.ports(pipeline_of("upsert_delete", 2)))

@@ -294,6 +294,36 @@ def test_refused_with_value_and_way_out(include: Path, hazard: str) -> None:
     assert all(re.match(r"pipelines/orders\.yaml:\d+: ", line) for line in found), found
 
 
+def named(name: str, more: str = "", of_source: str = "") -> str:
+    value = "value: {schema: 'id BIGINT, type STRING'}"
+    return source(value + of_source, tables=f"[{{name: '{name}'{more}}}]")
+
+
+WRONG_TEMPLATES = {
+    "the catalog must be a fixed name": named("{type}.shop.a"),
+    "namespaces: missing": named("lake.{type}.a"),
+    "the name has the namespace shop in it": named("lake.shop.{type}", ", namespaces: [other]"),
+    "not a namespace; lower-case": named("lake.{type}.a", ", namespaces: ['A b']"),
+    "needs value.schema": source(tables="[{name: 'lake.shop.{type}'}]"),
+    "{tipe} is not a column": named("lake.shop.{tipe}"),
+    "only for a name with a {field}": named("lake.shop.a", ", namespaces: [shop]"),
+    "all is not available beside a name template": named("lake.shop.{type}", "", ", errors: {tolerance: all}"),
+    "not a table's full name": named("lake.shop.{type"),
+}
+
+
+@pytest.mark.parametrize("expected", WRONG_TEMPLATES)
+def test_name_template_that_could_surprise_is_refused(include: Path, expected: str) -> None:
+    found = problems(include, WRONG_TEMPLATES[expected])
+    assert any(expected in line for line in found), found
+
+
+def test_name_template_is_read_with_its_own_namespace(include: Path) -> None:
+    template = load(include, named("lake.shop.{type}")).template
+    assert template is not None
+    assert (template.name, template.namespaces, template.max_tables) == ("lake.shop.{type}", ("shop",), 1000)
+
+
 LATER = {
     "source.key.format": source("key: {format: protobuf}"),
     "source.value.format": source("value: {format: protobuf}"),
@@ -301,7 +331,6 @@ LATER = {
     "tables[0].value.format": table("value: {format: protobuf}"),
     "tables[0].history": table("history: scd2"),
     "tables[0].select": table("select: a"),
-    "tables[0].name": source(tables="[{name: 'lake.shop.{type}'}]"),
     "heartbeat.produce": source() + "heartbeat: {produce: true}",
     "merge.records_threshold": source() + "merge: {records_threshold: 5}",
 }

@@ -31,6 +31,10 @@ class IcebergDestination:
     def __init__(self, catalogs: Catalogs) -> None:
         self._catalogs = catalogs
 
+    def tables_in(self, namespace: str) -> list[str]:
+        """See the port."""
+        return self._catalogs.names_in(namespace)
+
     def state(self, table: str, pipeline: str) -> TableState | None:
         """See the port."""
         found = self._catalogs.table(table)

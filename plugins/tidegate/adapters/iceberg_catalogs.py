@@ -7,7 +7,7 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
 from tidegate.adapters.sqlite_catalog import prepare
@@ -40,6 +40,14 @@ class Catalogs:
             return self.catalog(catalog).load_table(identifier)
         except NoSuchTableError:
             return None
+
+    def names_in(self, namespace: str) -> list[str]:
+        """Names of the tables in ``catalog.namespace``."""
+        catalog, identifier = namespace.split(".", 1)
+        try:
+            return sorted(identifier[-1] for identifier in self.catalog(catalog).list_tables(identifier))
+        except NoSuchNamespaceError:
+            return []
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -26,7 +26,6 @@ AVAILABLE: dict[str, tuple[Any, ...]] = {
     "merge.records_threshold": (-1,),
 }
 DESTINATIONS = ("iceberg",)
-DYNAMIC_NAMES = False
 
 
 def refuse_not_yet(data: Any, findings: Findings, path: KeyPath = ()) -> None:

@@ -150,6 +150,10 @@ class TableModel(Words):
     """One destination."""
 
     name: str = Field(description="<catalog>.<namespace>.<table>; the catalog is a key of catalogs.yaml.")
+    namespaces: list[str] = Field(
+        default=[], description="Namespaces that a name template may lead to; default: the template's own."
+    )
+    max_tables: int = Field(default=1000, ge=1, description="Most tables that a name template may make.")
     topics: list[str] | None = Field(default=None, description="Which of source.topics feed this table; default all.")
     key: KeyModel | None = Field(default=None, description="Instead of source.key for this table.")
     value: ValueModel | None = Field(default=None, description="Instead of source.value for this table.")

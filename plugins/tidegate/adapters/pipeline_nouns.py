@@ -13,6 +13,7 @@ from tidegate.adapters.pipeline_model import (
     TableModel,
 )
 from tidegate.metadata import ordered
+from tidegate.naming import is_template, split_template
 from tidegate.pipeline import (
     Column,
     Create,
@@ -35,11 +36,13 @@ UNAVAILABLE = "__debezium_unavailable_value"  # as Debezium's unavailable.value.
 
 def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
     """The pipeline `name` as the steps see it. `model` has passed every check."""
+    tables = tuple(_table(model.source, table) for table in model.tables)
     return Pipeline(
         name=name,
         description=model.description,
         source=_source(name, model.source),
-        tables=tuple(_table(model.source, table) for table in model.tables),
+        tables=tuple(table for table in tables if not is_template(table.name)),
+        template=next((table for table in tables if is_template(table.name)), None),
         merge=Merge(
             model.merge.interval,
             model.merge.records_threshold,
@@ -161,11 +164,19 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         widen=table.evolve.widen,
         relax=table.evolve.relax,
         max_pending=table.max_pending,
+        namespaces=_namespaces(table),
+        max_tables=table.max_tables,
         last_per_key=table.last_per_key,
         deleted_column=table.deleted_column,
         errors=_errors(source),
         audits=tuple(table.audits),
     )
+
+
+def _namespaces(table: TableModel) -> tuple[str, ...]:
+    """Those that a template may lead to: the ones given, else its own."""
+    own = split_template(table.name.partition(".")[2])[0]
+    return tuple(table.namespaces) or ((own,) if is_template(table.name) else ())
 
 
 def _route(table: TableModel) -> Route | None:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 
 from tidegate.adapters.ddl import check_audit, check_condition
 from tidegate.adapters.findings import Findings, closest
-from tidegate.adapters.not_yet import DESTINATIONS, DYNAMIC_NAMES, not_available
+from tidegate.adapters.not_yet import DESTINATIONS, not_available
 from tidegate.adapters.pipeline_model import PipelineModel, TableModel
 from tidegate.adapters.source_checks import check_pattern
+from tidegate.adapters.template_checks import check_templates
 from tidegate.adapters.yaml_lines import KeyPath
+from tidegate.naming import FIELD, is_template, split_template
 from tidegate.pipeline import Catalog
 
 NAME_PART = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")
@@ -31,16 +33,14 @@ def check_tables(
             _check_condition(condition, (*path, word), findings)
         for number, audit in enumerate(table.audits):
             _check_audit(audit, (*path, "audits", number), findings)
+    check_templates(model, findings)
     _check_collisions(pipeline, model, findings)
     _check_every_topic_is_used(model, findings)
 
 
 def _check_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
-    if "{" in name and not DYNAMIC_NAMES:
-        findings.add(path, not_available("a fixed name"))
-        return
-    parts = name.split(".")
-    if len(parts) < 3 or not all(NAME_PART.fullmatch(part) for part in parts):
+    parts = [FIELD.sub("x", name).split(".")[0], *split_template(FIELD.sub("x", name).partition(".")[2])]
+    if is_template(FIELD.sub("x", name)) or len(parts) < 3 or not all(NAME_PART.fullmatch(part) for part in parts):
         findings.add(path, "not a table's full name; write <catalog>.<namespace>.<table>, e.g. lake.shop.orders")
         return
     catalog = catalogs.get(parts[0])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tidegate.dynamic import refuse_template
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost
 from tidegate.offsets import Offsets, Ranges, offset_of
 from tidegate.pipeline import Pipeline, Table
@@ -102,6 +103,7 @@ def propose(ports: Ports, asked: Wanted) -> Proposed:
     3. Else ranges for each table: named offsets must lie before its position, times are clipped to it.
     """
     pipeline = ports.pipeline
+    refuse_template(pipeline, "backfill")
     states = {t.name: ports.destination.state(t.name, pipeline.name) for t in pipeline.tables}
     log = read_log(ports)  # after the tables: a flush between the two must not put a position beyond the log's end
     chosen = _chosen(ports, asked, log)

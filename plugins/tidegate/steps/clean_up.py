@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from tidegate import names
+from tidegate.dynamic import fan_out
 from tidegate.pipeline import Table
 from tidegate.ports import Ports, TableState
 
@@ -18,6 +19,7 @@ def clean_up(ports: Ports) -> list[dict[str, Any]]:
     enough. Idempotent. A failure is reported and logged and never fails the flush: the next run removes what this one
     left.
     """
+    ports = fan_out(ports)
     return [_clean(ports, table) for table in ports.pipeline.tables]
 
 
@@ -28,7 +30,8 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
     batch = state.recorded.batch
     report: dict[str, Any] = {"table": table.name, "published": batch}
     try:
-        report |= ports.destination.clean_up(names.intermediate_table(ports.pipeline, table), batch)
+        rubbish = (table.name, batch - 1) if table.finds else (names.intermediate_table(ports.pipeline, table), batch)
+        report |= ports.destination.clean_up(*rubbish)
         report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
         if table.remembers_deletes:
             report["forgotten_deletes"] = _forget(ports, table, state)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidegate import names
+from tidegate.dynamic import fan_out
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs import MaintainJob
 from tidegate.pipeline import Maintenance
@@ -24,7 +25,7 @@ MEANWHILE = 20  # snapshots that this very run, and others beside it, may put on
 
 def maintained_tables(ports: Ports) -> list[str]:
     """The tables of a pipeline that exist: destinations and all that the pipeline keeps beside them."""
-    pipeline = ports.pipeline
+    pipeline = fan_out(ports).pipeline
     asked = [table.name for table in pipeline.tables]
     asked += [names.intermediate_table(pipeline, table) for table in pipeline.tables]
     asked += [names.deletes_table(table) for table in pipeline.tables if table.remembers_deletes]
@@ -75,7 +76,7 @@ def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
             "orphans", older_than=before(settings.orphans_older_than_seconds), prefix_listing=not files.is_local
         )
     }
-    if table in {names.intermediate_table(ports.pipeline, own) for own in ports.pipeline.tables}:
+    if table in {names.intermediate_table(ports.pipeline, own) for own in fan_out(ports).pipeline.tables}:
         return orphans
     expire = render(
         "expire",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from tidegate import names
 from tidegate.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.capacity import capped
+from tidegate.dynamic import fan_out
 from tidegate.errors import NothingToDo
 from tidegate.offsets import Offsets, Ranges, lowest, merged, offset_of, pairs
 from tidegate.pending import moves_without_rows, queue_of, together, waiting
@@ -59,12 +60,13 @@ def plan(ports: Ports) -> Plan:
     4. Cut a new batch from the end of the queue to the end of the log, capped by `merge.max_records`; tables that are
        in step share it. None while some table's queue is full, or while a pipeline's only table has one waiting.
     """
+    ports = fan_out(ports)
     found = [_found(ports, table) for table in ports.pipeline.tables]
     log = read_log(ports)
     tables = [_standing(ports, one, table_log(log, one.table)) for one in found]
     number = 1 + max(_highest_batch(ports, standing) for standing in tables)
     held = "; ".join(full_queue(ports, s.table, s.queue) for s in tables if waiting(s.queue) >= s.table.max_pending)
-    is_alone = len(tables) == 1 and waiting(tables[0].queue)
+    is_alone = not ports.pipeline.has_several and waiting(tables[0].queue)
     work: list[PlannedBatch] = []
     for standing in tables:
         others = [other for other in tables if other is not standing]

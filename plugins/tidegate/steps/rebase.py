@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import partial
 
 from tidegate import names
+from tidegate.dynamic import fan_out
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.offsets import Offsets, merged, offset_of, pairs
 from tidegate.pipeline import Table
@@ -57,7 +58,7 @@ def propose(ports: Ports, to: str) -> list[TableMove]:
     `to` is earliest, latest, group, a time (ISO 8601 with zone) or offsets as JSON, ``{"topic": {"0": 42}}``, where
     partitions that are not named stay. The log and each table are read once.
     """
-    log = read_log(ports)
+    log, ports = read_log(ports), fan_out(ports)
     return [_proposal(ports, table, to, log) for table in ports.pipeline.tables]
 
 

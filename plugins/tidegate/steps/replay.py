@@ -8,6 +8,7 @@ from typing import Any
 from tidegate import names
 from tidegate.columns import destination_columns, resolved
 from tidegate.compatibility import check_key
+from tidegate.dynamic import refuse_template
 from tidegate.errors import ConfigurationError, PositionLost
 from tidegate.jobs import MergeJob
 from tidegate.merging import replay_statements
@@ -47,6 +48,7 @@ def replay(ports: Ports) -> list[Replayed]:
     3. Merge those that can be read now, except keys with a later record; publish as a backfill does.
     4. Mark what was read; what is still bad stays, with today's reason.
     """
+    refuse_template(ports.pipeline, "replay")
     source = replace(ports.pipeline.source, errors=NO_LIMIT)
     tables = tuple(replace(table, errors=NO_LIMIT) for table in ports.pipeline.tables)
     tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))

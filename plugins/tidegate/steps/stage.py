@@ -20,12 +20,14 @@ from tidegate.columns import (
     verified_fields,
 )
 from tidegate.compatibility import check_compatible
+from tidegate.dynamic import concrete, fan_out
 from tidegate.epochs import Epochs
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs import StageJob, StageTable
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports
 from tidegate.standing import check_not_overtaken
+from tidegate.steps.discover import advance, discovered, finder
 from tidegate.superseding import last_per_raw_key
 
 log = logging.getLogger(__name__)
@@ -40,13 +42,15 @@ def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
     2. Tables whose ranges are the same share one job, and so one read of Kafka.
     3. Each job overwrites batch N under a new attempt; what it left behind is found by that attempt.
     4. A bad record, or records that do not add up, fail the step: nothing of the batch can be merged.
+    5. Tables that records name for the first time are staged over the same ranges, from where the batch starts.
     """
+    ports = fan_out(ports)
     staged = [_resume(ports, table) for table in plan.tables if table.resumed]
     fresh = sorted((t for t in plan.tables if not t.resumed), key=_group)
     for _, group in groupby(fresh, key=_group):
         staged += _stage_group(ports, plan, tuple(group))
-    order = [table.table for table in plan.tables]
-    return sorted(staged, key=lambda batch: (order.index(batch.table), batch.batch))
+    order = {table.table: place for place, table in enumerate(plan.tables)}
+    return sorted(staged, key=lambda batch: (order.get(batch.table, len(order)), batch.table, batch.batch))
 
 
 def _group(planned: PlannedBatch) -> tuple[int, str]:
@@ -69,20 +73,26 @@ def _by_attempt(ports: Ports, intermediate: str, planned: PlannedBatch, attempt:
 
 
 def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> list[StagedBatch]:
+    named = next((planned for planned in group if table_named(ports, planned.table).finds), None)
+    group = tuple(planned for planned in group if planned is not named)
     asked = [stage_table(ports, plan, planned) for planned in group]
+    first = named or group[0]
+    asked_names = finder(ports, table_named(ports, named.table), named) if named else None
     job = StageJob(
         pipeline=ports.pipeline.name,
-        batch=group[0].batch,
-        ranges=group[0].ranges,
+        batch=first.batch,
+        ranges=first.ranges,
         isolation=ports.pipeline.source.isolation,
         tables=tuple(asked),
+        finder=asked_names,
     )
     log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
     try:
         ports.engine.run(job)
-        return [outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True)]
+        staged = [outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True)]
+        return staged + (_stage_new(ports, plan, named, asked_names) if named and asked_names else [])
     except RetryLater:
-        for planned in group:  # the winner of a race cleans up what the loser stages
+        for planned in (*group, *([named] if named else [])):  # the winner of a race cleans up what the loser stages
             if planned.follows:
                 continue  # it starts behind the queue, where the position is not yet
             state = ports.destination.state(planned.table, ports.pipeline.name)
@@ -96,6 +106,18 @@ def _epochs(ports: Ports, planned: PlannedBatch) -> Epochs:
     if "leader-epoch" not in ports.pipeline.source.metadata.values():
         return {}
     return ports.broker.epochs(planned.ranges, ports.pipeline.source.isolation)
+
+
+def _stage_new(ports: Ports, plan: Plan, named: PlannedBatch, asked: StageTable) -> list[StagedBatch]:
+    """Stage what the batch holds for tables that it names first; only then are its names known."""
+    new = discovered(ports, named, asked)
+    staged: list[StagedBatch] = []
+    if new:
+        wider = replace(ports, pipeline=replace(ports.pipeline, tables=(*ports.pipeline.tables, *new)))
+        group = (replace(named, table=table.name) for table in new)
+        staged = _stage_group(wider, plan, tuple(group))
+    advance(ports, plan, named)
+    return staged
 
 
 def stage_table(
@@ -131,6 +153,7 @@ def stage_table(
         property=names.staged_property(attempt),
         epochs=_epochs(ports, planned),
         create=_create(ports, table, planned.batch, into, {names.NOTE: note} if note else {}),
+        naming=table.naming,
         last_per_raw_key=last_per_raw_key(ports.pipeline, table),
         sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
         set_aside=table.errors.set_aside,
@@ -202,5 +225,6 @@ def _bad(found: dict[str, Any], set_aside: int | None) -> str:
 
 
 def table_named(ports: Ports, name: str) -> Table:
-    """The pipeline's table of that name, as its schemas describe it."""
-    return ports.schemas.described(next(table for table in ports.pipeline.tables if table.name == name))
+    """The pipeline's table of that name, as its schemas describe it; one that is not among them its template made."""
+    found = next((table for table in ports.pipeline.tables if table.name == name), None)
+    return ports.schemas.described(found or concrete(ports.pipeline, name))

@@ -1,0 +1,70 @@
+"""Names of tables that records name themselves: a template such as ``lake.shop.{type}``, and what may stand in it.
+
+A value becomes part of a name in lower case, as catalogs and engines disagree about case. Anything else than letters,
+digits, dash and underscore is refused, so that a value can never name a table outside of the template.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+FIELD = re.compile(r"\{([^{}]+)\}")
+VALUE = "[a-z0-9_][a-z0-9_-]*"
+LONGEST = 100
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How a record names its table. `namespaces` are those that it may name; `reserved` is a regular expression.
+
+    `name` is the one table whose records are wanted, as ``namespace.table``; None for all.
+    """
+
+    template: str
+    namespaces: tuple[str, ...]
+    reserved: str
+    name: str | None = None
+
+    @property
+    def namespace(self) -> str:
+        """The template's part before the last dot that is not in braces."""
+        return split_template(self.template)[0]
+
+    @property
+    def table(self) -> str:
+        """The template's last part."""
+        return split_template(self.template)[1]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that the template names, each once."""
+        return tuple(dict.fromkeys(FIELD.findall(self.template)))
+
+    def name_of(self, row: Mapping[str, Any]) -> str | None:
+        """``namespace.table`` for a row, None when its values make no such name. The job says the same in SQL."""
+        values = {field: row.get(field) for field in self.fields}
+        if any(value is None or not re.fullmatch(VALUE, str(value).lower()) for value in values.values()):
+            return None
+        parts = (self.namespace, self.table)
+        namespace, table = (FIELD.sub(lambda m: str(values[m[1]]).lower(), part) for part in parts)
+        if namespace not in self.namespaces or len(table) > LONGEST or re.fullmatch(self.reserved, table):
+            return None
+        return f"{namespace}.{table}"
+
+    def makes(self, table: str) -> bool:
+        """Whether the template can make this table's name, the part behind the namespace."""
+        whole = "".join(VALUE if n % 2 else re.escape(part) for n, part in enumerate(FIELD.split(self.table)))
+        return bool(re.fullmatch(whole, table)) and len(table) <= LONGEST and not re.fullmatch(self.reserved, table)
+
+
+def split_template(template: str) -> tuple[str, str]:
+    """Namespace and table of ``namespace.table``; dots in braces belong to a field's name."""
+    hidden = FIELD.sub(lambda m: m[0].replace(".", "\0"), template)
+    namespace, _, table = hidden.rpartition(".")
+    return namespace.replace("\0", "."), table.replace("\0", ".")
+
+
+def is_template(name: str) -> bool:
+    """Whether a table's name in a pipeline file is for records to fill in."""
+    return "{" in name or "}" in name
