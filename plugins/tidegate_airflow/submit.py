@@ -50,9 +50,10 @@ class SubmitOperator(SparkSubmitOperator):
     def run(self, job: Job) -> None:
         """`tidegate.ports.Engine`: submit one job and wait for it."""
         from tidegate.adapters.assembly import local_jars
-        from tidegate.adapters.spark_submit import application, packed, spark_home
+        from tidegate.adapters.spark_submit import CONNECT_VARIABLES, application, packed, spark_home
 
-        os.environ.pop("SPARK_REMOTE", None)  # it would turn the submitted driver into a Connect client
+        for name in CONNECT_VARIABLES:
+            os.environ.pop(name, None)
         with packed(self._private_conf()) as (properties, libraries):
             self.application = application(job)
             self.application_args = [job.to_json()]

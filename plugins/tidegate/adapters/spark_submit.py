@@ -15,6 +15,8 @@ from tidegate.errors import RetryLater
 from tidegate.jobs import Job
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+# What a Connect session leaves in its process; each would turn a submitted driver into a Connect client.
+CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE")
 LIBRARIES = {"plugins": "tidegate/*.py", "jobs": "tidegate_spark/**/*.py"}
 
 
@@ -35,9 +37,8 @@ class SubmitEngine:
             command += [application(job), job.to_json()]
             done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RetryLater(
-                f"pipeline={job.pipeline} batch={job.batch}: {verb(job)} failed: {_last_error(done.stderr)}"
-            )
+            reason = _last_error(done.stdout + done.stderr)
+            raise RetryLater(f"pipeline={job.pipeline} batch={job.batch}: {verb(job)} failed: {reason}")
 
 
 def application(job: Job) -> str:
@@ -82,11 +83,11 @@ def spark_home() -> Path:
 
 
 def _environment() -> dict[str, str]:
-    # the executors' Python must be the driver's; a Connect address would turn the driver into a Connect client
-    kept = {key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"}
+    # the executors' Python must be the driver's
+    kept = {key: value for key, value in os.environ.items() if key not in CONNECT_VARIABLES}
     return {"PYSPARK_PYTHON": sys.executable, **kept, "SPARK_HOME": str(spark_home())}
 
 
-def _last_error(stderr: str) -> str:
-    lines = [line for line in stderr.splitlines() if "Error" in line or "Exception" in line]
-    return (lines or stderr.splitlines() or ["no output"])[-1][:500]
+def _last_error(told: str) -> str:
+    lines = [line for line in told.splitlines() if "Error" in line or "Exception" in line]
+    return (lines or told.splitlines() or ["no output"])[-1][:500]
