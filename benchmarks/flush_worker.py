@@ -21,7 +21,7 @@ from benchmarks.measure import cpu_seconds
 # the module that calls a step: the step
 STEPS = {
     "tidegate.flush": ("plan", "stage", "commit_offsets", "clean_up", "heartbeat"),
-    "tidegate.steps.merge_queue": ("merge", "record"),
+    "tidegate.drain": ("merge", "record"),
 }
 
 
