@@ -1,0 +1,114 @@
+"""What the outside world answers to the steps: the log and the tables, each as one look at them shows it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.batch import StagedBatch
+from tidegate.datatypes import Struct
+from tidegate.evolution import struct_of
+from tidegate.offsets import Offsets
+from tidegate.pipeline import Column
+from tidegate.position import Position
+
+
+@dataclass(frozen=True)
+class Log:
+    """What the brokers hold of some topics: per partition the first offset kept, and the end for this isolation."""
+
+    cluster_id: str
+    topic_ids: dict[str, str]
+    begin: Offsets
+    end: Offsets
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A destination table as one load of its metadata shows it.
+
+    `rolled_back` says that the last published snapshot is not an ancestor of main; `position` is then that of the
+    newest ancestor that carries one. `untraceable`: the snapshots that would tell a rollback from a foreign writer's
+    work have expired. `highest_batch` is never lowered. `marks` are the table's properties that belong to the pipeline
+    (`tidegate.<pipeline>.`): what a publish left behind is found there.
+    """
+
+    uuid: str
+    snapshot_id: int | None
+    schema_id: int
+    position: Position | None
+    highest_batch: int
+    columns: tuple[Column, ...]
+    rolled_back: bool = False
+    recorded: Position | None = None
+    snapshot_ms: int = 0
+    marks: dict[str, str] = field(default_factory=dict)
+    untraceable: bool = False
+    schema: Struct | None = None
+
+    @property
+    def held(self) -> Struct:
+        """What the table holds, with what is required and the other names that its fields are known by."""
+        return struct_of(self.columns) if self.schema is None else self.schema
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """What a table consists of, by its current snapshot; `small` files are below three quarters of the target size.
+
+    `crowd` is the largest number of small files in one partition. `since_tagged` counts the snapshots of main down to
+    the farthest one that a pipeline has tagged as its last. `is_local` tells files from an object store.
+    """
+
+    data_files: int = 0
+    data_bytes: int = 0
+    rows: int = 0
+    small: int = 0
+    crowd: int = 0
+    delete_files: int = 0
+    deleted_rows: int = 0
+    manifests: int = 0
+    snapshots: int = 0
+    since_tagged: int = 0
+    is_local: bool = True
+
+
+@dataclass(frozen=True)
+class Staging:
+    """An intermediate table as one load shows it: the complete batches among what its newest snapshot holds."""
+
+    snapshot_id: int
+    batches: tuple[StagedBatch, ...]
+
+
+@dataclass(frozen=True)
+class Head:
+    """The newest snapshot of a branch."""
+
+    snapshot_id: int
+    parent_id: int | None
+    summary: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One compare-and-swap: main moves from `cut` to `head` if table, schema and main are still those named here.
+
+    In the same commit `properties` are set on the table, and `tag`, where there is one, moves to `head`.
+    """
+
+    table: str
+    uuid: str
+    schema_id: int
+    cut: int
+    branch: str
+    head: int
+    properties: dict[str, str]
+    tag: str | None = None
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """A pipeline's records that could not be read: how many wait, how many a replay has brought in, the newest few."""
+
+    waiting: int = 0
+    replayed: int = 0
+    newest: tuple[dict[str, Any], ...] = ()
