@@ -268,13 +268,6 @@ def test_the_compose_catalogs_serve_the_shipped_pipelines() -> None:
     assert wanted <= set(load_catalogs(DEPLOY / "include"))
 
 
-def test_pools_that_somebody_has_resized_stay() -> None:
-    missing = script(DEPLOY / "airflow" / "pools.py").missing
-    catalogs = _text("deploy/include/catalogs.yaml")
-    assert set(missing(catalogs, {"default_pool"})) == {"tidegate_lake"}
-    assert missing(catalogs, {"tidegate_lake"}) == {}
-
-
 def test_password_file_is_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "passwords.json"
     script(DEPLOY / "airflow" / "passwords.py").write(str(path), "secret1")

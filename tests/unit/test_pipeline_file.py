@@ -4,44 +4,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tidegate.adapters.pipeline_file import json_schema, load_all, load_pipeline
+from pipeline_files import MINIMAL, load, problems, source, table
+from tidegate.adapters.pipeline_file import json_schema, load_all
 from tidegate.adapters.pipeline_model import PipelineModel
 from tidegate.errors import ConfigurationError
 from tidegate.pipeline import Column, Maintenance, Pipeline, Start
-
-CATALOGS = """
-lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////x/c.db', warehouse: 'file:///x'}}
-dwh: {type: bigquery, project: p}
-secretive: {type: iceberg, properties: {type: sql, uri: 'postgresql://u:geheim@h/db', warehouse: 'file:///x'}}
-"""
-MINIMAL = "source: {topics: [t]}\ntables: [{name: lake.shop.orders}]\n"
-
-
-@pytest.fixture
-def include(tmp_path: Path) -> Path:
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "catalogs.yaml").write_text(CATALOGS)
-    return tmp_path
-
-
-def load(include: Path, text: str, name: str = "orders.yaml") -> Pipeline:
-    path = include / "pipelines" / name
-    path.write_text(text)
-    return load_pipeline(path)
-
-
-def problems(include: Path, text: str, name: str = "orders.yaml") -> list[str]:
-    with pytest.raises(ConfigurationError) as caught:
-        load(include, text, name)
-    return [line.replace(f"{include}/", "") for line in caught.value.problems]
-
-
-def source(more: str = "", tables: str = "[{name: lake.shop.orders}]") -> str:
-    return f"source: {{topics: [t]{', ' + more if more else ''}}}\ntables: {tables}\n"
-
-
-def table(more: str) -> str:
-    return source(tables=f"[{{name: lake.shop.orders, {more}}}]")
 
 
 def test_minimal_file_has_the_documented_defaults(include: Path) -> None:
