@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import PublishedBatch, StagedBatch
+from tidegate.offsets import Ranges
 from tidegate.ports import Ports
 from tidegate.slices import AppliedSlice
 
@@ -27,6 +28,17 @@ def record_slice(ports: Ports, staged: StagedBatch, applied: AppliedSlice) -> No
         told = f"{applied.backfill} {applied.slice}/{applied.slices}"
         more = {"batch": state.highest_batch if state else 0, "valid_through_ms": None, "backfill": told}
         _append(ports, {**_row(ports, staged, applied), **more})
+
+
+def advances(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
+    """By topic and partition: when a batch last moved it, in milliseconds, as far as these rows of history tell."""
+    moved: dict[tuple[str, int], int] = {}
+    for row in rows:
+        if row["backfill"] is None:
+            for topic, partition, start, end in Ranges.from_dict(json.loads(row["ranges"])):
+                if end > start:
+                    moved[topic, partition] = max(moved.get((topic, partition), 0), row["published_at_ms"])
+    return moved
 
 
 def _row(ports: Ports, staged: StagedBatch, published: PublishedBatch | AppliedSlice) -> dict[str, Any]:

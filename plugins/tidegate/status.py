@@ -1,22 +1,16 @@
 """How far a pipeline has come and how far behind it is, for people and, as JSON, for programs."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from tidegate import names
 from tidegate.batch import RECORDS
-from tidegate.dynamic import fan_out
-from tidegate.errors import PositionLost
-from tidegate.offsets import Offsets, merged, offset_of, pairs
-from tidegate.pending import end_of_empty, queue_of
-from tidegate.pipeline import Table
-from tidegate.ports import Log, Ports, TableState
-from tidegate.position import Position
+from tidegate.offsets import offset_of
+from tidegate.ports import Log, Ports
 from tidegate.slices import done
-from tidegate.standing import check_log, effective_position
 from tidegate.steps.backfill import open_backfills
-from tidegate.steps.plan import first_start, read_log, table_log
+from tidegate.steps.plan import read_log
+from tidegate.view import View, published, see, views
 
 BATCHES = 10
 
@@ -26,13 +20,10 @@ def status(ports: Ports) -> dict[str, Any]:
 
     A table that cannot go on (rolled back, log gone) is shown all the same, with the reason and way out as `problem`.
     """
-    ports = fan_out(ports)
-    pipeline, destinations = ports.pipeline, [table for table in ports.pipeline.tables if not table.finds]
-    # the log after the tables: what a flush publishes in between must not look like a log that lost its end
-    states = [ports.destination.state(table.name, pipeline.name) for table in destinations]
-    log = read_log(ports)
-    views = [_view(ports, *found, log) for found in zip(destinations, states, strict=True)]
-    tables = [_table(ports, view) for view in views]
+    ports, seen = see(ports)
+    pipeline, log = ports.pipeline, read_log(ports)
+    found = views(ports, seen, log)
+    tables = [_table(ports, view) for view in found]
     return {
         "pipeline": pipeline.name,
         "description": pipeline.description,
@@ -40,14 +31,14 @@ def status(ports: Ports) -> dict[str, Any]:
         "freshness": min((t["valid_through"] for t in tables if t["valid_through"]), default=None),
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
-        "partitions": _partitions(ports, log, views),
+        "partitions": _partitions(ports, log, found),
         "batches": [_batch(row) for row in ports.destination.history(names.control_table(pipeline), BATCHES)],
-        "backfills": _backfills(ports, views),
+        "backfills": _backfills(ports, found),
         **_dead_letters(ports),
     }
 
 
-def _backfills(ports: Ports, views: list["_View"]) -> list[dict[str, Any]]:
+def _backfills(ports: Ports, views: list[View]) -> list[dict[str, Any]]:
     """Backfills that are under way, stopped or given up, with the slices that each table has."""
     rows = []
     for one in open_backfills(ports).values():
@@ -58,34 +49,7 @@ def _backfills(ports: Ports, views: list["_View"]) -> list[dict[str, Any]]:
     return rows
 
 
-@dataclass(frozen=True)
-class _View:
-    """One table as it stands: `following` are its next offsets, `problem` why it cannot go on."""
-
-    table: Table
-    state: TableState | None
-    position: Position | None
-    following: Offsets
-    log: Log
-    problem: str | None
-
-
-def _view(ports: Ports, table: Table, state: TableState | None, whole_log: Log) -> _View:
-    log = table_log(whole_log, table)
-    position, problem = state.recorded if state else None, None
-    try:
-        position = effective_position(ports.pipeline, table, state)
-        if position is not None:
-            check_log(ports.pipeline, table, position, log)
-    except PositionLost as reason:
-        problem = str(reason)
-    following = first_start(ports, log) if position is None else merged(log.begin, position.offsets)
-    # what is read and holds no rows is done, although the position follows later: the group's offsets say the same
-    read = end_of_empty(queue_of(ports, table, state, position)) if problem is None else {}
-    return _View(table, state, position, merged(following, read), log, problem)
-
-
-def _table(ports: Ports, view: _View) -> dict[str, Any]:
+def _table(ports: Ports, view: View) -> dict[str, Any]:
     position, state, name = view.position, view.state, view.table.name
     staged = ports.destination.staged(names.intermediate_table(ports.pipeline, view.table), name)
     published = position.batch if position else 0
@@ -96,41 +60,37 @@ def _table(ports: Ports, view: _View) -> dict[str, Any]:
         "batch": position.batch if position else None,
         "position": position.offsets if position else None,
         "snapshot_id": str(state.snapshot_id) if state and state.snapshot_id else None,
-        "valid_through": _time(position.valid_through_ms if position else None),
+        "valid_through": as_time(position.valid_through_ms if position else None),
         "rows": ports.destination.count_rows(name),
-        "lag": sum(max(0, end - (offset_of(view.following, t, p) or 0)) for t, p, end in pairs(view.log.end)),
+        "lag": view.lag,
         "rolled_back": state.rolled_back if state else False,
         "open_batches": [s.batch for s in staged if s.batch > published],
         "problem": view.problem,
     }
 
 
-def _partitions(ports: Ports, log: Log, views: list[_View]) -> list[dict[str, Any]]:
+def _partitions(ports: Ports, log: Log, found: list[View]) -> list[dict[str, Any]]:
     committed = ports.broker.committed(ports.pipeline.source.group, tuple(log.end))
-    rows = []
-    for topic, partition, end in pairs(log.end):
-        known = [o for o in (offset_of(v.following, topic, partition) for v in views) if o is not None]
-        published = min(known, default=offset_of(log.begin, topic, partition) or 0)
-        rows.append(
-            {
-                "topic": topic,
-                "partition": partition,
-                "begin": offset_of(log.begin, topic, partition),
-                "published": published,
-                "committed": offset_of(committed, topic, partition),
-                "end": end,
-                "lag": max(0, end - published),
-                "lag_seconds": _lag_seconds(ports, topic, partition, published, end),
-            }
-        )
-    return rows
+    return [
+        {
+            "topic": topic,
+            "partition": partition,
+            "begin": offset_of(log.begin, topic, partition),
+            "published": offset,
+            "committed": offset_of(committed, topic, partition),
+            "end": end,
+            "lag": max(0, end - offset),
+            "lag_seconds": lag_seconds(ports, topic, partition, offset, end),
+        }
+        for topic, partition, offset, end in published(log, found)
+    ]
 
 
-def _lag_seconds(ports: Ports, topic: str, partition: int, published: int, end: int) -> float | None:
-    """Age of the first record that is not published; 0 when there is none."""
-    if published >= end:
+def lag_seconds(ports: Ports, topic: str, partition: int, offset: int, end: int) -> float | None:
+    """Age of the first record that is not published; 0 when there is none, None when the brokers do not tell."""
+    if offset >= end:
         return 0.0
-    oldest = ports.broker.timestamp_of(topic, partition, published)
+    oldest = ports.broker.timestamp_of(topic, partition, offset)
     return None if oldest is None else max(0.0, round((ports.now_ms() - oldest) / 1000, 1))
 
 
@@ -151,12 +111,13 @@ def _batch(row: dict[str, Any]) -> dict[str, Any]:
         **{key: row[key] for key in named},
         "gaps": row["span"] - row["read"],
         "backfill": row.get("backfill"),
-        "published_at": _time(row["published_at_ms"]),
-        "valid_through": _time(row["valid_through_ms"]),
+        "published_at": as_time(row["published_at_ms"]),
+        "valid_through": as_time(row["valid_through_ms"]),
     }
 
 
-def _time(milliseconds: int | None) -> str | None:
+def as_time(milliseconds: int | None) -> str | None:
+    """Milliseconds as ISO 8601 in UTC."""
     if milliseconds is None:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,68 @@
+"""A pipeline's state in one word, and the reason, for somebody who was just woken up."""
+
+from dataclasses import dataclass
+from typing import Any
+
+UNKNOWN, STUCK, PAUSED = "unknown", "stuck", "paused"
+FAILING, CATCHING_UP, CURRENT = "failing", "catching up", "current"
+WORST_FIRST = (STUCK, FAILING, UNKNOWN, CATCHING_UP, PAUSED, CURRENT)
+
+# A flush that is merely slow shall not look stuck: ten of its intervals, and never less than a quarter of an hour.
+INTERVALS, LEAST_SECONDS = 10, 900.0
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What the scheduler knows; `failed` names the last finished run if that failed."""
+
+    paused: bool = False
+    failed: str | None = None
+    running: bool = False
+
+
+def in_words(row: dict[str, Any], schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[str, str]:
+    """State and reason. `row` is an `overview` with `lately`, or only an `error` where nobody answered.
+
+    Somebody must act: stuck, failing. Somebody may want to know: unknown, catching up, paused. current: nothing.
+    """
+    if blocked := _blocked(row):
+        return STUCK, blocked
+    if schedule.paused:
+        return PAUSED, _behind(row) if row.get("lag") else "nothing waits"
+    if schedule.failed:
+        return FAILING, f"the last finished run failed: {schedule.failed}"
+    if row.get("error"):
+        return UNKNOWN, row["error"]
+    return _moving(row, schedule, interval_seconds, now_ms)
+
+
+def _moving(row: dict[str, Any], schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[str, str]:
+    """Of a pipeline that nothing stops: whether it moves, and fast enough."""
+    if not row["lag"]:
+        return CURRENT, "nothing waits"
+    waited = row["lag_seconds"] or 0
+    patience = max(LEAST_SECONDS, float(INTERVALS * interval_seconds))
+    idle = None if row["published_ms"] is None else (now_ms - row["published_ms"]) / 1000
+    if waited > patience and (idle is None or idle > patience) and not schedule.running:
+        return STUCK, f"{_behind(row)}, and nothing was published meanwhile: is the scheduler running?"
+    if waited > 2 * max(interval_seconds, 30) or row["open_batches"] > 1:
+        return CATCHING_UP, _behind(row)
+    return CURRENT, "less than two intervals behind"
+
+
+def _blocked(row: dict[str, Any]) -> str | None:
+    """What only a person can resolve."""
+    for table in row.get("tables", ()):
+        if table["problem"]:
+            return str(table["problem"])
+        if table["open_batches"] >= table["max_pending"]:
+            return (
+                f"table={table['table']}: its queue is full: open_batches={table['open_batches']} "
+                f"max_pending={table['max_pending']}; mend what its merge says, or take the table out of the file"
+            )
+    return None
+
+
+def _behind(row: dict[str, Any]) -> str:
+    age = "" if row["lag_seconds"] is None else f", the oldest for {round(row['lag_seconds'])} s"
+    return f"{row['lag']} records wait{age}"

@@ -1,0 +1,91 @@
+"""A pipeline in one line, cheap enough to ask of hundreds: how far behind, since when, and what it did last."""
+
+from typing import Any
+
+from tidegate import names
+from tidegate.offsets import offset_of, pairs
+from tidegate.ports import Log, Ports
+from tidegate.status import as_time, lag_seconds
+from tidegate.view import View, published
+
+RECENT = 10
+ROWS = ("inserted", "updated", "deleted")
+
+
+def unpublished(found: list[View]) -> set[tuple[str, int, int]]:
+    """Topic, partition and offset of each table's first record that it has not published: their age is its lag."""
+    ends = [(v, t, p, offset_of(v.following, t, p) or 0, end) for v in found for t, p, end in pairs(v.log.end)]
+    return {(t, p, offset) for _, t, p, offset, end in ends if offset < end}
+
+
+def overview(ports: Ports, found: list[View], log: Log) -> dict[str, Any]:
+    """Lag and freshness of the pipeline, its tables and partitions, from what is seen already.
+
+    `lag_seconds`: age of the oldest record that is not published, 0 when there is none, None when nobody tells.
+    `published_ms`: when the last snapshot of any table was published, None before the first.
+    """
+    tables = [_table(ports, view) for view in found]
+    return {
+        "pipeline": ports.pipeline.name,
+        "description": ports.pipeline.description,
+        "lag": sum(table["lag"] for table in tables),
+        "lag_seconds": _oldest([table["lag_seconds"] for table in tables]),
+        "freshness": min((t["valid_through"] for t in tables if t["valid_through"]), default=None),
+        "open_batches": max((table["open_batches"] for table in tables), default=0),
+        "published_ms": max((v.state.snapshot_ms for v in found if v.state and v.state.snapshot_ms), default=None),
+        "tables": tables,
+        "partitions": [
+            {
+                "topic": topic,
+                "partition": partition,
+                "published": offset,
+                "end": end,
+                "lag": max(0, end - offset),
+                "lag_seconds": lag_seconds(ports, topic, partition, offset, end),
+            }
+            for topic, partition, offset, end in published(log, found)
+        ],
+    }
+
+
+def _table(ports: Ports, view: View) -> dict[str, Any]:
+    ages = [lag_seconds(ports, t, p, offset_of(view.following, t, p) or 0, end) for t, p, end in pairs(view.log.end)]
+    position = view.position
+    return {
+        "table": view.table.name,
+        "batch": position.batch if position else None,
+        "lag": view.lag,
+        "lag_seconds": _oldest(ages),
+        "valid_through": as_time(position.valid_through_ms if position else None),
+        "open_batches": len(view.queue),
+        "max_pending": view.table.max_pending,
+        "problem": view.problem,
+    }
+
+
+def _oldest(ages: list[float | None]) -> float | None:
+    """The greatest age; one that is not known matters only while no other is greater than 0."""
+    known = max((age for age in ages if age is not None), default=0.0)
+    return None if known == 0.0 and None in ages else known
+
+
+def lately(ports: Ports) -> dict[str, Any]:
+    """The last flush over all tables that had rows in it, and the dead letters that wait; dearer than `overview`."""
+    rows = [
+        row for row in ports.destination.history(names.control_table(ports.pipeline), RECENT) if not row["backfill"]
+    ]
+    newest = [row for row in rows if row["batch"] == rows[0]["batch"]]
+    return {
+        "last_flush": _flush(newest) if newest else None,
+        "dead_letters": ports.destination.dead_letters(names.dead_letter_table(ports.pipeline), 0).waiting,
+    }
+
+
+def _flush(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "batch": rows[0]["batch"],
+        "published_at": as_time(rows[0]["published_at_ms"]),
+        "seconds": round(sum(row["seconds"] for row in rows), 2),
+        "read": max(row["read"] for row in rows),
+        **{name: sum(row[name] for row in rows) for name in ROWS},
+    }

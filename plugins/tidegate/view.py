@@ -1,0 +1,87 @@
+"""One look at a pipeline: where its tables stand, and what that means beside the log; the ground of all reports."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidegate.batch import StagedBatch
+from tidegate.dynamic import fan_out
+from tidegate.errors import PositionLost
+from tidegate.offsets import Offsets, merged, offset_of, pairs
+from tidegate.pending import end_of_empty, queue_of
+from tidegate.pipeline import Table
+from tidegate.ports import Log, Ports, TableState
+from tidegate.position import Position
+from tidegate.standing import check_log, effective_position
+from tidegate.steps.plan import first_start, table_log
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One table as the catalog shows it. `queue` is staged and waits; `problem` says why it cannot go on."""
+
+    table: Table
+    state: TableState | None
+    position: Position | None
+    queue: tuple[StagedBatch, ...]
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class View:
+    """One table beside the log: `following` are its next offsets, `problem` why it cannot go on."""
+
+    table: Table
+    state: TableState | None
+    position: Position | None
+    following: Offsets
+    log: Log
+    problem: str | None
+    queue: tuple[StagedBatch, ...] = ()
+
+    @property
+    def lag(self) -> int:
+        """Offsets of the log that this table has not come to."""
+        return sum(max(0, end - (offset_of(self.following, t, p) or 0)) for t, p, end in pairs(self.log.end))
+
+
+def see(ports: Ports) -> tuple[Ports, list[Seen]]:
+    """Every destination as it stands, before the log is read, and the ports with the tables that records named.
+
+    The log comes after the tables: what a flush publishes in between must not look like a log that lost its end.
+    """
+    ports = fan_out(ports)
+    return ports, [_seen(ports, table) for table in ports.pipeline.tables if not table.finds]
+
+
+def _seen(ports: Ports, table: Table) -> Seen:
+    state = ports.destination.state(table.name, ports.pipeline.name)
+    try:
+        position = effective_position(ports.pipeline, table, state)
+    except PositionLost as reason:
+        return Seen(table, state, state.recorded if state else None, (), str(reason))
+    return Seen(table, state, position, queue_of(ports, table, state, position), None)
+
+
+def views(ports: Ports, seen: list[Seen], log: Log) -> list[View]:
+    """Each table beside the log, with the reason and way out where the two no longer fit."""
+    return [_view(ports, one, table_log(log, one.table)) for one in seen]
+
+
+def _view(ports: Ports, seen: Seen, log: Log) -> View:
+    position, problem = seen.position, seen.problem
+    if position is not None and problem is None:
+        try:
+            check_log(ports.pipeline, seen.table, position, log)
+        except PositionLost as reason:
+            problem = str(reason)
+    following = first_start(ports, log) if position is None else merged(log.begin, position.offsets)
+    # what is read and holds no rows is done, although the position follows later: the group's offsets say the same
+    read = end_of_empty(seen.queue) if problem is None else {}
+    return View(seen.table, seen.state, position, merged(following, read), log, problem, seen.queue)
+
+
+def published(log: Log, found: list[View]) -> Iterator[tuple[str, int, int, int]]:
+    """Topic, partition, the smallest offset that all tables have come to, and the log's end."""
+    for topic, partition, end in pairs(log.end):
+        known = [o for o in (offset_of(v.following, topic, partition) for v in found) if o is not None]
+        yield topic, partition, min(known, default=offset_of(log.begin, topic, partition) or 0), end
