@@ -14,10 +14,10 @@ WITH ?=
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup:  ## Python environment and jars; the first time takes minutes, then a moment
-	@bash local/setup.sh
+setup:  ## Python environment and jars; the first time takes minutes, then a moment; WITH=bigquery adds its local server
+	@bash local/setup.sh $(filter bigquery,$(WITH))
 
-up: setup  ## start Kafka and the Spark Connect server; WITH=airflow adds Airflow
+up: setup  ## start Kafka and the Spark Connect server; WITH="airflow bigquery" adds those
 	@$(PYTHON) -m local up --with "$(WITH)"
 
 down:  ## stop what `make up` started
@@ -25,6 +25,8 @@ down:  ## stop what `make up` started
 
 demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict
 	@$(PYTHON) -m demo $(ARGS)
+
+test contract integration: WITH := bigquery
 
 test: setup lint types unit contract integration e2e  ## everything that has to pass, cheapest first
 

@@ -11,10 +11,10 @@ EXTRAS = ("airflow", "bigquery")
 
 
 def main(arguments: list[str]) -> int:
-    """`up [--with airflow]` or `down`; 0 when done, also if there was nothing to do, 1 after one message."""
+    """`up [--with airflow,bigquery]` or `down`; 0 when done, also if there was nothing to do, 1 after one message."""
     parser = argparse.ArgumentParser(prog="python -m local", description="The local stack: Kafka, Spark, Airflow.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("up").add_argument("--with", dest="extras", default="", help="airflow")
+    commands.add_parser("up").add_argument("--with", dest="extras", default="", help="airflow, bigquery")
     commands.add_parser("down")
     asked = parser.parse_args(arguments)
     try:
@@ -27,10 +27,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _up(extras: list[str]) -> int:
-    if "bigquery" in extras:
-        raise StackError("WITH=bigquery is not part of this version yet")
     if unknown := [extra for extra in extras if extra not in EXTRAS]:
-        raise StackError(f"WITH={' '.join(unknown)} is not known; use WITH=airflow or leave it out")
+        raise StackError(f"WITH={' '.join(unknown)} is not known; use WITH=airflow, WITH=bigquery or leave it out")
     parts = ["kafka", "spark", *extras]
     print(f"up: starting {', '.join(parts)} ...", flush=True)
     stack = up(parts=parts, report=lambda line: print(f"up: {line}", flush=True))
@@ -40,7 +38,7 @@ def _up(extras: list[str]) -> int:
 
 def _show(stack: Stack) -> None:
     variables = stack.variables
-    for name in ("KAFKA_BOOTSTRAP", "SPARK_REMOTE", "AIRFLOW_URL"):
+    for name in ("KAFKA_BOOTSTRAP", "SPARK_REMOTE", "BIGQUERY_ENDPOINT", "AIRFLOW_URL"):
         if name in variables:
             print(f"  {name:16} {variables[name]}")
     print(f"  Addresses and process ids: {RunDir(stack.run_dir).env_file}. End it with: make down")

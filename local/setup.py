@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,20 +23,22 @@ LOG = CACHE / "setup.log"
 SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 JAR_SETS = ("spark", "kafka")
 PROGRESS_SECONDS = 10
+STAMP = ".tidegate-stamp"
 
 
 class SetupError(Exception):
     """A step of the set-up failed; the message names it and the log."""
 
 
-def main() -> int:
-    """Build what is missing; 0 when everything is there, else 1 after one message."""
+def main(extras: Sequence[str] = ()) -> int:
+    """Build what is missing; 0 when everything is there, else 1 after one message. `extras` may name bigquery."""
     CACHE.mkdir(exist_ok=True)
     started = time.monotonic()
     try:
         with (CACHE / "setup.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a second `make setup` beside this one waits and finds everything done
             built = [_packages(), *(_jars(name) for name in JAR_SETS)]
+            built += [_bigquery()] if "bigquery" in extras else []
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
@@ -47,22 +49,36 @@ def main() -> int:
 
 def _packages() -> bool:
     what = "Python packages (1-3 minutes the first time)"
-    return _unless_stamped(VENV, _digest(LOCK), what, _build_environment)
+    return unless_stamped(VENV, digest(LOCK), what, _build_environment)
 
 
 def _jars(name: str) -> bool:
     pom, folder = ROOT / "local" / "jars" / name / "pom.xml", CACHE / "jars" / name
-    return _unless_stamped(folder, _digest(pom), f"jars for {name}", lambda: _fetch_jars(pom, folder))
+    return unless_stamped(folder, digest(pom), f"jars for {name}", lambda: _fetch_jars(pom, folder))
 
 
-def _digest(path: Path) -> str:
+def _bigquery() -> bool:
+    """The environment of the BigQuery server; a machine without its Python is told, and goes without."""
+    from local.bigquery import environment
+
+    try:
+        return environment.build()
+    except SetupError as error:
+        if str(error) != environment.MISSING:
+            raise
+        print(f"setup: without the BigQuery server: {error}", file=sys.stderr)
+        return False
+
+
+def digest(path: Path) -> str:
+    """What a step's stamp holds: its input file, and the Python that runs this."""
     version = ".".join(map(str, sys.version_info[:2]))
     return f"{hashlib.sha256(path.read_bytes()).hexdigest()} python {version}"
 
 
-def _unless_stamped(folder: Path, digest: str, what: str, build: Callable[[], None]) -> bool:
+def unless_stamped(folder: Path, digest: str, what: str, build: Callable[[], None]) -> bool:
     """Run `build` unless `folder` carries the stamp of the same inputs; True when it ran."""
-    stamp = folder / ".tidegate-stamp"
+    stamp = folder / STAMP
     if stamp.exists() and stamp.read_text() == digest:
         return False
     print(f"setup: {what} ...", flush=True)
@@ -77,13 +93,13 @@ def _build_environment() -> None:
     python = VENV / "bin" / "python"
     if not _usable(python):
         shutil.rmtree(VENV, ignore_errors=True)
-        _run("create the environment", [sys.executable, "-m", "venv", str(VENV)])
+        run("create the environment", [sys.executable, "-m", "venv", str(VENV)])
     only_uv = CACHE / "uv-requirement.txt"
     only_uv.write_text(_locked("uv", LOCK.read_text()))
     pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
-    _run("install uv", [*pip, "--require-hashes", "--no-deps", "-r", str(only_uv)])
+    run("install uv", [*pip, "--require-hashes", "--no-deps", "-r", str(only_uv)])
     uv = [str(VENV / "bin" / "uv"), "pip", "sync", "--require-hashes", "--python", str(python), str(LOCK)]
-    _run("install the packages", uv, _uv_settings(python))
+    run("install the packages", uv, uv_settings(python))
 
 
 def _usable(python: Path) -> bool:
@@ -103,7 +119,7 @@ def _locked(package: str, lock: str) -> str:
     return found.group(0) + "\n"
 
 
-def _uv_settings(python: Path) -> dict[str, str]:
+def uv_settings(python: Path) -> dict[str, str]:
     """What uv needs from the machine's own settings: certificates of a private CA, and pip's package index."""
     settings = {"UV_HTTP_TIMEOUT": "180"}
     if SYSTEM_CERTIFICATES.exists():
@@ -122,10 +138,10 @@ def _fetch_jars(pom: Path, folder: Path) -> None:
     """Let Maven copy the jars into an empty folder, so that nothing of an older POM stays behind."""
     shutil.rmtree(folder, ignore_errors=True)
     copy = ["mvn", "-B", "-ntp", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-    _run(f"fetch the jars of {pom.relative_to(ROOT)}", [*copy, f"-DoutputDirectory={folder}"])
+    run(f"fetch the jars of {pom.relative_to(ROOT)}", [*copy, f"-DoutputDirectory={folder}"])
 
 
-def _run(what: str, command: list[str], settings: dict[str, str] | None = None) -> None:
+def run(what: str, command: list[str], settings: dict[str, str] | None = None) -> None:
     """Run a long command twice at most (networks hiccup), its output in the log, a sign of life every ten seconds."""
     for _ in range(2):
         with LOG.open("a") as log:
@@ -150,7 +166,3 @@ def _wait(child: "subprocess.Popen[bytes]", what: str) -> int:
     except KeyboardInterrupt:
         child.terminate()
         raise SetupError("interrupted") from None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

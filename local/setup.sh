@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # `make setup`: looks for Python, a JDK and Maven, names in one line what is missing, then hands over to local/setup.py.
+# `local/setup.sh bigquery` (make setup WITH=bigquery) also builds the environment of the BigQuery server.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -32,4 +33,5 @@ if [ -n "$missing" ]; then
     echo "setup: please install ${missing#, }, then run make setup again" >&2
     exit 1
 fi
-exec "$python" -m local.setup
+# imported, not run as a module: its errors are then the same class for those who import it in turn
+exec "$python" -c 'import sys; from local.setup import main; sys.exit(main(sys.argv[1:]))' "$@"

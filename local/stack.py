@@ -25,7 +25,7 @@ from local.server import clean_environment
 from local.state import FAILED, UP, State, read_shell
 from local.supervisor import Request
 
-PARTS = ("kafka", "spark", "airflow")
+PARTS = ("kafka", "spark", "bigquery", "airflow")
 NEEDED_BYTES = 1_000_000_000
 UP_PATIENCE = 300.0
 SUPERVISOR_PATIENCE = 30.0
@@ -62,6 +62,11 @@ class Stack:
     def airflow_url(self) -> str:
         """http:// address of Airflow's UI and API."""
         return self.variables["AIRFLOW_URL"]
+
+    @property
+    def bigquery_endpoint(self) -> str:
+        """http:// address of the server that answers like BigQuery."""
+        return self.variables["BIGQUERY_ENDPOINT"]
 
     def environment(self) -> dict[str, str]:
         """The caller's environment with this stack's variables, for commands that work on it."""
@@ -191,7 +196,7 @@ def _end(run: RunDir) -> bool:
     processes.end_all(state.mark, state.servers.values(), 2)
     run.env_file.unlink(missing_ok=True)
     run.state_file.unlink(missing_ok=True)
-    for data in ("kafka", "spark"):
+    for data in ("kafka", "spark", "bigquery"):
         shutil.rmtree(run.path / data, ignore_errors=True)
     return state.phase != FAILED
 

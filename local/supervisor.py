@@ -16,6 +16,7 @@ from pathlib import Path
 
 from local import kafka, ports, spark
 from local.airflow import services
+from local.bigquery import server as bigquery
 from local.errors import StackError
 from local.keeper import Keeper
 from local.layout import RunDir
@@ -25,6 +26,7 @@ from local.state import FAILED, UP, State, connections, replace, shell
 
 END_PATIENCE = 8.0
 TICK = 0.1
+SECOND_PORTS = {"kafka": ("controller",), "bigquery": ("bigquery_grpc",)}
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Plan:
 def plan(request: Request) -> Plan:
     """Choose the ports and describe the servers; StackError when a port asked for is taken."""
     run, parts = RunDir(Path(request.run_dir)), request.parts
-    chosen = ports.choose([name for part in parts for name in ([part, "controller"] if part == "kafka" else [part])])
+    chosen = ports.choose([name for part in parts for name in (part, *SECOND_PORTS.get(part, ()))])
     known = connections(chosen.get("kafka"), chosen.get("spark"))
     made = Plan(exported=dict(known))
     if "kafka" in parts:
@@ -66,6 +68,10 @@ def plan(request: Request) -> Plan:
     if "spark" in parts:
         made.addresses["SPARK_REMOTE"] = f"sc://{ports.HOST}:{chosen['spark']}"
         made.servers.append(spark.server(run, chosen["spark"]))
+    if "bigquery" in parts:
+        made.addresses["BIGQUERY_ENDPOINT"] = f"http://{ports.HOST}:{chosen['bigquery']}"
+        made.addresses["BIGQUERY_PROJECT"] = bigquery.PROJECT
+        made.servers.append(bigquery.server(run, chosen["bigquery"], chosen["bigquery_grpc"]))
     if "airflow" in parts:
         made.addresses["AIRFLOW_URL"] = f"http://{ports.HOST}:{chosen['airflow']}"
         made.exported["AIRFLOW_HOME"] = str(run.airflow_home)

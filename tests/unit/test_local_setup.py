@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 def test_an_unchanged_step_is_skipped_and_a_changed_one_is_done_again(tmp_path: Path) -> None:
     runs: list[str] = []
     for digest in ("a", "a", "b"):
-        setup._unless_stamped(tmp_path, digest, "step", lambda: runs.append("run"))
+        setup.unless_stamped(tmp_path, digest, "step", lambda: runs.append("run"))
     assert len(runs) == 2
 
 
@@ -21,11 +21,11 @@ def test_an_interrupted_step_is_done_again(tmp_path: Path) -> None:
     def breaks() -> None:
         raise setup.SetupError("network")
 
-    setup._unless_stamped(tmp_path, "a", "step", lambda: None)
+    setup.unless_stamped(tmp_path, "a", "step", lambda: None)
     with pytest.raises(setup.SetupError):
-        setup._unless_stamped(tmp_path, "b", "step", breaks)
+        setup.unless_stamped(tmp_path, "b", "step", breaks)
     runs: list[str] = []
-    assert setup._unless_stamped(tmp_path, "a", "step", lambda: runs.append("run"))
+    assert setup.unless_stamped(tmp_path, "a", "step", lambda: runs.append("run"))
 
 
 def test_uv_is_installed_from_the_lock_with_its_hashes() -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from local import ports, stack
 from local.__main__ import main
+from local.bigquery import server as bigquery
 from local.errors import StackError, last_relevant_line
+from local.layout import RunDir
 from local.processes import Identity
 from local.state import State, connections, read_shell, shell
 
@@ -41,9 +43,10 @@ def test_a_taken_port_is_one_line_and_exit_code_1(
     assert not (tmp_path / "env").exists()
 
 
-def test_bigquery_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["up", "--with", "bigquery"]) == 1
-    assert capsys.readouterr().err == "up: WITH=bigquery is not part of this version yet\n"
+def test_bigquery_without_its_environment_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local.bigquery.environment.is_built", lambda: False)
+    with pytest.raises(StackError, match=r"^bigquery: .* run make setup WITH=bigquery"):
+        bigquery.server(RunDir(tmp_path), 1, 2)
 
 
 def test_down_without_a_stack_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,86 @@
+"""Starts local-bigquery 0.4.0 on the DuckDB it is installed with, and teaches it two things that BigQuery does.
+
+Runs in the server's own environment, with HOME as a folder of its own.
+
+1. DuckDB's extensions come as packages: they are put where DuckDB looks for them, so that it downloads nothing.
+2. A MERGE inside a transaction. The server finds out whether one is open by a BEGIN that fails, and on this DuckDB a
+   failed BEGIN aborts what is open. Here the clock tells: inside a transaction now() stands still.
+3. Deleting one partition, ``tables.delete`` of ``table$N``, for tables that are partitioned by an integer range.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import local_bigquery
+from local_bigquery.catalog import tables
+from local_bigquery.cli import main
+from local_bigquery.engine import database
+from local_bigquery.jobs import merge
+
+
+def offer_extensions() -> None:
+    """Link every extension that came as a package to where DuckDB looks for it."""
+    row = duckdb.sql("SELECT version(), platform FROM pragma_platform()").fetchone()
+    assert row is not None
+    folder = Path.home() / ".duckdb" / "extensions" / row[0] / row[1]
+    folder.mkdir(parents=True, exist_ok=True)
+    packages = Path(local_bigquery.__file__).parents[1]
+    for extension in packages.glob(f"duckdb_extension_*/extensions/{row[0]}/*.duckdb_extension"):
+        link = folder / extension.name
+        if not link.exists():
+            link.symlink_to(extension)
+
+
+class Cursor:
+    """A cursor whose BEGIN fails inside a transaction without touching it."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
+    def execute(self, sql: str, *parameters: Any) -> Any:
+        """As DuckDB's, but for BEGIN."""
+        if sql == "BEGIN" and self._stands_still():
+            raise duckdb.TransactionException("a transaction is open")
+        return self._cursor.execute(sql, *parameters)
+
+    def _stands_still(self) -> bool:
+        asked = "SELECT epoch_us(now())"
+        before = self._cursor.execute(asked).fetchone()
+        time.sleep(0.001)
+        return bool(before == self._cursor.execute(asked).fetchone())
+
+
+def merge_in_transactions(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The server's MERGE over such a cursor."""
+    return lambda cursor, tree, context: run(Cursor(cursor), tree, context)
+
+
+def delete_partitions(delete: Callable[[str, str, str], None]) -> Callable[[str, str, str], None]:
+    """The server's deletion of tables, which knows ``table$N`` too."""
+
+    def deleting(project: str, dataset: str, table: str) -> None:
+        name, _, partition = table.partition("$")
+        if not partition:
+            delete(project, dataset, table)
+            return
+        ranged = tables.load(project, dataset, name).rangePartitioning
+        column = ranged.field if ranged else "batch_number"
+        database.execute(
+            f"DELETE FROM {tables.name(project, dataset, name)} WHERE {database.quote(column)} = {int(partition)}"
+        )
+
+    return deleting
+
+
+if __name__ == "__main__":
+    offer_extensions()
+    merge.run = merge_in_transactions(merge.run)
+    tables.delete = delete_partitions(tables.delete)
+    sys.exit(main())
