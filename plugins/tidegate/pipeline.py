@@ -245,6 +245,7 @@ class Pipeline:
     maintenance: Maintenance = Maintenance()
     on_rollback: str = "fail"
     on_partition_growth: str = "fail"
+    on_incomplete_start: str = "fail"
     spark: SparkTarget = SparkTarget()
     template: Table | None = None
 

@@ -45,6 +45,10 @@ class Broker(Protocol):
         """First offset at or after a time, the end where there is none."""
         ...
 
+    def compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+        """Those whose clean-up policy keeps only the last record of each key."""
+        ...
+
     def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
         """Milliseconds of the first record at or after `offset`; None where none comes in time."""
         ...

@@ -95,6 +95,18 @@ def _check_offset(where: str, topic: str, partition: int, offset: int, log: Log)
         )
 
 
+def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
+    """Raise when a table would lack keys for good: what a compacted topic keeps is told once, at whatever offset."""
+    for topic, partition, offset in pairs(start):
+        left_out = offset - log.begin[topic][partition]
+        if topic in compacted and left_out > 0:
+            raise PositionLost(
+                f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} leaves out "
+                f"{left_out} offsets of a compacted topic={topic} partition={partition}, and every key that is told "
+                "there; set source.start: earliest, or on_incomplete_start: accept if the table may lack them"
+            )
+
+
 def starts(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Offsets:
     """Where the next batch starts: the position, and the log's begin for partitions that it does not know."""
     grown = [

@@ -26,9 +26,11 @@ class Kit:
 def in_memory() -> Kit:
     broker = MemoryBroker()
 
-    def topic(partitions: int = 1) -> str:
+    def topic(partitions: int = 1, **config: str) -> str:
         name = f"t{len(broker.partitions)}"
         broker.create(name, partitions)
+        if "compact" in config.get("cleanup.policy", ""):
+            broker.compacting.add(name)
         return name
 
     def produce(name: str, *records: Any) -> None:
@@ -70,6 +72,12 @@ def test_aborted_transactions_and_markers_count_as_offsets_under_both_isolations
     kit.transaction(topic, A, B, commit=False)
     for isolation in ("read_committed", "read_uncommitted"):
         assert kit.broker.log((topic,), isolation).end == {topic: {0: 5}}
+
+
+def test_topics_that_keep_the_last_record_of_each_key_are_told_from_others(kit: Kit) -> None:
+    policies = ("compact", "delete", "compact,delete")
+    compact, plain, both = (kit.topic(**{"cleanup.policy": policy}) for policy in policies)
+    assert kit.broker.compacted((compact, plain, both)) == (compact, both)
 
 
 def test_retention_moves_the_begin_and_not_the_end(kit: Kit) -> None:

@@ -58,6 +58,7 @@ class MemoryBroker:
         self.partitions: dict[str, list[Partition]] = {}
         self.ids: dict[str, str] = {}
         self.groups: dict[str, Offsets] = {}
+        self.compacting: set[str] = set()
         self._ids = count(1)
 
     def create(self, topic: str, partitions: int = 1) -> None:
@@ -113,6 +114,9 @@ class MemoryBroker:
             }
             for topic in topics
         }
+
+    def compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(topic for topic in topics if topic in self.compacting)
 
     def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
         later = self.partitions[topic][partition].read(offset, 2**62, "read_committed")

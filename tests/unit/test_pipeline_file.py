@@ -56,6 +56,7 @@ heartbeat: {interval: 10m, produce: false, topic: connect-heartbeats, ignore_top
 maintenance: {interval: 24h, compact: auto, keep_snapshots: 10, keep_snapshots_for: 5d, orphans_older_than: 3d}
 on_rollback: fail
 on_partition_growth: fail
+on_incomplete_start: fail
 spark: {mode: connect, connection: spark_default, conf: {}}
 """
 

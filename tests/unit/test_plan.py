@@ -128,6 +128,20 @@ def test_new_partition_fails_the_plan_unless_growth_is_accepted(world: World) ->
     assert accepted.ranges == Ranges({"orders": {0: (3, 3), 1: (3, 3), 2: (0, 1)}})
 
 
+@pytest.mark.parametrize("start", [Start("latest"), Start("group"), Start("offsets", offsets={"orders": {0: 1}})])
+def test_table_of_upserts_does_not_start_in_the_middle_of_a_compacted_topic(world: World, start: Start) -> None:
+    world.broker.commit(PIPELINE.source.group, {"orders": {0: 2}})
+    source = replace(PIPELINE.source, start=start)
+    world.broker.compacting = {"orders"}
+    with pytest.raises(PositionLost, match=r"leaves out \d offsets of a compacted topic=orders partition=0"):
+        plan(world.ports(replace(PIPELINE, source=source)))
+    world.broker.produce("orders", {"id": "g"}, {"id": "g", "name": "x"})
+    accepted = planned(world, replace(PIPELINE, source=source, on_incomplete_start="accept"))
+    assert accepted.ranges.span
+    world.broker.compacting = set()
+    assert planned(world, replace(PIPELINE, source=source)).ranges == accepted.ranges
+
+
 def test_recreated_topic_fails_the_plan(world: World) -> None:
     flush(world.ports(PIPELINE))
     world.broker.create("orders", 2)

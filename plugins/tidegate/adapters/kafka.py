@@ -15,7 +15,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from tidegate.adapters.kafka_epochs import ONE_RECORD, epochs_of
 from tidegate.crash_points import reached
@@ -86,6 +86,13 @@ class KafkaBroker:
         found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_uncommitted")
         end = self._offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
         return {t: {p: o if o >= 0 else end[t][p] for p, o in parts.items()} for t, parts in found.items()}
+
+    def compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+        """See the port."""
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        futures = self._admin.describe_configs(asked, request_timeout=TIMEOUT)
+        found = {resource.name: self._result(f"topic={resource.name}", future) for resource, future in futures.items()}
+        return tuple(topic for topic in topics if "compact" in found[topic]["cleanup.policy"].value)
 
     def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
         """See the port."""

@@ -254,6 +254,9 @@ class PipelineModel(Words):
     on_partition_growth: Literal["fail", "accept"] = Field(
         default="fail", description="What to do when a topic gains partitions."
     )
+    on_incomplete_start: Literal["fail", "accept"] = Field(
+        default="fail", description="What to do when a table of upserts would start in the middle of a compacted topic."
+    )
     spark: SparkModel = SparkModel()
 
 

@@ -59,6 +59,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         ),
         on_rollback=model.on_rollback,
         on_partition_growth=model.on_partition_growth,
+        on_incomplete_start=model.on_incomplete_start,
         spark=_spark(model.spark),
     )
 

@@ -15,7 +15,7 @@ from tidegate.pending import moves_without_rows, queue_of, together, waiting
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
-from tidegate.standing import check_log, effective_position, starts
+from tidegate.standing import check_complete, check_log, effective_position, starts
 
 logger = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ def _batches(ports: Ports, standing: _Standing, fresh: PlannedBatch | None) -> l
 
 def _new_batch(ports: Ports, standing: _Standing, others: Sequence[_Standing], number: int) -> PlannedBatch | None:
     table, log, ahead = standing.table, standing.log, standing.end
-    start = first_start(ports, log) if ahead is None else starts(ports.pipeline, table, ahead, log)
+    start = _complete_start(ports, table, log) if ahead is None else starts(ports.pipeline, table, ahead, log)
     ranges = capped(start, log.end, ports.pipeline.merge.max_records)
     if not ranges.span:
         return None
@@ -174,6 +174,14 @@ def _watermark(standing: _Standing, others: Sequence[_Standing], ranges: Ranges)
     reached = ranges.end
     known = [(offset_of(reached, topic, p), offset) for topic, p, offset in pairs(lowest(*inside))]
     return "joins" if all(mine is None or mine >= offset for mine, offset in known) else "outside"
+
+
+def _complete_start(ports: Ports, table: Table, log: Log) -> Offsets:
+    start = first_start(ports, log)
+    if table.upsert and ports.pipeline.on_incomplete_start == "fail":
+        behind = tuple(sorted({t for t, p, offset in pairs(start) if offset > log.begin[t][p]}))
+        check_complete(ports.pipeline, table, ports.broker.compacted(behind) if behind else (), start, log)
+    return start
 
 
 def first_start(ports: Ports, log: Log) -> Offsets:
