@@ -31,7 +31,9 @@ def audited(ports: Ports, table: Table, staged: StagedBatch, branch: str, attemp
     if not table.audits or not staged.counts.staged:
         return None
     values = merge_values(ports.pipeline, table, staged, branch)
-    questions = tuple(_question(ports.sql, audit, _rows(table, staged), values) for audit in table.audits)
+    questions = tuple(
+        _question(ports.sql_for(table.name), audit, _rows(table, staged), values) for audit in table.audits
+    )
     asked = Audits(questions, values["source"], names.audit_property(staged.attempt), attempt)
     return Audited(table.audits, asked, staged.attempt)
 

@@ -15,15 +15,15 @@ def dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[str, ...]
     """
     name = names.dead_letter_table(ports.pipeline)
     values: dict[str, Any] = {"table": name, "target": staged.table, "attempt": staged.attempt}
-    statements = []
+    statements, sql = [], ports.sql_for(name)
     if ports.destination.dead_letters_of_others(name, staged.table, staged.attempt, staged.ranges):
-        statements.append(ports.sql.render("forget_dead_letters", ranges=list(staged.ranges), **values))
+        statements.append(sql.render("forget_dead_letters", ranges=list(staged.ranges), **values))
     if staged.counts.dead_lettered:
         table = next(table for table in ports.pipeline.tables if table.name == staged.table)
         values |= {"source": names.intermediate_table(ports.pipeline, table), "batch": staged.batch}
         statements += [
-            ports.sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
-            ports.sql.render("create_dead_letters", table=name),
-            ports.sql.render("write_dead_letters", snapshot_id=staged.snapshot_id, **values),
+            sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
+            sql.render("create_dead_letters", table=name),
+            sql.render("write_dead_letters", snapshot_id=staged.snapshot_id, **values),
         ]
     return tuple(statements)

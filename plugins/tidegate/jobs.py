@@ -24,7 +24,8 @@ class StageTable:
     order records of one key; `verified` are fields that must be equal in key and value. `set_aside` is how many bad
     records may be staged as dead letters; None stages none. `keys_only` leaves the value NULL. `unchanged` are columns
     whose place the source may hold for a value that did not change; with `stages_kept` a row says in which it does.
-    `epochs` tells the leader's epoch of each partition's records.
+    `epochs` tells the leader's epoch of each partition's records. With a `folder`, rows and counts are left there as
+    files instead, for the worker to bring in.
     """
 
     intermediate: str
@@ -48,6 +49,7 @@ class StageTable:
     set_aside: int | None = None
     keys_only: bool = False
     epochs: Epochs = field(default_factory=dict)
+    folder: str = ""
     verified: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     stages_kept: bool = False
@@ -103,13 +105,17 @@ class Audits:
 
 @dataclass(frozen=True)
 class MergeJob:
-    """Run `statements` in order, in one session of their own; `conf` is set before the first."""
+    """Run `statements` in order, in one session of their own; `conf` is set before the first.
+
+    `table` tells whose statements they are, where another engine than Spark may run them.
+    """
 
     pipeline: str
     batch: int
     statements: tuple[str, ...]
     conf: dict[str, str] = field(default_factory=dict)
     audits: Audits | None = None
+    table: str = ""
 
     def to_json(self) -> str:
         """One line of JSON."""

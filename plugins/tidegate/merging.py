@@ -50,8 +50,10 @@ def backfill_statements(ports: Ports, table: Table, staged: StagedBatch, branch:
     if table.mode != "append":
         values["guarded"] = True
     if table.sequence_by:
-        return _sequenced(ports.sql, ports.pipeline, table, staged, values)
-    return (ports.sql.render(_unsequenced(table) if table.upsert else f"backfill_{table.mode}", **values),)
+        return _sequenced(ports.sql_for(table.name), ports.pipeline, table, staged, values)
+    return (
+        ports.sql_for(table.name).render(_unsequenced(table) if table.upsert else f"backfill_{table.mode}", **values),
+    )
 
 
 def replay_statements(ports: Ports, table: Table, staged: StagedBatch, branch: str, source: str) -> tuple[str, ...]:
@@ -61,11 +63,11 @@ def replay_statements(ports: Ports, table: Table, staged: StagedBatch, branch: s
     """
     values = {**merge_values(ports.pipeline, table, staged, branch), "source": source}
     if table.mode == "append":
-        return (ports.sql.render("merge_append", **values),)
+        return (ports.sql_for(table.name).render("merge_append", **values),)
     values |= {"guarded": True, "by_offset": True}
     if table.sequence_by:
-        return _sequenced(ports.sql, ports.pipeline, table, staged, values)
-    return (ports.sql.render(_unsequenced(table), **values),)
+        return _sequenced(ports.sql_for(table.name), ports.pipeline, table, staged, values)
+    return (ports.sql_for(table.name).render(_unsequenced(table), **values),)
 
 
 def _sequenced(

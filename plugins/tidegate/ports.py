@@ -1,6 +1,6 @@
 """What the steps need from the outside world: the log, the destination, Spark, SQL text and a clock."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -89,6 +89,10 @@ class Destination(Protocol):
         """Make the table able to hold `columns`; additive only, idempotent; says what it changed."""
         ...
 
+    def has_branches(self, table: str) -> bool:
+        """Whether a merge is written beside the table, and seen, before it is published; else the publish does both."""
+        ...
+
     def cut(self, table: str, state: TableState, branch: str) -> None:
         """Start `branch` at the snapshot that `state` was read from; `CommitRefused` if main has moved."""
         ...
@@ -107,6 +111,14 @@ class Destination(Protocol):
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         """Remove this pipeline's branches of batches up to that one; returns how many."""
+        ...
+
+    def landing(self, intermediate: str, batch: int, attempt: str) -> str | None:
+        """The folder in which a stage job leaves this attempt's files; None where it writes the table itself."""
+        ...
+
+    def land(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+        """Bring the files that a stage job left in its folder into the table; only then is the attempt finished."""
         ...
 
     def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
@@ -214,3 +226,8 @@ class Ports:
     now_ms: Callable[[], int]
     new_attempt: Callable[[], str]
     schemas: Schemas = field(default_factory=DeclaredSchemas)
+    dialects: Mapping[str, Sql] = field(default_factory=dict)
+
+    def sql_for(self, table: str) -> Sql:
+        """The statements in the dialect of the table's catalog; `sql` where that has none of its own."""
+        return self.dialects.get(table.split(".", 1)[0], self.sql)

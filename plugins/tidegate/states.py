@@ -81,18 +81,33 @@ class Staging:
 
 @dataclass(frozen=True)
 class Head:
-    """The newest snapshot of a branch."""
+    """The newest snapshot of a branch.
+
+    `statements` are those that the publish has yet to run, for a destination that has no branches.
+    """
 
     snapshot_id: int
     parent_id: int | None
     summary: dict[str, str]
+    statements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """The staged rows that a publish reads, where it reads them itself: one attempt at one batch."""
+
+    intermediate: str
+    batch: int
+    attempt: str
 
 
 @dataclass(frozen=True)
 class Publication:
     """One compare-and-swap: main moves from `cut` to `head` if table, schema and main are still those named here.
 
-    In the same commit `properties` are set on the table, and `tag`, where there is one, moves to `head`.
+    In the same commit `properties` are set on the table, and `tag`, where there is one, moves to `head`. A destination
+    without branches runs `statements` in that commit, if all rows of `source` are still there; what it leaves tells of
+    `attempt`.
     """
 
     table: str
@@ -103,6 +118,10 @@ class Publication:
     head: int
     properties: dict[str, str]
     tag: str | None = None
+    pipeline: str = ""
+    attempt: str = ""
+    statements: tuple[str, ...] = ()
+    source: Source | None = None
 
 
 @dataclass(frozen=True)

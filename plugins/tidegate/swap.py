@@ -9,10 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tidegate import names
 from tidegate.audits import Audited, check_audits
 from tidegate.errors import AuditFailed, OutcomeUnknown, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.ports import CommitRefused, Head, Ports, Publication, TableState
+from tidegate.states import Source
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
@@ -25,7 +27,7 @@ class Swap:
 
     `summary` goes into the snapshot, `properties` into the table in the commit that publishes it; `tag`, if any, moves
     along. `guard` looks at the table as it is found later, and raises when this attempt must give way. `audited` must
-    hold on the branch before that becomes main.
+    hold on the branch before that becomes main. `source` is what the statements read.
     """
 
     ports: Ports
@@ -39,6 +41,7 @@ class Swap:
     summary: dict[str, str] = field(default_factory=dict)
     tag: str | None = None
     audited: Audited | None = None
+    source: Source | None = None
 
 
 def in_rounds(where: str, once: Callable[[], Result]) -> Result:
@@ -54,15 +57,19 @@ def in_rounds(where: str, once: Callable[[], Result]) -> Result:
 def written(swap: Swap, batch: int, *statements: str) -> Head:
     """Cut the branch, run the statements on it, and return the one snapshot that they made.
 
-    Statements that change nothing make no snapshot in Spark; an empty one is put in its place.
+    Statements that change nothing make no snapshot in Spark; an empty one is put in its place. A destination without
+    branches gets nothing yet: its publish runs the statements.
     """
+    if not swap.ports.destination.has_branches(swap.table):
+        before = swap.state.snapshot_id or 0
+        return Head(before + 1, before, swap.summary, statements)
     destination, summary = swap.ports.destination, {**swap.summary, "tidegate.attempt": swap.attempt}
     destination.cut(swap.table, swap.state, swap.branch)
     log.info("cut: %s branch=%s from snapshot=%s", swap.where, swap.branch, swap.state.snapshot_id)
     if statements:
         conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
         asked = swap.audited.asked if swap.audited else None
-        swap.ports.engine.run(MergeJob(swap.ports.pipeline.name, batch, statements, conf, asked))
+        swap.ports.engine.run(MergeJob(swap.ports.pipeline.name, batch, statements, conf, asked, swap.table))
     head = destination.head(swap.table, swap.branch)
     if head is not None and head.snapshot_id == swap.state.snapshot_id:
         destination.append_empty(swap.table, swap.branch, summary)
@@ -85,15 +92,25 @@ def _check_audits(swap: Swap, batch: int, audited: Audited) -> None:
         raise
 
 
-def publish(swap: Swap, head: Head) -> None:
-    """Make `head` main. The table is read again before each try: what it says decides, also after a lost answer."""
+def publish(swap: Swap, head: Head) -> Head:
+    """Make `head` main and return it as it then stands, with what changed.
+
+    The table is read again before each try: what it says decides, also after a lost answer.
+    """
     publication = _publication(swap, head)
     for _ in range(CUTS):
         if _stands(swap, publication):
-            return None
+            return _published(swap, head)
         with suppress(CommitRefused, OutcomeUnknown):
-            return swap.ports.destination.publish(publication)
+            swap.ports.destination.publish(publication)
+            return _published(swap, head)
     raise RetryLater(f"{swap.where}: the catalog refused the publish {CUTS} times; it will be tried again")
+
+
+def _published(swap: Swap, head: Head) -> Head:
+    if swap.ports.destination.has_branches(swap.table):
+        return head
+    return swap.ports.destination.head(swap.table, names.tag(swap.ports.pipeline.name)) or head
 
 
 def _publication(swap: Swap, head: Head) -> Publication:
@@ -109,6 +126,10 @@ def _publication(swap: Swap, head: Head) -> Publication:
         head=head.snapshot_id,
         properties=swap.properties,
         tag=swap.tag,
+        pipeline=swap.ports.pipeline.name,
+        attempt=swap.attempt,
+        statements=head.statements,
+        source=swap.source if head.statements else None,
     )
 
 
@@ -132,7 +153,9 @@ def _tells_of(swap: Swap, publication: Publication, state: TableState) -> bool:
     if publication.tag is None:
         return True
     tagged = swap.ports.destination.head(swap.table, publication.tag)
-    return tagged is not None and tagged.snapshot_id == publication.head
+    if tagged is None or tagged.summary.get("tidegate.attempt") != publication.attempt:
+        return False
+    return tagged.snapshot_id == publication.head
 
 
 def changed_rows(head: Head | None) -> dict[str, int]:

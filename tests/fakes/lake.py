@@ -114,6 +114,15 @@ class MemoryDestination:
             found.columns, found.schema_id = _grown(found.columns, columns, made), found.schema_id + 1
         return [str(change) for change in made]
 
+    def has_branches(self, table: str) -> bool:
+        return True
+
+    def landing(self, intermediate: str, batch: int, attempt: str) -> str | None:
+        return None
+
+    def land(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+        raise AssertionError("nothing was left in a folder")
+
     def cut(self, table: str, state: TableState, branch: str) -> None:
         found = self._table(table)
         if (found.uuid, found.refs.get("main")) != (state.uuid, state.snapshot_id) or branch in found.refs:

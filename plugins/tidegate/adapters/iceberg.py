@@ -48,6 +48,10 @@ class IcebergDestination:
         """See the port."""
         return iceberg_evolution.evolve(self._table(table), table, columns, Rules(add, widen, relax))
 
+    def has_branches(self, table: str) -> bool:
+        """See the port."""
+        return True
+
     def cut(self, table: str, state: TableState, branch: str) -> None:
         """See the port."""
         if state.snapshot_id is None:
@@ -73,6 +77,13 @@ class IcebergDestination:
         if stale:
             iceberg_commit.drop_references(found, stale)
         return len(stale)
+
+    def landing(self, intermediate: str, batch: int, attempt: str) -> str | None:
+        """See the port: Spark writes Iceberg's tables itself."""
+        return None
+
+    def land(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+        """See the port."""
 
     def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         """See the port."""

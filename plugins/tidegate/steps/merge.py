@@ -20,6 +20,7 @@ from tidegate.pipeline import Column, Table
 from tidegate.ports import Head, Ports, TableState
 from tidegate.position import Position
 from tidegate.standing import check_not_overtaken, effective_position
+from tidegate.states import Source
 from tidegate.steps.stage import table_named
 from tidegate.swap import Swap, changed_rows, in_rounds, publish, written
 
@@ -135,9 +136,10 @@ def _create(work: _Merge) -> None:
         "properties": table.create.properties,
     }
     wanted = ["create_namespace", "create_table"] + (["order_table"] if table.create.cluster_by else [])
-    statements = tuple(work.ports.sql.render(name, **values) for name in wanted)
+    rendered = (work.ports.sql_for(table.name).render(name, **values) for name in wanted)
     try:
-        work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements))
+        statements = tuple(statement for statement in rendered if statement)
+        work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements, table=table.name))
     except RetryLater:
         if _state(work) is None:  # else another first run was faster, and its table is as good
             raise
@@ -200,11 +202,13 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         summary={**properties, "tidegate.pipeline": name},
         tag=names.tag(name),
         audited=audited(ports, table, work.staged, branch, attempt),
+        source=Source(names.intermediate_table(ports.pipeline, table), work.staged.batch, work.staged.attempt),
     )
-    rows = merge_statements(ports.sql, ports.pipeline, table, work.staged, branch) if work.staged.counts.staged else ()
+    sql = ports.sql_for(table.name)
+    rows = merge_statements(sql, ports.pipeline, table, work.staged, branch) if work.staged.counts.staged else ()
     head = written(swap, work.staged.batch, *dead_letter_statements(ports, work.staged), *rows)
     log.info("merged: %s snapshot=%s rows=%s", work.where, head.snapshot_id, work.staged.counts.staged)
-    publish(swap, head)
+    head = publish(swap, head)
     log.info("published: %s position=%s", work.where, position.offsets)
     return _result(work, head, position, "published")
 

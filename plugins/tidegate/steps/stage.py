@@ -23,7 +23,7 @@ from tidegate.compatibility import check_compatible
 from tidegate.dynamic import concrete, fan_out
 from tidegate.epochs import Epochs
 from tidegate.errors import BadRecord, GiveUp, RetryLater
-from tidegate.jobs import StageJob, StageTable
+from tidegate.jobs import MergeJob, StageJob, StageTable
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports
 from tidegate.standing import check_not_overtaken
@@ -130,15 +130,9 @@ def stage_table(
     if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
         check_compatible(ports.pipeline, table, state, planned.ranges)
     attempt = ports.new_attempt()
-    staged = StagedBatch(
-        table.name, planned.batch, attempt, 0, planned.ranges, Counts(),
-        cluster_id=plan.cluster_id,
-        topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
-        table_uuid=state.uuid if state else None,
-        shape=shape(table, ports.pipeline.source.metadata),
-        follows=planned.follows,
-        watermark=planned.watermark,
-    )  # fmt: skip
+    create = _create(ports, table, planned.batch, into, {names.NOTE: note} if note else {})
+    asked = _as_asked(ports, plan, planned, table, state.uuid if state else None)
+    folder = _landing(ports, planned, into, attempt, create)
     return StageTable(
         intermediate=into,
         attempt=attempt,
@@ -149,10 +143,11 @@ def stage_table(
         metadata=ports.pipeline.source.metadata,
         ignore_deletes=not table.delete,
         when=table.when, route=table.route, delete_when=table.delete_when,
-        summary=_summary(ports, staged),
+        summary=_summary(ports, asked, attempt),
         property=names.staged_property(attempt),
         epochs=_epochs(ports, planned),
-        create=_create(ports, table, planned.batch, into, {names.NOTE: note} if note else {}),
+        create=() if folder is not None else create,
+        folder=folder or "",
         naming=table.naming,
         last_per_raw_key=last_per_raw_key(ports.pipeline, table),
         sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
@@ -160,6 +155,16 @@ def stage_table(
         unchanged=unchanged_columns(table), stages_kept=stages_kept(table),
         verified=verified_fields(table) if ports.pipeline.source.verify_integrity else (),
     )  # fmt: skip
+
+
+def _landing(
+    ports: Ports, planned: PlannedBatch, intermediate: str, attempt: str, create: tuple[str, ...]
+) -> str | None:
+    """The folder for the job's files, if it is to leave any; Spark has no hand in such a table, so it is made here."""
+    folder = ports.destination.landing(intermediate, planned.batch, attempt)
+    if folder is not None and create:
+        ports.engine.run(MergeJob(ports.pipeline.name, planned.batch, create, table=intermediate))
+    return folder
 
 
 def _create(ports: Ports, table: Table, batch: int, intermediate: str, properties: dict[str, str]) -> tuple[str, ...]:
@@ -185,21 +190,39 @@ def _create(ports: Ports, table: Table, batch: int, intermediate: str, propertie
         "kept": stages_kept(table),
     }
     statements = (*(["drop_intermediate"] if found is not None else []), "create_namespace", "create_intermediate")
-    return tuple(ports.sql.render(name, **values) for name in statements)
+    return tuple(ports.sql_for(intermediate).render(name, **values) for name in statements)
 
 
-def _summary(ports: Ports, staged: StagedBatch) -> dict[str, str]:
+def _as_asked(ports: Ports, plan: Plan, planned: PlannedBatch, table: Table, uuid: str | None) -> StagedBatch:
+    """The batch as it is known before anything is read."""
+    return StagedBatch(
+        table.name, planned.batch, "", 0, planned.ranges, Counts(),
+        cluster_id=plan.cluster_id,
+        topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
+        table_uuid=uuid,
+        shape=shape(table, ports.pipeline.source.metadata),
+        follows=planned.follows,
+        watermark=planned.watermark,
+    )  # fmt: skip
+
+
+def _summary(ports: Ports, staged: StagedBatch, attempt: str) -> dict[str, str]:
     data = staged.to_dict()
     return {
         "tidegate.pipeline": ports.pipeline.name,
         "tidegate.batch": str(staged.batch),
-        "tidegate.attempt": staged.attempt,
+        "tidegate.attempt": attempt,
         "tidegate.staged": json.dumps({k: data[k] for k in IN_SUMMARY}),
     }
 
 
 def outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBatch:
-    """What the job left behind for one table; a bad record, or records that do not add up, are errors."""
+    """What the job left behind for one table; a bad record, or records that do not add up, are errors.
+
+    Files in a folder are first brought into the table.
+    """
+    if asked.folder:
+        ports.destination.land(asked.intermediate, planned.batch, asked.attempt, asked.summary)
     where = f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}"
     found = ports.destination.staged_outcome(asked.intermediate, asked.attempt)
     if found is None:
