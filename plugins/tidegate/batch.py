@@ -94,28 +94,44 @@ class PlannedBatch:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """A table that a run leaves as it is while the others go on; `kind` names the error, `message` is its text."""
+
+    table: str
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """The batches of one run and the log they were cut from.
 
     For each table that has work: those that wait in its queue, oldest first, then the new one. `held` says why there is
-    no new one for any table.
+    no new one for any table, `refused` which tables cannot go on at all, and why.
     """
 
     tables: tuple[PlannedBatch, ...]
     cluster_id: str
     topic_ids: dict[str, str]
     held: str = ""
+    refused: tuple[Refusal, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        tables = [table.to_dict() for table in self.tables]
-        return {"tables": tables, "cluster_id": self.cluster_id, "topic_ids": self.topic_ids, "held": self.held}
+        return {
+            "tables": [table.to_dict() for table in self.tables],
+            "cluster_id": self.cluster_id,
+            "topic_ids": self.topic_ids,
+            "held": self.held,
+            "refused": [asdict(refusal) for refusal in self.refused],
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Plan":
         """Inverse of `to_dict`."""
         tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
-        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"])
+        refused = tuple(Refusal(**refusal) for refusal in data["refused"])
+        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,14 @@
     │   ├── IncompatibleSchema  the table cannot take the pipeline's columns by any change that is allowed
     │   ├── AuditFailed         a batch breaks a condition that its table must keep
     │   ├── PositionLost        the log, the topic or the table no longer fits the position
-    │   └── SomeTablesFailed    the others are published; the failed ones keep their staged batch
+    │   └── SomeTablesFailed    the others are published; the failed ones keep what is staged, the refused ones wait
     ├── NothingToDo             no work: the step is skipped
     └── PublishedElsewhere      another run published first: nothing to repair
 
 Each message says what happened, names the values as ``name=value`` and ends with what to do next.
 """
+
+from typing import Any
 
 
 class TidegateError(Exception):
@@ -58,7 +60,11 @@ class PositionLost(GiveUp):
 
 
 class SomeTablesFailed(GiveUp):
-    """Some tables of a pipeline failed while the others were published."""
+    """Some tables of a pipeline failed, or were refused; `published` is what became of the others."""
+
+    def __init__(self, message: str, published: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.published = published
 
 
 class NothingToDo(TidegateError):

@@ -1,11 +1,14 @@
 """One whole flush without a scheduler: the steps in order, as the DAG runs them."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from tidegate.batch import Plan, PublishedBatch, StagedBatch
+from tidegate.batch import Plan, PublishedBatch, Refusal, StagedBatch
 from tidegate.drain import drain, queues
 from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
 from tidegate.ports import Ports
+from tidegate.refused import in_words
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.heartbeat import heartbeat
@@ -25,20 +28,22 @@ def flush(ports: Ports) -> Flushed:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
     `NothingToDo` when there was no work (the heartbeat has run). Tables are merged one after the other; one that
-    fails keeps its staged batches while the others go on, and `SomeTablesFailed` is raised at the end.
+    fails keeps its staged batches while the others go on, one that the plan refuses stays as it is, and
+    `SomeTablesFailed` is raised at the end.
     """
     try:
         planned: Plan = plan(ports)
-    except NothingToDo:
+    except (NothingToDo, SomeTablesFailed):
         clean_up(ports)  # of a run that was killed after its publish
         heartbeat(ports)
         raise
     flushed = _merge_all(ports, stage(ports, planned))
     if flushed.published:
-        commit_offsets(ports)
+        with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
+            commit_offsets(ports)
     clean_up(ports)
     heartbeat(ports)
-    _raise_failures(ports, flushed)
+    _raise_failures(ports, flushed, planned.refused)
     return flushed
 
 
@@ -48,10 +53,12 @@ def _merge_all(ports: Ports, batches: list[StagedBatch]) -> Flushed:
     return Flushed(published, tuple((one.table, one.failure) for one in drained if one.failure is not None))
 
 
-def _raise_failures(ports: Ports, flushed: Flushed) -> None:
-    if not flushed.failures:
-        return
-    if not ports.pipeline.has_several or all(isinstance(e, PublishedElsewhere) for _, e in flushed.failures):
-        raise flushed.failures[0][1]
-    reasons = "\n".join(str(error) for _, error in flushed.failures)
-    raise SomeTablesFailed(f"pipeline={ports.pipeline.name}: {len(flushed.failures)} tables failed:\n{reasons}")
+def _raise_failures(ports: Ports, flushed: Flushed, refused: Sequence[Refusal]) -> None:
+    failures = [error for _, error in flushed.failures]
+    lost_only = all(isinstance(error, PublishedElsewhere) for error in failures)
+    if failures and not refused and (not ports.pipeline.has_several or lost_only):
+        raise failures[0]
+    told = [f"pipeline={ports.pipeline.name}: {len(failures)} tables failed:", *map(str, failures)] if failures else []
+    told += [in_words(ports, refused)] if refused else []
+    if told:
+        raise SomeTablesFailed("\n".join(told), flushed.published)

@@ -9,7 +9,7 @@ from tidegate.offsets import offset_of
 from tidegate.ports import Log, Ports
 from tidegate.slices import done
 from tidegate.steps.backfill import open_backfills
-from tidegate.steps.plan import read_log
+from tidegate.topics import known_log
 from tidegate.view import View, published, see, views
 
 BATCHES = 10
@@ -18,11 +18,12 @@ BATCHES = 10
 def status(ports: Ports) -> dict[str, Any]:
     """Position, lag, last batches and freshness of one pipeline; changes nothing.
 
-    A table that cannot go on (rolled back, log gone) is shown all the same, with the reason and way out as `problem`.
+    A table that cannot go on (rolled back, log gone, schema missing) is shown all the same, with the reason and way out
+    as `problem`.
     """
     ports, seen = see(ports)
-    pipeline, log = ports.pipeline, read_log(ports)
-    found = views(ports, seen, log)
+    pipeline, (log, gone) = ports.pipeline, known_log(ports)
+    found = views(ports, seen, log, gone)
     tables = [_table(ports, view) for view in found]
     return {
         "pipeline": pipeline.name,

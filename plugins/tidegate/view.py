@@ -1,18 +1,20 @@
 """One look at a pipeline: where its tables stand, and what that means beside the log; the ground of all reports."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tidegate.batch import StagedBatch
 from tidegate.dynamic import fan_out
-from tidegate.errors import PositionLost
+from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.offsets import Offsets, merged, offset_of, pairs
 from tidegate.pending import end_of_empty, queue_of
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
-from tidegate.standing import check_log, effective_position
-from tidegate.steps.plan import first_start, table_log
+from tidegate.standing import check_log, effective_position, starts
+from tidegate.steps.plan import complete_start, first_start
+from tidegate.topics import missing_topic, table_log
 
 
 @dataclass(frozen=True)
@@ -57,21 +59,28 @@ def _seen(ports: Ports, table: Table) -> Seen:
     state = ports.destination.state(table.name, ports.pipeline.name)
     try:
         position = effective_position(ports.pipeline, table, state)
-    except PositionLost as reason:
+        queue = queue_of(ports, table, state, position)
+        with suppress(RetryLater):  # a registry that does not answer now hides nothing of what is known
+            ports.schemas.described(table)
+    except GiveUp as reason:
         return Seen(table, state, state.recorded if state else None, (), str(reason))
-    return Seen(table, state, position, queue_of(ports, table, state, position), None)
+    return Seen(table, state, position, queue, None)
 
 
-def views(ports: Ports, seen: list[Seen], log: Log) -> list[View]:
-    """Each table beside the log, with the reason and way out where the two no longer fit."""
-    return [_view(ports, one, table_log(log, one.table)) for one in seen]
+def views(ports: Ports, seen: list[Seen], log: Log, gone: Mapping[str, GiveUp] | None = None) -> list[View]:
+    """Each table beside the log, with the reason and way out where the two no longer fit; `gone` are missing topics."""
+    return [_view(ports, one, table_log(log, one.table), missing_topic(one.table, gone or {})) for one in seen]
 
 
-def _view(ports: Ports, seen: Seen, log: Log) -> View:
-    position, problem = seen.position, seen.problem
-    if position is not None and problem is None:
+def _view(ports: Ports, seen: Seen, log: Log, missing: GiveUp | None) -> View:
+    position, problem = seen.position, seen.problem or (str(missing) if missing else None)
+    if problem is None:
         try:
-            check_log(ports.pipeline, seen.table, position, log)
+            if position is not None:
+                check_log(ports.pipeline, seen.table, position, log)
+                starts(ports.pipeline, seen.table, position, log)
+            elif not seen.queue:
+                complete_start(ports, seen.table, log)
         except PositionLost as reason:
             problem = str(reason)
     following = first_start(ports, log) if position is None else merged(log.begin, position.offsets)

@@ -1,32 +1,84 @@
 """How far all tables of a pipeline have come: the low watermark that the consumer group reports."""
 
+import re
+
+from tidegate import names
 from tidegate.dynamic import fan_out
+from tidegate.errors import GiveUp, PositionLost
 from tidegate.offsets import Offsets, lowest, merged
 from tidegate.pending import end_of_empty, queue_of
 from tidegate.pipeline import Table
 from tidegate.ports import Ports
 from tidegate.standing import effective_position
+from tidegate.topics import row_topics
 
 
 def low_watermark(ports: Ports) -> Offsets:
     """Per partition the smallest offset that all tables have come to.
 
-    Read from the tables themselves, so that a stale caller cannot report too much.
+    Read from the tables themselves, so that a stale caller cannot report too much. A table that begins where the group
+    stands, and has not begun, keeps the group there.
     """
     ports = fan_out(ports)
-    return lowest(*(_mark(ports, table) for table in ports.pipeline.tables))
+    marks = [(table, _mark(ports, table)) for table in ports.pipeline.tables]
+    reached = lowest(*(mark for _, mark in marks if mark is not None))
+    by_group = ports.pipeline.source.start.kind in ("group", "latest")
+    return _kept(ports, reached, [table for table, mark in marks if mark is None]) if by_group else reached
 
 
-def _mark(ports: Ports, table: Table) -> Offsets:
-    """One table's next offsets; none for one that came later and has not caught up yet.
+def _mark(ports: Ports, table: Table) -> Offsets | None:
+    """One table's next offsets; none for one that came later and has not caught up yet, None where it has not begun.
 
     A batch without rows counts as advanced, although the position follows later. A table without a position holds the
-    others back at the start of what is staged for it; without that it is not there yet, and has no say.
+    others back at the start of what is staged for it; without that it is not there yet, and has no say. One that cannot
+    go on, say after a rollback, holds them at what was recorded for it.
     """
     state = ports.destination.state(table.name, ports.pipeline.name)
-    position = effective_position(ports.pipeline, table, state)
-    queue = queue_of(ports, table, state, position)
-    if position.outside if position else queue and queue[0].watermark != "inside":
+    try:
+        position = effective_position(ports.pipeline, table, state)
+        queue = queue_of(ports, table, state, position)
+    except GiveUp:
+        position, queue = state.recorded if state else None, ()
+        if position is None:
+            return _staged_start(ports, table)
+    if position is None and not queue:
+        return None
+    if position.outside if position else queue[0].watermark != "inside":
         return {}
-    start = position.offsets if position else queue[0].ranges.start if queue else {}
+    start = position.offsets if position else queue[0].ranges.start
     return merged(start, end_of_empty(queue))
+
+
+def _staged_start(ports: Ports, table: Table) -> Offsets | None:
+    """Where a table without a position begins whose queue cannot be told: the first of what is staged for it."""
+    found = ports.destination.staged(names.intermediate_table(ports.pipeline, table), table.name)
+    inside = [staged.ranges.start for staged in found if staged.watermark == "inside"]
+    return lowest(*inside) if inside else None
+
+
+def _kept(ports: Ports, reached: Offsets, absent: list[Table]) -> Offsets:
+    """The watermark, held where the group stands on the topics of tables that have not begun."""
+    of_absent = {topic for table in absent for topic in table.topics or row_topics(ports)}
+    topics = tuple(topic for topic in reached if topic in of_absent)
+    if not topics:
+        return reached
+    stands = ports.broker.committed(ports.pipeline.source.group, _existing(ports, topics))
+    held = {t: {p: min(o, stands[t][p]) for p, o in reached[t].items() if p in stands.get(t, {})} for t in topics}
+    return {**reached, **held}
+
+
+def report(ports: Ports, offsets: Offsets) -> Offsets:
+    """Commit to the consumer group and return what was committed: no topic that the brokers do not have."""
+    if any(offsets.values()):
+        try:
+            ports.broker.commit(ports.pipeline.source.group, offsets)
+        except PositionLost:
+            there = _existing(ports, tuple(offsets))
+            offsets = {topic: parts for topic, parts in offsets.items() if topic in there}
+            if offsets:
+                ports.broker.commit(ports.pipeline.source.group, offsets)
+    return offsets
+
+
+def _existing(ports: Ports, topics: tuple[str, ...]) -> tuple[str, ...]:
+    return ports.broker.topics("|".join(re.escape(topic) for topic in topics))

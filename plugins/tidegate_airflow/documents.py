@@ -3,7 +3,8 @@
 PLAN = """
 **plan** reads each table's position from the table itself and the end of the log from the brokers, and decides which
 half-open offset ranges become batch N. Batches that are staged and not published are finished first, in order. While a
-table's queue is full (`max_pending`) there is no new batch; `held` in the result says so.
+table's queue is full (`max_pending`) there is no new batch; `held` in the result says so. A table that cannot go on
+(rolled back, its log or its schema gone) is left as it is and told under `refused`; the others go on.
 Skipped when every table stands at the end of the log.
 """
 STAGE = """
@@ -32,7 +33,8 @@ after, and the orphans removed.
 """
 HEARTBEAT = """
 **heartbeat** runs at the end of every run, also a skipped one, and commits again what is published, so that quiet
-partitions keep their committed offset. It turns red when a task before it failed, so that the run shows it.
+partitions keep their committed offset. It turns red when a task before it failed, or the plan refused a table, so that
+the run shows it.
 """
 BACKFILL = """
 Applies a part of the log to the tables of **{pipeline}** again: to repair rows that another writer damaged, or to fill

@@ -61,6 +61,11 @@ class AirflowClient:
         path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self.get(path, map_index=map_index, deserialize="true")["value"]
 
+    def log(self, dag_id: str, run_id: str, task_id: str) -> str:
+        """What a task's first try wrote."""
+        path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/1"
+        return str(self.get(path, full_content="true"))
+
     def asset_events(self, asset: str) -> list[dict[str, Any]]:
         events = self.get("assets/events", limit=200, order_by="-timestamp")["asset_events"]
         return [event for event in events if event["name"] == asset]

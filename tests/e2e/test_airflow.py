@@ -96,6 +96,26 @@ def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) ->
     assert scene.rows("e2e.fan_left") == {1: "left"}
 
 
+def test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the_other_published(scene: Scene) -> None:
+    table = scene.table("e2e.fan_left")
+    newest = table.metadata.snapshots[-1]
+    assert newest.parent_snapshot_id is not None
+    table.manage_snapshots().set_current_snapshot(newest.parent_snapshot_id).commit()
+    for topic in ("fan.left", "fan.right"):
+        scene.produce(topic, {3: "meanwhile"})
+    run = scene.airflow.trigger("tidegate_fan")
+    assert scene.airflow.finished("tidegate_fan", run) == "failed"
+    states = scene.airflow.task_states("tidegate_fan", run)
+    assert {name: found for name, found in states.items() if found != ["success"]} == {"heartbeat": ["failed"]}
+    [refused] = scene.airflow.result("tidegate_fan", run, "plan")["refused"]
+    assert (refused["table"], refused["kind"]) == ("lake.e2e.fan_left", "PositionLost")
+    assert "table=lake.e2e.fan_left is refused" in scene.airflow.log("tidegate_fan", run, "heartbeat")
+    assert scene.rows("e2e.fan_right")[3] == "meanwhile"
+    scene.table("e2e.fan_left").manage_snapshots().set_current_snapshot(newest.snapshot_id).commit()
+    assert scene.airflow.finished("tidegate_fan", scene.airflow.trigger("tidegate_fan")) == "success"
+    assert scene.rows("e2e.fan_left")[3] == "meanwhile"
+
+
 def test_one_table_that_fails_leaves_the_run_red_and_the_others_published(scene: Scene) -> None:
     before = scene.table("e2e.fan_left").schema()
     with scene.table("e2e.fan_left").update_schema(allow_incompatible_changes=True) as update:

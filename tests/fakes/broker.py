@@ -68,6 +68,12 @@ class MemoryBroker:
         for offsets in self.groups.values():
             offsets.pop(topic, None)
 
+    def delete(self, topic: str) -> None:
+        """The topic, and what groups have committed for it."""
+        del self.partitions[topic]
+        for offsets in self.groups.values():
+            offsets.pop(topic, None)
+
     def grow(self, topic: str, partitions: int) -> None:
         while len(self.partitions[topic]) < partitions:
             self.partitions[topic].append(Partition())
@@ -127,10 +133,15 @@ class MemoryBroker:
         return {topic: {partition: [(start, 0)]} for topic, partition, start, end in ranges if end > start}
 
     def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
+        for topic in topics:
+            self._known(topic)
         return {t: dict(parts) for t, parts in self.groups.get(group, {}).items() if t in topics}
 
     def commit(self, group: str, offsets: Offsets) -> None:
-        self.groups[group] = merged(self.groups.get(group, {}), offsets)
+        there = {topic: parts for topic, parts in offsets.items() if topic in self.partitions}
+        self.groups[group] = merged(self.groups.get(group, {}), there)
+        for topic in offsets:
+            self._known(topic)
         reached("group.committed")
 
     def _known(self, topic: str) -> list[Partition]:

@@ -4,6 +4,7 @@ import pytest
 from tidegate.errors import BadRecord, SomeTablesFailed
 from tidegate.flush import flush
 from tidegate.jobs import StageJob
+from tidegate.status import status
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, `the type` STRING, name STRING"}
@@ -112,3 +113,34 @@ def test_records_name_their_tables_and_awkward_values_never_become_names(workben
     workbench.produce(topic, row(5, "elsewhere", "line"))
     with pytest.raises(BadRecord, match=r"offset=5 .*elsewhere"):
         workbench.flush("named")
+
+
+def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_mended(workbench) -> None:
+    topic, other = workbench.topic(), workbench.topic()
+    tables = [{"name": "lake.back.good", "topics": [topic]}, {"name": "lake.back.bad", "topics": [topic]}]
+    tables.append({"name": "lake.back.gone", "topics": [other]})
+    workbench.pipeline("back", [topic, other], key=KEY, value=VALUE, tables=tables)
+    workbench.produce(other, typed(1, "a"))
+    for n in (1, 2):
+        workbench.produce(topic, typed(n, "a"))
+        workbench.flush("back")
+    newest, first = (s.snapshot_id for s in reversed(workbench.iceberg("back.bad").metadata.snapshots[-2:]))
+    workbench.spark_sql(f"CALL lake.system.rollback_to_snapshot('back.bad', {first})")
+    workbench.admin.delete_topics([other])[other].result()
+    workbench.produce(topic, typed(3, "a"))
+    failed = workbench.cli("flush", "back")
+    assert (failed.returncode, ids(workbench, "back.good"), ids(workbench, "back.bad")) == (1, [1, 2, 3], [1])
+    assert "lake.back.good: batch=3 published" in failed.stdout
+    for words in ("table=lake.back.bad was rolled back", "on_rollback: rewind", f"topic={other} does not exist"):
+        assert words in failed.stderr
+    assert workbench.ports("back").broker.committed("tidegate-back", (topic,)) == {topic: {0: 2}}
+    problems = [table["problem"] for table in status(workbench.ports("back"))["tables"]]
+    assert problems[0] is None
+    assert all(problem in failed.stderr for problem in problems[1:])
+
+    workbench.spark_sql(f"CALL lake.system.set_current_snapshot('back.bad', {newest})")
+    workbench.produce(topic, typed(4, "a"))
+    with pytest.raises(SomeTablesFailed, match="does not exist"):
+        workbench.flush("back")
+    assert ids(workbench, "back.bad") == ids(workbench, "back.good") == [1, 2, 3, 4]
+    assert workbench.ports("back").broker.committed("tidegate-back", (topic,)) == {topic: {0: 4}}

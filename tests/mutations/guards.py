@@ -91,8 +91,8 @@ GUARDS = [
     Guard(
         "the low watermark",
         "plugins/tidegate/watermark.py",
-        "lowest(*(_mark(ports, table) for table in ports.pipeline.tables))",
-        "_mark(ports, ports.pipeline.tables[0])",
+        "lowest(*(mark for _, mark in marks if mark is not None))",
+        "marks[0][1] or {}",
         FLUSH + "group_gets_the_low_watermark_of_all_tables",
     ),
     Guard(
@@ -126,8 +126,8 @@ GUARDS = [
     Guard(
         "a plan reads the log after the positions",
         "plugins/tidegate/steps/plan.py",
-        "    found = [_found(ports, table) for table in ports.pipeline.tables]\n    log = read_log(ports)\n",
-        "    log = read_log(ports)\n    found = [_found(ports, table) for table in ports.pipeline.tables]\n",
+        "    found = [_found(ports, table) for table in ports.pipeline.tables]\n    log, gone = known_log(ports)\n",
+        "    log, gone = known_log(ports)\n    found = [_found(ports, table) for table in ports.pipeline.tables]\n",
         "tests/unit/test_plan.py::"
         "test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short",
     ),

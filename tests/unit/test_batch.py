@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tidegate.batch import Counts, Plan, PlannedBatch, PublishedBatch, StagedBatch
+from tidegate.batch import Counts, Plan, PlannedBatch, PublishedBatch, Refusal, StagedBatch
 from tidegate.jobs import Audits, MergeJob, StageJob, StageTable
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, KeyFormat, Route, ValueFormat
@@ -18,7 +18,8 @@ def through_json(data: dict) -> dict:
 
 @pytest.mark.parametrize("attempt", [None, "a1"])
 def test_plan_survives_json(attempt: str | None) -> None:
-    plan = Plan((PlannedBatch("lake.a.b", 3, RANGES, attempt),), "cluster", {"t": "id"})
+    refused = (Refusal("lake.a.c", "PositionLost", "table=lake.a.c was rolled back"),)
+    plan = Plan((PlannedBatch("lake.a.b", 3, RANGES, attempt),), "cluster", {"t": "id"}, refused=refused)
     assert Plan.from_dict(through_json(plan.to_dict())) == plan
     assert plan.tables[0].resumed is (attempt is not None)
 

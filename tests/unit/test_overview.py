@@ -12,7 +12,7 @@ from tidegate.history import advances
 from tidegate.overview import lately, overview, unpublished
 from tidegate.pipeline import Errors
 from tidegate.ports import Ports
-from tidegate.steps.plan import read_log
+from tidegate.topics import read_log
 from tidegate.view import see, views
 
 TWO = (a_table("lake.shop.left", topics=("left",)), a_table("lake.shop.right", topics=("right",)))

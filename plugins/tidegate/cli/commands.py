@@ -98,6 +98,10 @@ def _flush(words: argparse.Namespace) -> int:
             if not words.until_current:
                 raise
             return 0
+        except SomeTablesFailed as failed:
+            for batch in failed.published:
+                shown.say(words, shown.published(batch), batch.to_dict())
+            raise
         for batch in flushed.published:
             shown.say(words, shown.published(batch), batch.to_dict())
         if not words.until_current or all(batch.snapshot_id is None for batch in flushed.published):
@@ -107,7 +111,7 @@ def _flush(words: argparse.Namespace) -> int:
 def _plan(words: argparse.Namespace) -> int:
     planned = plan(_ports(words.pipeline))
     shown.say(words, shown.planned(planned), planned.to_dict())
-    return 0
+    return 1 if planned.refused else 0
 
 
 def _status(words: argparse.Namespace) -> int:

@@ -26,6 +26,7 @@ def planned(plan: Plan) -> str:
         what = "resumes" if table.resumed else "reads"
         lines.append(f"{table.table}: batch={table.batch} {what} {table.ranges.span} offsets")
         lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
+    lines += [f"{refusal.table}: refused: {refusal.message}" for refusal in plan.refused]
     return "\n".join(lines)
 
 

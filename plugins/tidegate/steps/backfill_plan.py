@@ -14,7 +14,7 @@ from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
 from tidegate.slices import Backfill, TableBackfill, missing
 from tidegate.standing import check_log, effective_position
-from tidegate.steps.plan import ignored_topics, read_log, table_log
+from tidegate.topics import ignored_topics, read_log, table_log
 
 MAX_SLICES = 1000  # each is a task; Airflow maps over 1024 at most
 EXAMPLE = '{"topic": {"0": [100, 900]}}'

@@ -14,9 +14,9 @@ from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, Staging
 from tidegate.slices import Backfill, covered, missing, sliced
 from tidegate.steps.backfill_plan import check_held, needs_later
-from tidegate.steps.plan import read_log
 from tidegate.steps.stage import outcome, stage_table, table_named
 from tidegate.swap import CUTS
+from tidegate.topics import read_log
 
 log = logging.getLogger(__name__)
 

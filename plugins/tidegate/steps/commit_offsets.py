@@ -5,7 +5,7 @@ import logging
 from tidegate.errors import NothingToDo
 from tidegate.offsets import Offsets
 from tidegate.ports import Ports
-from tidegate.watermark import low_watermark
+from tidegate.watermark import low_watermark, report
 
 log = logging.getLogger(__name__)
 
@@ -17,8 +17,7 @@ def commit_offsets(ports: Ports) -> Offsets:
     a late zombie commits is healed by the next run.
     """
     offsets = low_watermark(ports)
-    if not offsets:
+    if not any(offsets.values()):
         raise NothingToDo(f"pipeline={ports.pipeline.name}: no table has a position yet, so there is none to commit")
     log.info("committing: pipeline=%s group=%s %s", ports.pipeline.name, ports.pipeline.source.group, offsets)
-    ports.broker.commit(ports.pipeline.source.group, offsets)
-    return offsets
+    return report(ports, offsets)

@@ -2,8 +2,9 @@
 
 from tidegate.offsets import Offsets, merged
 from tidegate.ports import Ports
-from tidegate.steps.plan import first_start, ignored_topics, read_log
-from tidegate.watermark import low_watermark
+from tidegate.steps.plan import first_start
+from tidegate.topics import ignored_topics, known_log
+from tidegate.watermark import low_watermark, report
 
 
 def heartbeat(ports: Ports) -> Offsets:
@@ -16,10 +17,8 @@ def heartbeat(ports: Ports) -> Offsets:
     ignored = ignored_topics(ports)
     quiet = ports.broker.log(ignored, ports.pipeline.source.isolation).end if ignored else {}
     offsets = merged(low_watermark(ports) or _held_start(ports), quiet)
-    if offsets:
-        ports.broker.commit(ports.pipeline.source.group, offsets)
-    return offsets
+    return report(ports, offsets)
 
 
 def _held_start(ports: Ports) -> Offsets:
-    return first_start(ports, read_log(ports)) if ports.pipeline.source.start.kind == "latest" else {}
+    return first_start(ports, known_log(ports)[0]) if ports.pipeline.source.start.kind == "latest" else {}

@@ -1,21 +1,22 @@
 """plan: decide which offsets of the log become the next batch of each table. Changes nothing."""
 
 import logging
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate import names
 from tidegate.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.capacity import capped
 from tidegate.dynamic import fan_out
-from tidegate.errors import NothingToDo
+from tidegate.errors import GiveUp, NothingToDo
 from tidegate.offsets import Offsets, Ranges, lowest, merged, offset_of, pairs
 from tidegate.pending import moves_without_rows, queue_of, together, waiting
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
+from tidegate.refused import Refused, told
 from tidegate.standing import check_complete, check_log, effective_position, starts
+from tidegate.topics import known_log, missing_topic, table_log
 
 logger = logging.getLogger(__name__)
 
@@ -59,24 +60,42 @@ def plan(ports: Ports) -> Plan:
     3. Finish first what is staged: batches that lead on exactly from the position are resumed, in order.
     4. Cut a new batch from the end of the queue to the end of the log, capped by `merge.max_records`; tables that are
        in step share it. None while some table's queue is full, or while a pipeline's only table has one waiting.
+
+    A table that cannot go on is left as it is and named in `refused`; the others are planned. The refusal is raised
+    where every table is refused, `SomeTablesFailed` where none of the others has work.
     """
     ports = fan_out(ports)
     found = [_found(ports, table) for table in ports.pipeline.tables]
-    log = read_log(ports)
-    tables = [_standing(ports, one, table_log(log, one.table)) for one in found]
-    number = 1 + max(_highest_batch(ports, standing) for standing in tables)
-    held = "; ".join(full_queue(ports, s.table, s.queue) for s in tables if waiting(s.queue) >= s.table.max_pending)
-    is_alone = not ports.pipeline.has_several and waiting(tables[0].queue)
-    work: list[PlannedBatch] = []
-    for standing in tables:
-        others = [other for other in tables if other is not standing]
-        fresh = None if held or is_alone else _new_batch(ports, standing, others, number)
-        work += _batches(ports, standing, fresh)
+    log, gone = known_log(ports)
+    tables = [_standing(ports, one, log, gone) for one in found]
+    well = [one for one in tables if isinstance(one, _Standing)]
+    held = "; ".join(full_queue(ports, s.table, s.queue) for s in well if waiting(s.queue) >= s.table.max_pending)
+    is_alone = not ports.pipeline.has_several and any(waiting(s.queue) for s in well)
+    work, refused = _work(ports, tables, reads_on=not held and not is_alone)
+    refusals = told(ports, refused, has_work=bool(work))
     if not work:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: every table stands at the end of the log")
     if held:
         logger.warning(held)
-    return Plan(tuple(work), log.cluster_id, log.topic_ids, held)
+    return Plan(tuple(work), log.cluster_id, log.topic_ids, held, refusals)
+
+
+def _work(
+    ports: Ports, tables: Sequence["_Standing | Refused"], *, reads_on: bool
+) -> tuple[list[PlannedBatch], list[Refused]]:
+    """3. and 4.: the batches of the tables that go on, and those that do not."""
+    number = 1 + max(_highest_batch(ports, one) for one in tables)
+    work, refused = list[PlannedBatch](), list[Refused]()
+    for one in tables:
+        if isinstance(one, Refused):
+            refused.append(one)
+            continue
+        others = [other for other in tables if other is not one]
+        try:
+            work += _batches(ports, one, _new_batch(ports, one, others, number) if reads_on else None)
+        except GiveUp as error:
+            refused.append(Refused(one.table, one.state, error))
+    return work, refused
 
 
 def full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
@@ -89,56 +108,38 @@ def full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
     )
 
 
-def read_log(ports: Ports) -> Log:
-    """The log of all topics that carry rows; ignored topics are left out."""
-    return ports.broker.log(row_topics(ports), ports.pipeline.source.isolation)
-
-
-def row_topics(ports: Ports) -> tuple[str, ...]:
-    """The pipeline's topics without those that `heartbeat.ignore_topics` names."""
-    return tuple(t for t in _all_topics(ports) if not _is_ignored(ports, t))
-
-
-def ignored_topics(ports: Ports) -> tuple[str, ...]:
-    """Topics of the pipeline whose offsets advance without a row."""
-    return tuple(t for t in _all_topics(ports) if _is_ignored(ports, t))
-
-
-def _all_topics(ports: Ports) -> tuple[str, ...]:
-    source = ports.pipeline.source
-    return source.topics if source.topic_pattern is None else ports.broker.topics(source.topic_pattern)
-
-
-def _is_ignored(ports: Ports, topic: str) -> bool:
-    return any(re.fullmatch(pattern, topic) for pattern in ports.pipeline.heartbeat.ignore_topics)
-
-
-def table_log(log: Log, table: Table) -> Log:
-    """The part of the log that feeds `table`."""
-    if not table.topics:
-        return log
-    begin = {t: parts for t, parts in log.begin.items() if t in table.topics}
-    return Log(log.cluster_id, log.topic_ids, begin, {t: log.end[t] for t in begin})
-
-
-def _found(ports: Ports, table: Table) -> _Found:
+def _found(ports: Ports, table: Table) -> "_Found | Refused":
     state = ports.destination.state(table.name, ports.pipeline.name)
-    position = effective_position(ports.pipeline, table, state)
-    return _Found(table, state, position, queue_of(ports, table, state, position))
+    try:
+        position = effective_position(ports.pipeline, table, state)
+        return _Found(table, state, position, queue_of(ports, table, state, position))
+    except GiveUp as error:
+        return Refused(table, state, error)
 
 
-def _standing(ports: Ports, found: _Found, log: Log) -> _Standing:
-    if found.position is not None:
-        check_log(ports.pipeline, found.table, replace(found.position, offsets={}), log)
+def _standing(
+    ports: Ports, found: "_Found | Refused", whole_log: Log, gone: Mapping[str, GiveUp]
+) -> "_Standing | Refused":
+    if isinstance(found, Refused):
+        return found
+    missing = missing_topic(found.table, gone)
+    if missing is not None:
+        return Refused(found.table, found.state, missing)
+    log = table_log(whole_log, found.table)
     standing = _Standing(found.table, found.state, found.position, found.queue, log)
-    if standing.end is not None:
-        check_log(ports.pipeline, found.table, standing.end, log)
+    try:
+        if found.position is not None:
+            check_log(ports.pipeline, found.table, replace(found.position, offsets={}), log)
+        if standing.end is not None:
+            check_log(ports.pipeline, found.table, standing.end, log)
+    except GiveUp as error:
+        return Refused(found.table, found.state, error)
     return standing
 
 
-def _highest_batch(ports: Ports, standing: _Standing) -> int:
-    staged = ports.destination.highest_staged(names.intermediate_table(ports.pipeline, standing.table))
-    return max(staged, standing.state.highest_batch if standing.state else 0)
+def _highest_batch(ports: Ports, one: "_Standing | Refused") -> int:
+    staged = ports.destination.highest_staged(names.intermediate_table(ports.pipeline, one.table))
+    return max(staged, one.state.highest_batch if one.state else 0)
 
 
 def _batches(ports: Ports, standing: _Standing, fresh: PlannedBatch | None) -> list[PlannedBatch]:
@@ -151,17 +152,21 @@ def _batches(ports: Ports, standing: _Standing, fresh: PlannedBatch | None) -> l
     return [*resumed, *([fresh] if fresh else [])]
 
 
-def _new_batch(ports: Ports, standing: _Standing, others: Sequence[_Standing], number: int) -> PlannedBatch | None:
+def _new_batch(
+    ports: Ports, standing: _Standing, others: Sequence["_Standing | Refused"], number: int
+) -> PlannedBatch | None:
     table, log, ahead = standing.table, standing.log, standing.end
-    start = _complete_start(ports, table, log) if ahead is None else starts(ports.pipeline, table, ahead, log)
+    start = complete_start(ports, table, log) if ahead is None else starts(ports.pipeline, table, ahead, log)
     ranges = capped(start, log.end, ports.pipeline.merge.max_records)
     if not ranges.span:
         return None
+    if ports.pipeline.has_several:
+        ports.schemas.described(table)  # a schema that is missing must not stop the read that tables share
     follows = standing.queue[-1].attempt if standing.queue else ""
     return PlannedBatch(table.name, number, ranges, follows=follows, watermark=_watermark(standing, others, ranges))
 
 
-def _watermark(standing: _Standing, others: Sequence[_Standing], ranges: Ranges) -> str:
+def _watermark(standing: _Standing, others: Sequence["_Standing | Refused"], ranges: Ranges) -> str:
     """How the table stands to the others with this batch; once inside it stays there, however far it falls behind.
 
     A table without a position while others have one came later: it is outside, until a batch of its own ends where the
@@ -176,7 +181,8 @@ def _watermark(standing: _Standing, others: Sequence[_Standing], ranges: Ranges)
     return "joins" if all(mine is None or mine >= offset for mine, offset in known) else "outside"
 
 
-def _complete_start(ports: Ports, table: Table, log: Log) -> Offsets:
+def complete_start(ports: Ports, table: Table, log: Log) -> Offsets:
+    """Where a table without a position begins; refused where that leaves out keys for good."""
     start = first_start(ports, log)
     if table.upsert and ports.pipeline.on_incomplete_start == "fail":
         behind = tuple(sorted({t for t, p, offset in pairs(start) if offset > log.begin[t][p]}))

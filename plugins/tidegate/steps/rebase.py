@@ -12,8 +12,8 @@ from tidegate.offsets import Offsets, merged, offset_of, pairs
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
-from tidegate.steps.plan import read_log, table_log
 from tidegate.swap import Swap, in_rounds, publish, written
+from tidegate.topics import read_log, table_log
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from tidegate.pipeline import Table
 from tidegate.ports import Ports, Staging
 from tidegate.position import Position
 from tidegate.slices import covered, missing, sliced
-from tidegate.steps.plan import read_log
 from tidegate.steps.stage import outcome, stage_table
 from tidegate.swap import CUTS
+from tidegate.topics import read_log
 
 REPLAY = "replay"  # stands where a backfill has its id
 
