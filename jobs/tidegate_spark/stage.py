@@ -19,6 +19,7 @@ from tidegate_spark.integrity import verified
 from tidegate_spark.key import with_key
 from tidegate_spark.naming import leave_names
 from tidegate_spark.read import read
+from tidegate_spark.selection import projected
 from tidegate_spark.sequence import with_sequence
 from tidegate_spark.sessions import configure
 from tidegate_spark.superseded import LATEST, STANDS_FOR, every_record, last_per_raw_key
@@ -104,7 +105,7 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
     unnamed = "name_reason" if finds else "NULL"
     found = value_format(table)(records, table)
     decoded = with_sequence(with_value(with_key(found, table), found, table), found, table)
-    decoded = with_unchanged(verified(decoded, table), table)
+    decoded = projected(with_unchanged(verified(decoded, table), table), table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
     reason = f"CASE WHEN change <> '{NOTHING}' THEN coalesce(key_reason, value_reason, {unnamed}) END AS reason"
     judged = decoded.selectExpr("*", reason, f"{failed_stage()} AS failed_stage").selectExpr(

@@ -9,6 +9,7 @@ from tidegate.evolution import readable
 from tidegate.metadata import TYPES
 from tidegate.pipeline import Column, Table
 from tidegate.ports import TableState
+from tidegate.selection import Field, Projection, Selected, made, passed, unusable
 from tidegate.spark_sql import quoted
 
 MAY_BE_UNCHANGED = ("STRING", "BINARY", "ARRAY<STRING>", "MAP<STRING, STRING>")
@@ -18,7 +19,7 @@ def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -
     """`table` with what the destination holds, and a value schema: its own, else the columns of the destination."""
     if state is None:
         return table
-    if table.value.columns is not None:
+    if table.value.columns is not None or table.select is not None:
         return replace(table, held=state.held)
     ours = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == "soft" else [])}
     own = {c.name: c for c in state.columns}
@@ -123,6 +124,8 @@ def shape(table: Table, metadata: dict[str, str]) -> str:
     kept = (table.deletes, table.partial_updates, unchanged_columns(table))
     template = (table.naming.template,) if table.naming else ()
     text = repr((*parts, table.key.options, table.value.options, *conditions, *kept, *table.sequence_by, *template))
+    text += repr([(c.name, c.sql, c.type) for c in _selected(table, metadata)]) if table.select else ""
+    text += repr([d.on for d in table.select.dimensions]) if table.select else ""
     text += " dead letters" if table.errors.set_aside is not None else ""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -130,16 +133,64 @@ def shape(table: Table, metadata: dict[str, str]) -> str:
 def destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The destination's columns in order: key columns that the value lacks, the value's, metadata, the flag of deletes.
 
-    `ConfigurationError` where two of them are one name to Spark, which does not tell cases apart.
+    With `select` those that it makes, and the flag. `ConfigurationError` where two of them are one name to Spark, which
+    does not tell cases apart.
     """
+    found = record_columns(table, metadata) if table.select is None else staged_columns(table, metadata)
+    columns = (*found, *((Column(table.deleted_column, "BOOLEAN"),) if table.deletes == "soft" else ()))
+    _check_names(table, columns)
+    return columns
+
+
+def record_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """A decoded record: key columns that the value lacks, the value's, metadata."""
     values, keys = value_columns(table), key_columns(table)
     in_value = {c.name for c in values}
     by_key = {c.name: c for c in keys}
     ahead = tuple(c for c in keys if c.name not in in_value)
-    flag = (Column(table.deleted_column, "BOOLEAN"),) if table.deletes == "soft" else ()
-    columns = (*ahead, *(by_key.get(c.name, c) for c in values), *metadata_columns(metadata), *flag)
-    _check_names(table, columns)
+    return (*ahead, *(by_key.get(c.name, c) for c in values), *metadata_columns(metadata))
+
+
+def staged_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """The fields of the staged row beside its key."""
+    if table.select is None:
+        return (*value_columns(table), *metadata_columns(metadata))
+    return tuple(Column(c.name, c.type, c.nullable) for c in _selected(table, metadata))
+
+
+def _fields(table: Table, metadata: dict[str, str]) -> tuple[Field, ...]:
+    return tuple(Field(c.name, c.type, c.nullable) for c in record_columns(table, metadata))
+
+
+def _selected(table: Table, metadata: dict[str, str]) -> tuple[Selected, ...]:
+    """What `select` makes, for a table that has one; rows are found and ordered by columns that it leaves alone."""
+    assert table.select is not None
+    record, where = _fields(table, metadata), f"table={table.name}"
+    columns, kept = made(table.select, record, where), passed(table.select, record)
+    for what, names in (("key.fields", table.key_columns), ("sequence_by", table.sequence_by)):
+        changed = [name for name in names if name.casefold() not in kept]
+        if changed:
+            raise ConfigurationError(
+                f"{where}: select leaves out or changes {', '.join(changed)} of {what}, by which rows are found and "
+                "ordered; select such columns as they are"
+            )
     return columns
+
+
+def projection(table: Table, metadata: dict[str, str]) -> Projection | None:
+    """What the stage job makes of each record; None without `select`."""
+    if table.select is None:
+        return None
+    parts = tuple((c.name, part_of_key(table, c.name)) for c in key_columns(table))
+    placed = {name.casefold() for name in unchanged_columns(table)}
+    bad = tuple(name for name in unusable(table.select) if name.casefold() in placed)
+    columns, select = _selected(table, metadata), table.select
+    return Projection(select.text, select.alias, columns, parts, select.dimensions, bad)
+
+
+def part_of_key(table: Table, column: str) -> str | None:
+    """The field of the staged key that a key column comes from; None for the one column that is the whole key."""
+    return None if table.key.into is not None else column.removeprefix(table.key.prefix)
 
 
 def _check_names(table: Table, columns: tuple[Column, ...]) -> None:

@@ -11,6 +11,7 @@ from tidegate.epochs import Epochs
 from tidegate.naming import Naming
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, KeyFormat, Route, ValueFormat
+from tidegate.selection import Projection, projection_from
 
 KAFKA_CONF = "spark.tidegate.secret.kafka"
 
@@ -24,8 +25,8 @@ class StageTable:
     order records of one key; `verified` are fields that must be equal in key and value. `set_aside` is how many bad
     records may be staged as dead letters; None stages none. `keys_only` leaves the value NULL. `unchanged` are columns
     whose place the source may hold for a value that did not change; with `stages_kept` a row says in which it does.
-    `epochs` tells the leader's epoch of each partition's records. With a `folder`, rows and counts are left there as
-    files instead, for the worker to bring in.
+    `epochs` tells the leader's epoch of each partition's records. `select` is what is made of each decoded row. With a
+    `folder`, rows and counts are left there as files instead, for the worker to bring in.
     """
 
     intermediate: str
@@ -53,6 +54,7 @@ class StageTable:
     verified: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     stages_kept: bool = False
+    select: Projection | None = None
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,7 @@ def _stage_table(data: dict[str, Any]) -> StageTable:
     ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
     ready["value"] = ValueFormat(**{**data["value"], "columns": None})
     ready |= {name: tuple(data[name]) for name in ("create", "sequence", "verified", "unchanged")}
+    ready["select"] = None if data["select"] is None else projection_from(data["select"])
     naming = data["naming"]
     if naming is not None:
         ready["naming"] = Naming(**{**naming, "namespaces": tuple(naming["namespaces"])})

@@ -9,8 +9,9 @@ from tidegate.columns import (
     destination_columns,
     key_columns,
     key_leaves,
-    metadata_columns,
+    part_of_key,
     sequence_columns,
+    staged_columns,
     stages_kept,
     unchanged_columns,
     value_columns,
@@ -27,7 +28,7 @@ def merge_statements(sql: Sql, pipeline: Pipeline, table: Table, staged: StagedB
     """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
     values = merge_values(pipeline, table, staged, branch)
     if is_folded(table, staged):
-        folded = {**values, "given": _given(table, values["values"])}
+        folded = {**values, "given": _given(table, _metadata(pipeline), values["values"])}
         return (sql.render("merge_folded", **{"flag": None, **folded}),)
     if table.sequence_by:
         return _sequenced(sql, pipeline, table, staged, values)
@@ -98,7 +99,7 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
         "snapshot_id": staged.snapshot_id,
         "batch": staged.batch,
         "attempt": staged.attempt,
-        "keys": [(c.name, _field(table, c.name)) for c in key_columns(table)],
+        "keys": [(c.name, part_of_key(table, c.name)) for c in key_columns(table)],
         "values": [c.name for c in destination_columns(table, metadata) if c.name not in apart],
     }
     if table.mode != "append":
@@ -114,7 +115,7 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
         values.setdefault("flag", None)
     if table.held is None:
         return values
-    staged_as = struct_of((*value_columns(table), *metadata_columns(metadata)))
+    staged_as = struct_of(staged_columns(table, metadata))
     return {**values, **_as_held(values, staged_as, table.held)}
 
 
@@ -138,13 +139,13 @@ def is_folded(table: Table, staged: StagedBatch) -> bool:
     return table.partial_updates or staged.kept > 0
 
 
-def _given(table: Table, columns: list[str]) -> dict[str, tuple[str, list[str]]]:
+def _given(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, tuple[str, list[str]]]:
     """What tells for each column that a record gave it a value: not_null, not_kept, or always.
 
     Beside it the names under which the column is staged: the table's own may be another.
     """
     staged: dict[str, list[str]] = {}
-    for column in value_columns(table):
+    for column in value_columns(table) if table.select is None else staged_columns(table, metadata):
         own = table.held.named(column.name) if table.held else None
         staged.setdefault(own or column.name, []).append(column.name)
     unchanged, found = set(unchanged_columns(table)), {}
@@ -155,11 +156,6 @@ def _given(table: Table, columns: list[str]) -> dict[str, tuple[str, list[str]]]
         else:
             found[name] = ("not_kept" if unchanged & set(fields) else "always", fields)
     return found
-
-
-def _field(table: Table, column: str) -> str | None:
-    """The field of the staged key that a key column comes from; None for the one column that is the whole key."""
-    return None if table.key.into is not None else column.removeprefix(table.key.prefix)
 
 
 def _unsequenced(table: Table) -> str:

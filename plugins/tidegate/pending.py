@@ -6,6 +6,7 @@ from dataclasses import replace
 from tidegate import names
 from tidegate.batch import Counts, StagedBatch
 from tidegate.columns import resolved, shape
+from tidegate.dimensions import described
 from tidegate.offsets import Offsets, highest
 from tidegate.pipeline import Table
 from tidegate.ports import Ports, TableState
@@ -23,7 +24,7 @@ def queue_of(
     """
     metadata = ports.pipeline.source.metadata
     found = ports.destination.staged(names.intermediate_table(ports.pipeline, table), table.name)
-    wanted = shape(resolved(ports.schemas.described(table), metadata, state), metadata) if found else ""
+    wanted = shape(resolved(described(ports, table), metadata, state), metadata) if found else ""
     queue: list[StagedBatch] = []
     for staged in found:
         if _fits(staged, state, wanted) and _is_next(staged, queue, position):

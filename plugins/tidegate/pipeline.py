@@ -9,6 +9,7 @@ from typing import Any
 
 from tidegate.datatypes import Struct
 from tidegate.naming import Naming
+from tidegate.selection import Select
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class Table:
     errors: Errors = Errors()
     held: Struct | None = None
     audits: tuple[str, ...] = ()
+    select: Select | None = None
 
     @property
     def catalog(self) -> str:
@@ -254,6 +256,12 @@ class Pipeline:
         """The destinations as the file names them, the template last."""
         own = tuple(table for table in self.tables if table.naming is None)
         return own if self.template is None else (*own, self.template)
+
+    @property
+    def catalogs(self) -> tuple[str, ...]:
+        """The catalogs that are written to, and those of the dimension tables that are joined."""
+        joined = [d.table for table in self.entries if table.select for d in table.select.dimensions]
+        return tuple(sorted({*(table.catalog for table in self.entries), *(name.split(".", 1)[0] for name in joined)}))
 
     @property
     def has_several(self) -> bool:

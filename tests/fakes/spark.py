@@ -11,6 +11,7 @@ from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
 from tidegate.jobs import Job, MaintainJob, MergeJob, StageJob, StageTable
 from tidegate.pipeline import Column, Route
+from tidegate.selection import Projection
 
 from fakes.audits import answer
 from fakes.broker import MemoryBroker, Record
@@ -38,6 +39,7 @@ class MemoryEngine:
     def __init__(self, broker: MemoryBroker, destination: MemoryDestination) -> None:
         self.broker, self.destination = broker, destination
         self.conditions: dict[str, Callable[[Any], bool]] = {}
+        self.selects: dict[str, Callable[..., Row]] = {}  # the same for the texts of `select`
         self.jobs: list[Job] = []
         self.mended: dict[int, Any] = {}  # what a dead letter's bytes mean since its pipeline file was corrected
 
@@ -188,10 +190,20 @@ class MemoryEngine:
             return fate or "ignored", {**at, "reason": "names no table"} if fate == "bad" else {}
         known = {name: {**at, "timestamp": record.timestamp}.get(k) for name, k in table.metadata.items()}
         told, kept = (None, []) if deleted else without_placeholders(table, value or {})
-        row = {"key": key, "value": None if told is None else {**told, **known}, "op": "d" if deleted else "u"}
+        made = None if told is None else {**told, **known}
+        if table.select is not None and made is not None and not table.keys_only:
+            made = self._selected(table.select, {**at, "timestamp": record.timestamp, **made, **key})
+        row = {"key": key, "value": made, "op": "d" if deleted else "u"}
         row["kept"] = kept
         row["sequence"] = _sequence(table, deleted, {**(value or {}), **known})
         return "staged", {**row, **at, "i": 0, "timestamp": record.timestamp}
+
+    def _selected(self, asked: Projection, shown: Row) -> Row:
+        """A row made by what the test says the text means, with the dimensions' rows at their pinned snapshots."""
+        pinned = {d.alias: self.destination.tables[d.table].snapshots.get(d.snapshot_id) for d in asked.dimensions}
+        beside = {alias: [] if found is None else list(found.rows) for alias, found in pinned.items()}
+        made = self.selects[asked.text](shown, **beside)
+        return {column.name: made.get(column.name) for column in asked.columns}
 
     def _is_chosen(self, table: StageTable, shown: Row) -> bool:
         """Whether a row meets the table's condition and route."""

@@ -295,7 +295,6 @@ LATER = {
     "tables[0].key.format": table("key: {format: protobuf}"),
     "tables[0].value.format": table("value: {format: protobuf}"),
     "tables[0].history": table("history: scd2"),
-    "tables[0].select": table("select: a"),
     "heartbeat.produce": source() + "heartbeat: {produce: true}",
     "merge.records_threshold": source() + "merge: {records_threshold: 5}",
 }

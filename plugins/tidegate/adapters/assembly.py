@@ -62,7 +62,7 @@ def spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str,
 def _catalogs(include: Path, pipeline: Pipeline) -> list[Catalog]:
     found = read_catalogs(include)
     chosen = []
-    for name in sorted({table.catalog for table in pipeline.entries}):
+    for name in pipeline.catalogs:
         catalog = found.get(name)
         if not isinstance(catalog, Catalog):
             raise ConfigurationError(f"catalog={name}: {catalog or 'not declared in catalogs.yaml'}")

@@ -6,6 +6,7 @@ from tidegate.adapters.findings import Findings, closest
 from tidegate.adapters.format_model import KeyModel
 from tidegate.adapters.key_checks import check_integrity, check_into
 from tidegate.adapters.pipeline_model import PipelineModel, TableModel
+from tidegate.adapters.select_checks import check_select
 from tidegate.adapters.source_checks import check_key, check_value
 from tidegate.adapters.yaml_lines import KeyPath
 from tidegate.pipeline import Column
@@ -44,8 +45,10 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
         left_out = {name.casefold() for name in key.fields} if value.fields_include == "EXCEPT_KEY" else set()
         beside = {name.casefold() for name in model.source.metadata}
         _check_routed(table.route.field, set(in_value) - left_out | beside, path, findings)
+    shown = taken | {name.casefold() for name in model.source.metadata}
+    columns = check_select(table, shown if value_columns is not None else None, _key_names(key), path, findings)
     if value_columns is not None:
-        _check_layout(table, taken | {name.casefold() for name in model.source.metadata}, path, findings)
+        _check_layout(table, columns or shown, path, findings)
 
 
 def _check_metadata_names(model: PipelineModel, table: str, taken: set[str], findings: Findings) -> None:

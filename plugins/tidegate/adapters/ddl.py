@@ -27,7 +27,7 @@ def parse_columns(ddl: str) -> tuple[Column, ...]:
     """The columns of ``id BIGINT NOT NULL, name STRING`` in one canonical spelling. ValueError says what is wrong."""
     from sqlglot import exp
 
-    statement = _parse_one(f"CREATE TABLE t ({ddl}\n)", EXAMPLE)
+    statement = parse_one(f"CREATE TABLE t ({ddl}\n)", EXAMPLE)
     schema = statement.this if isinstance(statement, exp.Create) else None
     if not isinstance(schema, exp.Schema) or statement.args.get("expression") or not schema.expressions:
         raise ValueError(f"not a list of columns; {EXAMPLE}")
@@ -102,7 +102,7 @@ def check_condition(sql: str) -> None:
     from sqlglot import exp
 
     example = "write one condition, e.g. status = 'open'"
-    tree = _parse_one(sql, example)
+    tree = parse_one(sql, example)
     if not isinstance(tree, exp.Condition) or tree.find(exp.Query):
         raise ValueError(f"not a condition on the record; {example}")
     if tree.find(exp.AggFunc, exp.Window):
@@ -120,7 +120,7 @@ def check_audit(sql: str) -> None:
         except ValueError as fault:
             raise ValueError(f"{fault}; or a query over {PLACEHOLDER}, {AUDIT_EXAMPLE}") from fault
         return
-    tree = _parse_one(sql.replace(PLACEHOLDER, "_tidegate_table"), AUDIT_EXAMPLE)
+    tree = parse_one(sql.replace(PLACEHOLDER, "_tidegate_table"), AUDIT_EXAMPLE)
     tables = {table.name for table in tree.find_all(exp.Table)}
     if not isinstance(tree, exp.Query) or "_tidegate_table" not in tables:
         raise ValueError(f"not one query over {PLACEHOLDER}; {AUDIT_EXAMPLE}")
@@ -128,7 +128,8 @@ def check_audit(sql: str) -> None:
         raise ValueError(f"an audit's query gives one column, true or false; {AUDIT_EXAMPLE}")
 
 
-def _parse_one(sql: str, example: str) -> Any:
+def parse_one(sql: str, example: str) -> Any:
+    """The tree of one statement or expression in Spark's SQL. ValueError shows where it cannot be read."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 

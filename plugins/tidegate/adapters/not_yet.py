@@ -21,7 +21,6 @@ AVAILABLE: dict[str, tuple[Any, ...]] = {
     ),
     "protobuf": (None,),
     "tables.history": ("none",),
-    "tables.select": (None,),
     "heartbeat.produce": (False,),
     "merge.records_threshold": (-1,),
 }

@@ -12,6 +12,7 @@ from tidegate.adapters.not_yet import refuse_not_yet
 from tidegate.adapters.pipeline_model import PipelineModel, json_schema
 from tidegate.adapters.pipeline_nouns import to_pipeline
 from tidegate.adapters.pipeline_refusals import read_model
+from tidegate.adapters.select_checks import check_selects
 from tidegate.adapters.sequence_checks import check_sequences
 from tidegate.adapters.source_checks import check_source
 from tidegate.adapters.spark_checks import check_timing_and_spark
@@ -58,6 +59,7 @@ def _check_whole(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
     check_columns(model, findings)
     check_sequences(model, findings)
     check_tables(path.stem, model, catalogs, findings)
+    check_selects(model, catalogs, findings)
     check_timing_and_spark(model, findings)
 
 

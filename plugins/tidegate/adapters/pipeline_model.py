@@ -184,7 +184,7 @@ class TableModel(Words):
         default="auto",
         description="auto: where it gives the same table, only the last record of each raw key is decoded and staged.",
     )
-    select: str | None = Field(default=None, description="SQL projection.")
+    select: str | None = Field(default=None, description="SELECT ... FROM record: what is written of each record.")
     create: CreateModel = CreateModel()
     evolve: EvolveModel = EvolveModel()
     audits: list[str] = Field(

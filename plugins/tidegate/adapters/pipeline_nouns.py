@@ -12,6 +12,7 @@ from tidegate.adapters.pipeline_model import (
     StartTimestamp,
     TableModel,
 )
+from tidegate.adapters.select_sql import parse_select
 from tidegate.metadata import ordered
 from tidegate.naming import is_template, split_template
 from tidegate.pipeline import (
@@ -171,6 +172,7 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         deleted_column=table.deleted_column,
         errors=_errors(source),
         audits=tuple(table.audits),
+        select=None if table.select is None else parse_select(table.select),
     )
 
 

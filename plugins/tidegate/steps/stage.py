@@ -10,16 +10,18 @@ from tidegate import names
 from tidegate.batch import Counts, Plan, PlannedBatch, StagedBatch
 from tidegate.columns import (
     flat_key_columns,
-    metadata_columns,
+    projection,
     resolved,
     sequence_columns,
     shape,
+    staged_columns,
     stages_kept,
     unchanged_columns,
     value_columns,
     verified_fields,
 )
 from tidegate.compatibility import check_compatible
+from tidegate.dimensions import described, pinned, told
 from tidegate.dynamic import concrete, fan_out
 from tidegate.epochs import Epochs
 from tidegate.errors import BadRecord, GiveUp, RetryLater
@@ -125,7 +127,7 @@ def stage_table(
 ) -> StageTable:
     """What is asked of the stage job for one table; `intermediate` and `note` are a backfill's own."""
     state = ports.destination.state(planned.table, ports.pipeline.name)
-    table = resolved(table_named(ports, planned.table), ports.pipeline.source.metadata, state)
+    table = pinned(ports, resolved(table_named(ports, planned.table), ports.pipeline.source.metadata, state))
     into = intermediate or names.intermediate_table(ports.pipeline, table)
     if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
         check_compatible(ports.pipeline, table, state, planned.ranges)
@@ -136,14 +138,12 @@ def stage_table(
     return StageTable(
         intermediate=into,
         attempt=attempt,
-        key=replace(table.key, columns=None),
-        key_columns=flat_key_columns(table),
-        value=replace(table.value, columns=None),
-        value_columns=value_columns(table),
+        key=replace(table.key, columns=None), key_columns=flat_key_columns(table),
+        value=replace(table.value, columns=None), value_columns=value_columns(table),
         metadata=ports.pipeline.source.metadata,
         ignore_deletes=not table.delete,
         when=table.when, route=table.route, delete_when=table.delete_when,
-        summary=_summary(ports, asked, attempt),
+        summary=_summary(ports, asked, attempt) | told(table.select),
         property=names.staged_property(attempt),
         epochs=_epochs(ports, planned),
         create=() if folder is not None else create,
@@ -153,6 +153,7 @@ def stage_table(
         sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
         set_aside=table.errors.set_aside,
         unchanged=unchanged_columns(table), stages_kept=stages_kept(table),
+        select=projection(table, ports.pipeline.source.metadata),
         verified=verified_fields(table) if ports.pipeline.source.verify_integrity else (),
     )  # fmt: skip
 
@@ -181,7 +182,7 @@ def _create(ports: Ports, table: Table, batch: int, intermediate: str, propertie
         "table": intermediate,
         "parent": table.name.rsplit(".", 1)[0],
         "keys": fields or (Column("bytes", "BINARY"),),
-        "values": (*value_columns(table), *metadata_columns(ports.pipeline.source.metadata)),
+        "values": staged_columns(table, ports.pipeline.source.metadata),
         "sequence": sequence_columns(table, ports.pipeline.source.metadata),
         "shape": wanted,
         "batch": batch,
@@ -250,4 +251,4 @@ def _bad(found: dict[str, Any], set_aside: int | None) -> str:
 def table_named(ports: Ports, name: str) -> Table:
     """The pipeline's table of that name, as its schemas describe it; one that is not among them its template made."""
     found = next((table for table in ports.pipeline.tables if table.name == name), None)
-    return ports.schemas.described(found or concrete(ports.pipeline, name))
+    return described(ports, found or concrete(ports.pipeline, name))

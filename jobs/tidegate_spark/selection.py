@@ -1,0 +1,101 @@
+"""The user's projection of decoded rows, with at most one row of each dimension table beside a record."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.jobs import StageTable
+from tidegate.selection import BESIDE, Dimension, Projection, Selected
+from tidegate.spark_sql import literal, quoted, quoted_name
+
+from tidegate_spark.formats.found import DELETE, NOTHING
+from tidegate_spark.unchanged import KEPT
+
+WHOLE, ROW, MATCHES, NUMBER = "_tidegate", "_tidegate_row", "_tidegate_matches", "_tidegate_number"
+
+
+def projected(decoded: DataFrame, table: StageTable) -> DataFrame:
+    """Put what `select` makes into `value_struct`; a row of which it cannot be made gets a `value_reason`.
+
+    Deletes, rows that are not wanted and bad ones are left as they are.
+    """
+    asked = table.select
+    if asked is None or table.keys_only:
+        return decoded
+    is_row = f"change <> '{NOTHING}' AND op <> '{DELETE}' AND is_wanted AND key_reason IS NULL AND value_reason IS NULL"
+    whole = decoded.selectExpr(f"struct(*) AS {WHOLE}", f"CASE WHEN {is_row} THEN value_struct END AS {ROW}")
+    shown = whole.selectExpr(WHOLE, f"{ROW} IS NOT NULL AS {ROW}", *_record(table, asked)).alias(asked.alias)
+    for dimension in asked.dimensions:
+        shown = shown.join(_rows(decoded, dimension), F.expr(f"({ROW}\nAND ({dimension.on}\n))"), "left")
+    several = ""
+    if asked.dimensions:
+        shown, several = _numbered(shown), f"WHEN {MATCHES} > 1 THEN {literal(_told(asked))}"
+    struct = ", ".join(f"{_typed(c)} AS {quoted(c.name)}" for c in asked.columns)
+    reasons = f"{several} {_unusable(asked, table)} {' '.join(_misfits(asked))}".strip()
+    reason = f"CASE {reasons} END" if reasons else "CAST(NULL AS STRING)"
+    made = shown.selectExpr(
+        f"{WHOLE}.*",
+        f"CASE WHEN {ROW} THEN {reason} END AS select_reason",
+        f"CASE WHEN {ROW} THEN struct({struct}) END AS selected",
+    )
+    return made.withColumns(
+        {"value_reason": F.expr("coalesce(value_reason, select_reason)"), "value_struct": F.expr("selected")}
+    )
+
+
+def _record(table: StageTable, asked: Projection) -> list[str]:
+    """The columns of a decoded row as `select` sees them."""
+    keys = [f"{WHOLE}.key_struct{f'.{quoted(f)}' if f is not None else ''} AS {quoted(name)}" for name, f in asked.keys]
+    own = {name.casefold() for name, _ in asked.keys}
+    names = [c.name for c in table.value_columns] + list(table.metadata)
+    values = [f"{ROW}.{quoted(name)} AS {quoted(name)}" for name in names if name.casefold() not in own]
+    taken = own | {name.casefold() for name in names}
+    beside = [f"{WHOLE}.{field.name} AS {field.name}" for field in BESIDE if field.name not in taken]
+    return [*keys, *values, *beside]
+
+
+def _rows(decoded: DataFrame, dimension: Dimension) -> DataFrame:
+    """The dimension's rows at the pinned snapshot."""
+    pinned = dimension.snapshot_id
+    version = "WHERE false" if pinned is None else f"VERSION AS OF {pinned}"
+    session = decoded.sparkSession
+    return session.sql(f"SELECT * FROM {quoted_name(dimension.table)} {version}").alias(dimension.alias)
+
+
+def _numbered(shown: DataFrame) -> DataFrame:
+    """One row for each row of the record, with the number of rows that the joins made of it."""
+    place = ", ".join(f"{WHOLE}.{name}" for name in ("topic", "partition", "offset", "row_number"))
+    counted = shown.withColumns(
+        {
+            NUMBER: F.expr(f"row_number() OVER (PARTITION BY {place} ORDER BY {WHOLE}.offset)"),
+            MATCHES: F.expr(f"count(1) OVER (PARTITION BY {place})"),
+        }
+    )
+    return counted.where(f"{NUMBER} = 1")
+
+
+def _told(asked: Projection) -> str:
+    return f"select: more than one row of {' or '.join(d.table for d in asked.dimensions)} matches; one at most may"
+
+
+def _typed(column: Selected) -> str:
+    return f"try_cast((\n{column.sql}\n) AS {column.type})"
+
+
+def _misfits(asked: Projection) -> list[str]:
+    """Cases for values that are there and that their type cannot hold, and for required columns without a value."""
+    cases = []
+    for column in asked.columns:
+        if column.is_checked:
+            told = literal(f"select: {column.name} is not a {column.type}")
+            cases.append(f"WHEN (\n{column.sql}\n) IS NOT NULL AND {_typed(column)} IS NULL THEN {told}")
+    return cases
+
+
+def _unusable(asked: Projection, table: StageTable) -> str:
+    if not asked.unusable or table.sequence:
+        return ""
+    names = ", ".join(literal(name) for name in asked.unusable)
+    told = literal(
+        f"select: the event leaves out a value that did not change, and select needs it: {', '.join(asked.unusable)}; "
+        "have the source send all columns (REPLICA IDENTITY FULL)"
+    )
+    return f"WHEN arrays_overlap({WHOLE}.{KEPT}, array({names})) THEN {told}"

@@ -1,0 +1,123 @@
+"""The examples of docs/transforms.md, run from the page's own text, and what `select` does with rows it cannot make."""
+
+import datetime
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tidegate.errors import BadRecord
+
+PAGE = Path(__file__).parents[2] / "docs" / "transforms.md"
+BLOCK = re.compile(r"```(yaml|json)\n(.*?)```", re.DOTALL)
+
+
+def examples() -> dict[str, tuple[dict[str, Any], list[Any], list[Any]]]:
+    """By heading: the pipeline, the records, and the rows that the page promises."""
+    found = {}
+    for section in re.split(r"^##+ ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
+        blocks = BLOCK.findall(section)
+        if not blocks:
+            continue
+        (_, pipeline), (_, records), (_, rows) = blocks
+        lines = [[json.loads(line) for line in text.splitlines()] for text in (records, rows)]
+        found[section.splitlines()[0]] = (yaml.safe_load(pipeline), *lines)
+    return found
+
+
+EXAMPLES = examples()
+
+
+@pytest.fixture(scope="module")
+def shared(workbenches, tmp_path_factory):
+    """One workbench with the dimension tables that the page speaks of."""
+    made = workbenches(tmp_path_factory.mktemp("transforms"))
+    made.spark_sql("CREATE NAMESPACE lake.dim")
+    made.spark_sql("CREATE TABLE lake.dim.customers USING iceberg AS SELECT 7L AS id, 'north' AS region")
+    months = ("TIMESTAMP'2026-01-01 00:00:00Z'", "TIMESTAMP'2026-03-01 00:00:00Z'")
+    made.spark_sql(
+        "CREATE TABLE lake.dim.customer_history USING iceberg AS SELECT * FROM VALUES "
+        f"(7L, 'north', {months[0]}, {months[1]}), (7L, 'south', {months[1]}, NULL) "
+        "AS t(id, region, valid_from, valid_to)"
+    )
+    return made
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def test_page_has_an_example_for_every_transform() -> None:
+    assert len(EXAMPLES) == 9
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("heading", EXAMPLES)
+def test_example_of_the_page_gives_the_rows_that_it_promises(shared, heading: str) -> None:
+    pipeline, records, rows = EXAMPLES[heading]
+    name = "t_" + re.sub("[^a-z]+", "_", heading.lower())
+    topic = shared.topic()
+    shared.pipeline(name, [topic], source=pipeline["source"], table=pipeline["tables"][0])
+    headers = [{"headers": record["headers"]} if "headers" in record else {} for record in records]
+    shared.produce(topic, *((r["key"], r["value"], more) for r, more in zip(records, headers, strict=True)))
+    shared.flush(name)
+    assert plain(shared.rows(f"shop.{name}")) == rows
+    assert [list(row) for row in plain(shared.rows(f"shop.{name}"))] == [list(row) for row in rows]
+
+
+def test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_a_bad_record(shared) -> None:
+    topic = shared.topic()
+    select = "SELECT r.id, d.name FROM record r LEFT JOIN lake.dim.names d ON d.k = lower(r.k) -- by key"
+    shared.spark_sql("CREATE TABLE lake.dim.names (k STRING, name STRING) USING iceberg")
+    key, value = {"fields": ["id"], "schema": "id BIGINT"}, {"schema": "id BIGINT, k STRING"}
+    shared.pipeline("named", [topic], key=key, value=value, table={"select": select})
+    shared.produce(topic, ({"id": 1}, {"id": 1, "k": "A"}))
+    shared.flush("named")
+    assert shared.rows("shop.named") == [{"id": 1, "name": None}]
+    shared.spark_sql("INSERT INTO lake.dim.names VALUES ('a', 'x'), ('b', 'y')")
+    pinned = shared.iceberg("dim.names").current_snapshot().snapshot_id
+    shared.produce(topic, ({"id": 2}, {"id": 2, "k": "A"}), ({"id": 3}, {"id": 3, "k": None}), ({"id": 1}, None))
+    ports = shared.ports("named")
+    from tidegate.steps.plan import plan
+    from tidegate.steps.stage import stage
+
+    stage(ports, plan(ports))
+    summary = shared.iceberg("shop.named_named_tmp").current_snapshot().summary
+    assert json.loads(summary["tidegate.dimensions"]) == {"lake.dim.names": str(pinned)}
+    shared.flush("named")
+    assert shared.rows("shop.named") == [{"id": 2, "name": "x"}, {"id": 3, "name": None}]
+    shared.spark_sql("INSERT INTO lake.dim.names VALUES ('b', 'z')")
+    shared.produce(topic, ({"id": 4}, {"id": 4, "k": "B"}))
+    with pytest.raises(BadRecord, match=r"offset=4 reason=select: more than one row of lake\.dim\.names matches"):
+        shared.flush("named")
+
+
+def test_value_that_its_type_cannot_hold_is_set_aside_and_placeholders_keep_what_they_can(shared) -> None:
+    topic, held = shared.topic(), "__debezium_unavailable_value"
+    key = {"fields": ["id"], "schema": "id BIGINT"}
+    value = {"schema": "id BIGINT, n STRING, a STRING, b STRING", "unavailable_value": held}
+    select = "SELECT id, a, CAST(n AS INT) AS n, CAST(upper(b) AS STRING) AS b FROM record"
+    errors = {"errors": {"tolerance": "all"}}
+    shared.pipeline("strict", [topic], source=errors, key=key, value=value, table={"select": select})
+    shared.produce(topic, ({"id": 1}, {"id": 1, "n": "1", "a": "x", "b": "y"}))
+    shared.flush("strict")
+    shared.produce(
+        topic,
+        ({"id": 1}, {"id": 1, "n": "2", "a": held, "b": "z"}),
+        ({"id": 2}, {"id": 2, "n": "many", "a": "x", "b": "y"}),
+        ({"id": 3}, {"id": 3, "n": "3", "a": "x", "b": held}),
+    )
+    shared.flush("strict")
+    assert shared.rows("shop.strict") == [{"id": 1, "a": "x", "n": 2, "b": "Z"}]
+    letters = {row["offset"]: row["message"] for row in shared.rows("shop.tidegate_strict_dead_letters")}
+    assert letters[2] == "select: n is not a INT"
+    assert "a value that did not change" in letters[3]
