@@ -107,7 +107,8 @@ class Plan:
     """The batches of one run and the log they were cut from.
 
     For each table that has work: those that wait in its queue, oldest first, then the new one. `held` says why there is
-    no new one for any table, `refused` which tables cannot go on at all, and why.
+    no new one for any table, `refused` which tables cannot go on at all, and why. `left` counts the
+    offsets that no batch reaches, of the table that is farthest behind.
     """
 
     tables: tuple[PlannedBatch, ...]
@@ -115,6 +116,7 @@ class Plan:
     topic_ids: dict[str, str]
     held: str = ""
     refused: tuple[Refusal, ...] = ()
+    left: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -124,6 +126,7 @@ class Plan:
             "topic_ids": self.topic_ids,
             "held": self.held,
             "refused": [asdict(refusal) for refusal in self.refused],
+            "left": self.left,
         }
 
     @classmethod
@@ -131,7 +134,7 @@ class Plan:
         """Inverse of `to_dict`."""
         tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
         refused = tuple(Refusal(**refusal) for refusal in data["refused"])
-        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused)
+        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused, data["left"])
 
 
 @dataclass(frozen=True)

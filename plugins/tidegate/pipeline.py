@@ -186,12 +186,26 @@ class Table:
 
 @dataclass(frozen=True)
 class Merge:
-    """When a flush runs and how large a batch may be. `interval_seconds` and `records_threshold`: -1 disables."""
+    """When a flush runs and how large a batch may be. `interval_seconds` and `records_threshold`: -1 disables.
+
+    `cron` stands in for the interval, in UTC. `catch_up_records` caps a batch while more than `max_records` wait.
+    """
 
     interval_seconds: int = 60
     records_threshold: int = -1
     max_records: int = 1_000_000
     intermediate_suffix: str = "_tmp"
+    cron: str | None = None
+    catch_up_records: int | None = None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether time alone makes a flush."""
+        return self.cron is not None or self.interval_seconds > 0
+
+    def cap(self, backlog: int) -> int:
+        """The most records that a batch takes of what waits."""
+        return self.max_records if backlog <= self.max_records else self.catch_up_records or self.max_records
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ class Broker(Protocol):
         """Begin and end offsets; `PositionLost` names a topic that does not exist."""
         ...
 
+    def ends(self, topics: tuple[str, ...], isolation: str) -> Offsets:
+        """End offsets alone, in one request; what is not there, or does not answer, is left out."""
+        ...
+
     def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         """First offset at or after a time, the end where there is none."""
         ...

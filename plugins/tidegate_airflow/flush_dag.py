@@ -8,7 +8,9 @@ from tidegate.pipeline import Pipeline
 
 from tidegate_airflow import documents, tasks
 from tidegate_airflow.assets import alias, announce
-from tidegate_airflow.run_state import last_of_the_run
+from tidegate_airflow.flush_form import form
+from tidegate_airflow.run_state import as_asked, clean_up_unless_dry, last_of_the_run
+from tidegate_airflow.schedule import more, schedule
 
 # A passing fault (a restarted broker or Spark server) is over within a minute or two; later tries are further apart.
 RETRIES: dict[str, Any] = {
@@ -22,15 +24,15 @@ QUICK, LONG = timedelta(minutes=10), timedelta(hours=2)
 
 def flush_dag(pipeline: Pipeline) -> DAG:
     """The DAG ``tidegate_<pipeline>``. No connection is opened and nothing heavy is imported here."""
-    seconds = pipeline.merge.interval_seconds
     with DAG(
         dag_id=f"tidegate_{pipeline.name}",
         description=pipeline.description or f"Kafka into {', '.join(table.name for table in pipeline.entries)}",
         doc_md=_document(pipeline),
-        schedule=timedelta(seconds=seconds) if seconds > 0 else None,
+        schedule=schedule(pipeline),
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
+        params=form(),
         default_args={"owner": "tidegate", **RETRIES},
         tags=["tidegate", "flush", *sorted({table.catalog for table in pipeline.entries})],
     ) as dag:
@@ -46,7 +48,7 @@ def pool(pipeline: Pipeline) -> str:
 def _tasks(pipeline: Pipeline) -> None:
     name: str = pipeline.name
     quick: dict[str, Any] = {"execution_timeout": QUICK, "multiple_outputs": False}
-    plan = task(task_id="plan", doc_md=documents.PLAN, **quick)(tasks.run_plan)
+    plan = task(task_id="plan", doc_md=documents.PLAN, **quick)(as_asked)
     commit_offsets = task(
         task_id="commit_offsets",
         doc_md=documents.COMMIT_OFFSETS,
@@ -59,10 +61,14 @@ def _tasks(pipeline: Pipeline) -> None:
         execution_timeout=LONG,
         pool=pool(pipeline),
         trigger_rule=TriggerRule.ALL_DONE,  # also for what a run left that was killed after its publish
-    )(tasks.run_clean_up)
-    heartbeat = task(task_id="heartbeat", doc_md=documents.HEARTBEAT, trigger_rule=TriggerRule.ALL_DONE, **quick)(
-        last_of_the_run
-    )
+    )(clean_up_unless_dry)
+    heartbeat = task(
+        task_id="heartbeat",
+        doc_md=documents.HEARTBEAT,
+        trigger_rule=TriggerRule.ALL_DONE,
+        outlets=[more(name)],
+        **quick,
+    )(last_of_the_run)
     published = _merge(pipeline, _stage(pipeline, plan(name)))
     published >> commit_offsets(name) >> clean_up(name) >> heartbeat(name)
 

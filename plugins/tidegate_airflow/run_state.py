@@ -1,35 +1,59 @@
-"""The end of a run: the heartbeat, and the colour that the whole run takes from it."""
+"""The ends of a run: what it was asked to do, and the heartbeat, whose colour the whole run takes."""
 
+from functools import partial
 from typing import Any
 
 from airflow.sdk import Context, get_current_context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from tidegate_airflow import tasks
+from tidegate_airflow.flush_form import asked
+from tidegate_airflow.schedule import call_next_run, least
 
 UNFINISHED = {"failed", "upstream_failed"}
+
+
+def as_asked(name: str) -> dict[str, Any]:
+    """plan, of as many records as the run was asked for; a dry run ends here, with the plan as `planned`."""
+    context = get_current_context()
+    words = asked(context)
+    planned = tasks.run_plan(name, words["max_records"], partial(least, context=context))
+    if words["dry_run"]:
+        context["ti"].xcom_push(key="planned", value=planned)
+        raise AirflowSkipException("a dry run: the plan stands in the result `planned`; nothing was read or written")
+    return planned
+
+
+def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
+    """clean_up, in every run that may write."""
+    _skip_if_dry(get_current_context())
+    return tasks.run_clean_up(name)
 
 
 def last_of_the_run(name: str) -> dict[str, Any]:
     """The heartbeat, whatever happened before; then red if a task failed or the plan refused a table.
 
-    The last task colours the run.
+    The last task colours the run. Where the batch left records behind, the next run is called for: it begins at once,
+    without waiting for its time.
     """
     context = get_current_context()
+    _skip_if_dry(context)
     states = _states(context)
     done = tasks.run_heartbeat(name)
     failed = sorted(task for task, state in states.items() if state in UNFINISHED)
+    planned = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}
     told = [f"tasks={', '.join(failed)} failed in this run; see the log of the first one"] if failed else []
-    told += [f"table={one['table']} is refused, the others go on: {one['message']}" for one in _refused(context)]
+    told += [f"table={one['table']} is refused, the others go on: {one['message']}" for one in planned["refused"]]
     if told:
         raise AirflowFailException("offsets are kept, but " + "\n".join(told))
+    if planned["left"] and asked(context)["until_current"]:
+        call_next_run(name, context, asked(context))
     return done
 
 
-def _refused(context: Context) -> list[dict[str, Any]]:
-    """The tables that this run's plan left as they are; none where the plan has no result."""
-    planned = context["ti"].xcom_pull(task_ids="plan")
-    return planned["refused"] if planned else []
+def _skip_if_dry(context: Context) -> None:
+    if asked(context)["dry_run"]:
+        raise AirflowSkipException("a dry run: nothing was read or written")
 
 
 def _states(context: Context) -> dict[str, str]:

@@ -3,7 +3,8 @@
 Imports stand inside, so that parsing a DAG stays cheap and a task loads only what it uses.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tidegate_airflow.failures import told_to_airflow
@@ -21,12 +22,19 @@ def ports(name: str, engine: Any = None) -> Any:
     return assemble(include_folder(), name, resolve, engine)
 
 
-def run_plan(name: str) -> Data:
-    """plan: the next batch of each table; skipped when there is nothing to do."""
+def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], int] = lambda _: 0) -> Data:
+    """plan: the next batch of each table; skipped when there is nothing to do.
+
+    `max_records` replaces the pipeline file's; `least` says, of the pipeline, how many records must wait.
+    """
     from tidegate.steps.plan import plan
 
     with told_to_airflow():
-        return plan(ports(name)).to_dict()
+        used = ports(name)
+        merge = used.pipeline.merge
+        if max_records is not None:
+            merge = replace(merge, max_records=max_records, catch_up_records=None)
+        return plan(replace(used, pipeline=replace(used.pipeline, merge=merge)), least(used.pipeline)).to_dict()
 
 
 def run_stage(name: str, planned: Mapping[str, Any], engine: Any = None) -> list[Data]:

@@ -66,6 +66,14 @@ def test_end_is_the_first_offset_that_is_not_there(kit: Kit) -> None:
     assert kit.broker.log((topic,), "read_committed").end == {topic: {0: 2, 1: 1}}
 
 
+def test_the_ends_alone_are_those_of_the_log_and_what_is_not_there_is_left_out(kit: Kit) -> None:
+    topic, other = kit.topic(2), kit.topic()
+    kit.produce(topic, A, (*B, {"partition": 1}), A)
+    assert kit.broker.ends((topic, other, "nowhere"), "read_committed") == {topic: {0: 2, 1: 1}, other: {0: 0}}
+    kit.produce(other, A)
+    assert kit.broker.ends((other,), "read_uncommitted") == {other: {0: 1}}
+
+
 def test_aborted_transactions_and_markers_count_as_offsets_under_both_isolations(kit: Kit) -> None:
     topic = kit.topic()
     kit.transaction(topic, A)

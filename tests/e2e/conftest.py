@@ -49,6 +49,25 @@ tables:
 merge: {interval: 1h}
 spark: {mode: submit, connection: spark_standalone, conf: {spark.executor.memory: 1g, spark.driver.host: 127.0.0.1}}
 """,
+    "counted": """
+source:
+  topics: [counted]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.counted
+merge: {interval: -1, records_threshold: 1000}
+heartbeat: {interval: 1h}
+""",
+    "behind": """
+source:
+  topics: [behind]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.behind
+merge: {interval: '0 0 1 1 *', max_records: 20, catch_up_records: 50}
+""",
     "broken": """
 source:
   topics: [broken]
@@ -58,7 +77,7 @@ tables:
 merge: {interval: soon}
 """,
 }
-TOPICS = {"solo": 2, "fan.left": 1, "fan.right": 1, "submitted": 2}
+TOPICS = {"solo": 2, "fan.left": 1, "fan.right": 1, "submitted": 2, "counted": 2, "behind": 1}
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 from e2e.airflow_client import wait_until
-from e2e.conftest import Scene
+from e2e.conftest import PIPELINES, Scene
 
 pytestmark = pytest.mark.real
 SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
 
 
 def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Scene) -> None:
-    wanted = {"tidegate_solo", "tidegate_fan", "tidegate_submitted"}
+    wanted = {f"tidegate_{name}" for name in PIPELINES if name != "broken"}
     wanted |= {f"{dag}_{what}" for dag in wanted for what in ("backfill", "maintenance")}
     wait_until(lambda: wanted <= scene.airflow.dag_ids(), "the DAGs")
     wait_until(lambda: bool(scene.airflow.import_errors()), "the import error")

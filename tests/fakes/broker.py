@@ -112,6 +112,9 @@ class MemoryBroker:
             end[topic] = {p: part.stable_end(isolation) for p, part in enumerate(parts)}
         return Log(self.cluster_id if topics else "", ids, begin, end)
 
+    def ends(self, topics: tuple[str, ...], isolation: str) -> Offsets:
+        return self.log(tuple(t for t in topics if t in self.partitions), isolation).end
+
     def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         return {
             topic: {

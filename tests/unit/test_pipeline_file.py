@@ -158,3 +158,13 @@ def test_schema_for_editors_refuses_unknown_keys_and_requires_what_has_no_defaul
     assert schema["required"] == ["source", "tables"]
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["MergeModel"]["properties"]["interval"]["default"] == 60
+
+
+def test_an_interval_may_be_a_cron_expression(include: Path) -> None:
+    hourly = load(include, MINIMAL + "\nmerge: {interval: '0  * * * *'}\n").merge
+    assert (hourly.cron, hourly.interval_seconds, hourly.is_timed) == ("0 * * * *", -1, True)
+
+
+def test_records_alone_may_start_a_flush(include: Path) -> None:
+    merge = load(include, MINIMAL + "\nmerge: {interval: -1, records_threshold: 5}\n").merge
+    assert (merge.records_threshold, merge.is_timed) == (5, False)

@@ -52,6 +52,13 @@ REFUSED = {
     "true is not a number": (source() + "merge: {max_records: true}", "merge.max_records=true: must be a whole number"),
     "an empty section": (source() + "merge:", "merge=null: must be a mapping"),
     "no interval and no threshold": (source() + "merge: {interval: -1}", "merge.interval=-1: nothing would ever flush"),
+    "threshold zero": (source() + "merge: {records_threshold: 0}", "merge.records_threshold=0: out of range"),
+    "cron of six fields": (source() + "merge: {interval: '0 * * * * *'}", "merge.interval=0 * * * * *: not a cron"),
+    "cron out of range": (source() + "merge: {interval: '61 * * * *'}", "merge.interval=61 * * * *: not a cron"),
+    "catching up by less": (
+        source() + "merge: {max_records: 10, catch_up_records: 9}",
+        "merge.catch_up_records=9: smaller than max_records=10",
+    ),
     "interval zero": (source() + "merge: {interval: 0}", "merge.interval=0: out of range"),
     "topics and pattern": (source("topic_pattern: 'x.*'"), "source.topic_pattern=x.*: topics are given too"),
     "neither topics nor pattern": ("source: {}\ntables: [{name: lake.a.b}]", "source.topics: no topic to read"),
@@ -296,7 +303,6 @@ LATER = {
     "tables[0].value.format": table("value: {format: protobuf}"),
     "tables[0].history": table("history: scd2"),
     "heartbeat.produce": source() + "heartbeat: {produce: true}",
-    "merge.records_threshold": source() + "merge: {records_threshold: 5}",
 }
 
 

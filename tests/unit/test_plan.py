@@ -8,7 +8,7 @@ from tidegate.batch import PlannedBatch
 from tidegate.errors import NothingToDo, PositionLost, RetryLater
 from tidegate.flush import flush
 from tidegate.offsets import Ranges
-from tidegate.pipeline import Start
+from tidegate.pipeline import Merge, Start
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -296,3 +296,35 @@ def test_resumed_batch_that_vanished_is_planned_anew_by_the_next_run(world: Worl
     with pytest.raises(RetryLater, match="it will plan anew"):
         stage(ports, resuming)
     assert not planned(world).resumed
+
+
+def test_what_a_capped_batch_leaves_behind_is_counted(world: World) -> None:
+    assert plan(world.ports(PIPELINE)).left == 0
+    assert plan(world.ports(a_pipeline(max_records=4))).left == 2
+
+
+def test_a_resumed_batch_counts_what_came_after_it(world: World) -> None:
+    stage(world.ports(PIPELINE), plan(world.ports(PIPELINE)))
+    world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
+    found = plan(world.ports(PIPELINE))
+    assert ([batch.resumed for batch in found.tables], found.left) == ([True], 1)
+
+
+def test_while_more_than_a_batch_waits_the_larger_cap_holds(world: World) -> None:
+    for backlog, cap, size in ((6, 5, 6), (6, 6, 6), (6, 7, 6)):
+        pipeline = replace(PIPELINE, merge=Merge(max_records=cap, catch_up_records=2 * cap))
+        assert planned(world, pipeline).ranges.span == min(backlog, size)
+    pipeline = replace(PIPELINE, merge=Merge(max_records=2, catch_up_records=4))
+    assert planned(world, pipeline).ranges.span == 4
+
+
+def test_fewer_records_than_asked_for_are_nothing_to_do(world: World) -> None:
+    with pytest.raises(NothingToDo, match="waiting=6 records_threshold=7"):
+        plan(world.ports(PIPELINE), at_least=7)
+    assert plan(world.ports(PIPELINE), at_least=6).tables
+    assert plan(world.ports(a_pipeline(max_records=2)), at_least=6).tables
+
+
+def test_a_staged_batch_is_finished_however_few_wait(world: World) -> None:
+    stage(world.ports(PIPELINE), plan(world.ports(PIPELINE)))
+    assert plan(world.ports(PIPELINE), at_least=1000).tables[0].resumed

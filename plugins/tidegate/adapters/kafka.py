@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -27,6 +27,7 @@ from tidegate.ports import Log
 T = TypeVar("T")
 PEEK = 5.0  # seconds that a look at one record may take
 PAUSE = 0.2
+LAYOUT = 60.0  # seconds
 TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
 UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 PASSING = (
@@ -52,6 +53,7 @@ class KafkaBroker:
         self._settings = {"socket.timeout.ms": "20000", **settings}
         self._client: AdminClient | None = None
         self._epochs: tuple[Ranges, Epochs] | None = None
+        self._layout: tuple[float, dict[str, list[int]]] | None = None
 
     @property
     def _admin(self) -> AdminClient:
@@ -61,11 +63,7 @@ class KafkaBroker:
 
     def topics(self, pattern: str) -> tuple[str, ...]:
         """See the port."""
-        try:
-            names = self._admin.list_topics(timeout=TIMEOUT).topics
-        except KafkaException as error:
-            raise self._failure("topics", error) from error
-        return tuple(sorted(name for name in names if re.fullmatch(pattern, name)))
+        return tuple(sorted(name for name in self._all_partitions() if re.fullmatch(pattern, name)))
 
     def log(self, topics: tuple[str, ...], isolation: str) -> Log:
         """See the port."""
@@ -76,6 +74,32 @@ class KafkaBroker:
         begin = self._offsets(partitions, OffsetSpec.earliest(), isolation)
         end = self._offsets(partitions, OffsetSpec.latest(), isolation)
         return Log(cluster_id, topic_ids, begin, end)
+
+    def ends(self, topics: tuple[str, ...], isolation: str) -> Offsets:
+        """See the port. Made to be asked every second: the partitions of a topic are believed for a minute."""
+        if (
+            self._layout is None
+            or time.monotonic() - self._layout[0] > LAYOUT
+            or not self._layout[1].keys() >= {*topics}
+        ):
+            self._layout = time.monotonic(), self._all_partitions()
+        known = self._layout[1]
+        asked = {TopicPartition(t, p): OffsetSpec.latest() for t in topics for p in known.get(t, ())}
+        if not asked:
+            return {}
+        futures = self._admin.list_offsets(asked, isolation_level=ISOLATION[isolation], request_timeout=TIMEOUT)
+        found = {}
+        for place, future in futures.items():
+            with suppress(KafkaException):
+                found[place.topic, place.partition] = future.result(timeout=TIMEOUT + 5).offset
+        return _by_topic(found)
+
+    def _all_partitions(self) -> dict[str, list[int]]:
+        try:
+            topics = self._admin.list_topics(timeout=TIMEOUT).topics
+        except KafkaException as error:
+            raise self._failure("topics", error) from error
+        return {name: sorted(topic.partitions) for name, topic in topics.items()}
 
     def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         """See the port."""

@@ -22,7 +22,6 @@ AVAILABLE: dict[str, tuple[Any, ...]] = {
     "protobuf": (None,),
     "tables.history": ("none",),
     "heartbeat.produce": (False,),
-    "merge.records_threshold": (-1,),
 }
 DESTINATIONS = ("iceberg",)
 

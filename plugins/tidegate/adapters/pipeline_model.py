@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
+from tidegate.adapters.cron import interval_or_cron
 from tidegate.adapters.format_model import KeyModel, ValueModel, Words
 from tidegate.durations import parse_duration
 
@@ -12,6 +13,11 @@ Duration = Annotated[
     int,
     BeforeValidator(parse_duration),
     WithJsonSchema({"type": ["integer", "string"], "pattern": r"^(-1|\d+|(\d+[smhd])+)$", "examples": ["60s", "10m"]}),
+]
+DurationOrCron = Annotated[
+    int | str,
+    BeforeValidator(interval_or_cron),
+    WithJsonSchema({"type": ["integer", "string"], "examples": ["60s", "10m", "0 * * * *"]}),
 ]
 
 
@@ -196,9 +202,16 @@ class TableModel(Words):
 class MergeModel(Words):
     """When a flush runs and how large a batch may be."""
 
-    interval: Duration = Field(default=60, description="Pause between flushes; -1 disables.")
+    interval: DurationOrCron = Field(
+        default=60, description="Pause between flushes, or a cron expression in UTC; -1 disables."
+    )
     records_threshold: int = Field(default=-1, ge=-1, description="Flush when this many records wait; -1 disables.")
     max_records: int = Field(default=1_000_000, ge=1, description="Most records of one batch.")
+    catch_up_records: int | None = Field(
+        default=None,
+        ge=1,
+        description="Most records of one batch while more than max_records wait; default max_records.",
+    )
     intermediate_suffix: str = Field(
         default="_tmp", pattern=r"^[A-Za-z0-9_]+$", description="End of the intermediate table's name."
     )

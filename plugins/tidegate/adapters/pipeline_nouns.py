@@ -5,6 +5,7 @@ from typing import Any
 from tidegate.adapters.ddl import parse_columns
 from tidegate.adapters.format_model import KeyModel, ValueModel
 from tidegate.adapters.pipeline_model import (
+    MergeModel,
     PipelineModel,
     SourceModel,
     SparkModel,
@@ -44,12 +45,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         source=_source(name, model.source),
         tables=tuple(table for table in tables if not is_template(table.name)),
         template=next((table for table in tables if is_template(table.name)), None),
-        merge=Merge(
-            model.merge.interval,
-            model.merge.records_threshold,
-            model.merge.max_records,
-            model.merge.intermediate_suffix,
-        ),
+        merge=_merge(model.merge),
         heartbeat=Heartbeat(model.heartbeat.interval, tuple(model.heartbeat.ignore_topics)),
         maintenance=Maintenance(
             model.maintenance.interval,
@@ -63,6 +59,13 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         on_incomplete_start=model.on_incomplete_start,
         spark=_spark(model.spark),
     )
+
+
+def _merge(merge: MergeModel) -> Merge:
+    cron = merge.interval if isinstance(merge.interval, str) else None
+    seconds = merge.interval if isinstance(merge.interval, int) else -1
+    sizes = (merge.records_threshold, merge.max_records, merge.intermediate_suffix)
+    return Merge(seconds, *sizes, cron, merge.catch_up_records)
 
 
 def _source(pipeline: str, source: SourceModel) -> Source:

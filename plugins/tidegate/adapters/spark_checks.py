@@ -13,6 +13,14 @@ def check_timing_and_spark(model: PipelineModel, findings: Findings) -> None:
         findings.add(("merge", "interval"), "out of range; must be at least 1s, or -1 to disable")
     if model.merge.interval == -1 and model.merge.records_threshold == -1:
         findings.add(("merge", "interval"), "nothing would ever flush: records_threshold is -1 too; set one of them")
+    if model.merge.records_threshold == 0:
+        findings.add(("merge", "records_threshold"), "out of range; must be at least 1, or -1 to disable")
+    larger = model.merge.catch_up_records
+    if larger is not None and larger < model.merge.max_records:
+        findings.add(
+            ("merge", "catch_up_records"),
+            f"smaller than max_records={model.merge.max_records}; raise it or leave it out",
+        )
     _check_place(model, findings)
     for name, value in model.spark.conf.items():
         if is_secret_name(name) or holds_secret(value):

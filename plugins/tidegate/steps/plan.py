@@ -51,8 +51,8 @@ class _Standing(_Found):
         )
 
 
-def plan(ports: Ports) -> Plan:
-    """Return the next batches of every table that has work; `NothingToDo` when none has.
+def plan(ports: Ports, at_least: int = 0) -> Plan:
+    """Return the next batches of every table that has work; `NothingToDo` when none has, or fewer than `at_least` wait.
 
     1. Read each table's position and queue.
     2. Read the log's ends under the pipeline's isolation level, once for all tables, and check that the log still fits
@@ -72,12 +72,14 @@ def plan(ports: Ports) -> Plan:
     held = "; ".join(full_queue(ports, s.table, s.queue) for s in well if waiting(s.queue) >= s.table.max_pending)
     is_alone = not ports.pipeline.has_several and any(waiting(s.queue) for s in well)
     work, refused = _work(ports, tables, reads_on=not held and not is_alone)
-    refusals = told(ports, refused, has_work=bool(work))
-    if not work:
-        raise NothingToDo(f"pipeline={ports.pipeline.name}: every table stands at the end of the log")
+    left = _left(work, tables)
+    few = _too_few(work, left, at_least)
+    refusals = told(ports, refused, has_work=bool(work) and not few)
+    if not work or few:
+        raise NothingToDo(f"pipeline={ports.pipeline.name}: {few or 'every table stands at the end of the log'}")
     if held:
         logger.warning(held)
-    return Plan(tuple(work), log.cluster_id, log.topic_ids, held, refusals)
+    return Plan(tuple(work), log.cluster_id, log.topic_ids, held, refusals, left)
 
 
 def _work(
@@ -96,6 +98,27 @@ def _work(
         except GiveUp as error:
             refused.append(Refused(one.table, one.state, error))
     return work, refused
+
+
+def _left(work: Sequence[PlannedBatch], tables: Sequence["_Standing | Refused"]) -> int:
+    """Offsets that no batch reaches, of the table that is farthest behind."""
+    reached = {batch.table: batch.ranges.end for batch in work}
+    logs = {one.table.name: one.log for one in tables if isinstance(one, _Standing)}
+    spans = (Ranges.between(end, merged(end, _known(logs[table].end, end))).span for table, end in reached.items())
+    return max(spans, default=0)
+
+
+def _known(offsets: Offsets, partitions: Offsets) -> Offsets:
+    """The offsets of those partitions only."""
+    return {t: {p: o for p, o in parts.items() if p in partitions.get(t, {})} for t, parts in offsets.items()}
+
+
+def _too_few(work: Sequence[PlannedBatch], left: int, at_least: int) -> str:
+    """A sentence where so few records wait that they start no flush; what is staged is finished however few it are."""
+    waits = max((batch.ranges.span for batch in work), default=0) + left
+    if not work or waits >= at_least or any(batch.resumed for batch in work):
+        return ""
+    return f"waiting={waits} records_threshold={at_least}: fewer than start a flush"
 
 
 def full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
@@ -157,7 +180,8 @@ def _new_batch(
 ) -> PlannedBatch | None:
     table, log, ahead = standing.table, standing.log, standing.end
     start = complete_start(ports, table, log) if ahead is None else starts(ports.pipeline, table, ahead, log)
-    ranges = capped(start, log.end, ports.pipeline.merge.max_records)
+    backlog = Ranges.between(start, merged(start, log.end)).span
+    ranges = capped(start, log.end, ports.pipeline.merge.cap(backlog))
     if not ranges.span:
         return None
     if ports.pipeline.has_several:

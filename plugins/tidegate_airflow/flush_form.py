@@ -1,0 +1,41 @@
+"""What a person may ask of one flush, and how a run knows what it was asked."""
+
+from typing import Any
+
+from airflow.sdk import Context, Param
+
+WORDS = ("max_records", "until_current", "dry_run")
+
+
+def form() -> dict[str, Param]:
+    """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
+    return {
+        "max_records": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            title="Records",
+            description="At most this many records in a batch, instead of merge.max_records of the pipeline file.",
+        ),
+        "until_current": Param(
+            True,
+            type="boolean",
+            title="Until current",
+            description="While a batch leaves records behind, go on with the next run at once. Without it, one batch.",
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only show the next batch, as `planned` of the task plan; read and write nothing.",
+        ),
+    }
+
+
+def asked(context: Context) -> dict[str, Any]:
+    """What this run was asked for: by its form, or by the run before it that could not finish."""
+    words = {word: context["params"][word] for word in WORDS}
+    for events in dict(context.get("triggering_asset_events") or {}).values():
+        for event in events:
+            words |= event.extra.get("asked", {})
+    return words

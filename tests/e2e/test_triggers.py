@@ -1,0 +1,48 @@
+"""What starts a flush beside time: records that wait, a backlog that one batch does not empty, and a person's form."""
+
+import pytest
+from e2e.airflow_client import wait_until
+from e2e.conftest import Scene
+
+pytestmark = pytest.mark.real
+
+
+def test_records_that_wait_start_a_flush_and_fewer_do_not(scene: Scene) -> None:
+    dag = "tidegate_counted"
+    first = scene.first_run(dag)  # the heartbeat's
+    assert scene.airflow.finished(dag, first) == "success"
+    scene.produce("counted", dict.fromkeys(range(900), "few"))
+    scene.produce("counted", dict.fromkeys(range(900, 1000), "enough"))
+    wait_until(lambda: scene.exists("e2e.counted") and len(scene.rows("e2e.counted")) == 1000, "the flush")
+    kinds = [run["run_type"] for run in scene.airflow.runs(dag)]
+    assert kinds == ["asset_triggered", "scheduled"]
+    scene.airflow.unpause(dag, paused=True)
+
+
+def test_a_dry_run_shows_the_plan_and_a_wrong_word_is_refused_by_the_form(scene: Scene) -> None:
+    dag = "tidegate_behind"
+    assert scene.airflow.finished(dag, scene.first_run(dag)) == "success"  # of its last time by the cron expression
+    scene.produce("behind", dict.fromkeys(range(130), "x"))
+    assert scene.airflow.asked(dag, max_records=0).status_code == 400
+    assert scene.airflow.asked(dag, max_records="many").status_code == 400
+    run = scene.airflow.trigger(dag, dry_run=True, max_records=7)
+    assert scene.airflow.finished(dag, run) == "success"
+    planned = scene.airflow.result(dag, run, "plan", key="planned")
+    assert (planned["tables"][0]["offsets"], planned["left"]) == (7, 123)
+    assert set(map(tuple, scene.airflow.task_states(dag, run).values())) == {("skipped",)}
+    assert not scene.exists("e2e.behind")
+
+
+def test_one_batch_by_hand_and_then_back_to_back_until_current(scene: Scene) -> None:
+    dag = "tidegate_behind"
+    run = scene.airflow.trigger(dag, max_records=10, until_current=False)
+    assert scene.airflow.finished(dag, run) == "success"
+    assert len(scene.rows("e2e.behind")) == 10
+    scene.airflow.finished(dag, scene.airflow.trigger(dag))
+    wait_until(lambda: len(scene.rows("e2e.behind")) == 130, "the rest")
+    wait_until(lambda: len([r for r in scene.airflow.runs(dag) if r["state"] == "success"]) == 6, "six runs")
+    runs = list(reversed(scene.airflow.runs(dag)))[1:]
+    assert [run["run_type"] for run in runs] == ["manual"] * 3 + ["asset_triggered"] * 2
+    sizes = [scene.airflow.result(dag, run["dag_run_id"], "merge", key="staged") for run in runs[1:]]
+    assert sizes == [10, 50, 50, 20]  # while more than max_records wait, catch_up_records at a time
+    scene.airflow.unpause(dag, paused=True)
