@@ -101,6 +101,7 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
         "attempt": staged.attempt,
         "keys": [(c.name, part_of_key(table, c.name)) for c in key_columns(table)],
         "values": [c.name for c in destination_columns(table, metadata) if c.name not in apart],
+        "layout": table.create,
     }
     if table.mode != "append":
         values["leaves"] = key_leaves(table)
@@ -125,7 +126,12 @@ def _as_held(values: dict[str, Any], staged: Struct, held: Struct) -> dict[str, 
     columns = dict.fromkeys(held.named(column) or column for column in values["values"])
     found = {c: aligned_field("value", staged, held, c) for c in columns if c not in dict(keys)}
     expressions = {c: sql for c, sql in found.items() if sql not in (None, f"value.{quoted(c)}")}
-    renamed: dict[str, Any] = {"keys": keys, "values": list(found), "expressions": expressions}
+    renamed: dict[str, Any] = {
+        "keys": keys,
+        "values": list(found),
+        "expressions": expressions,
+        "as_held": (staged, held),
+    }
     if "leaves" in values:
         renamed["leaves"] = [(held.named(first) or first, *rest) for first, *rest in values["leaves"]]
     return renamed

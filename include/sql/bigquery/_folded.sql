@@ -1,0 +1,44 @@
+{%- macro counts(column) -%}
+{{ "counts" | ours }}
+{%- if given[column][0] == "not_null" %} AND {{ column | quoted }} IS NOT NULL{% endif %}
+{%- if kept and given[column][0] == "not_kept" %}{% for field in given[column][1] %} AND NOT COALESCE({{ field | text }} IN UNNEST({{ "kept" | ours }}), FALSE){% endfor %}{% endif %}
+{%- endmacro %}
+{%- macro latest(value, condition) -%}
+ARRAY_AGG(IF({{ condition }}, STRUCT({{ value }} AS v), NULL) IGNORE NULLS ORDER BY {{ "offset" | ours }} DESC, {{ "i" | ours }} DESC LIMIT 1)[SAFE_OFFSET(0)].v
+{%- endmacro %}
+  SELECT
+    {%- for column, _ in keys %}
+    ANY_VALUE({{ column | quoted }}) AS {{ column | quoted }},
+    {%- endfor %}
+    {%- for column in values %}
+    {{ latest(column | quoted, counts(column)) }} AS {{ column | quoted }},
+    COALESCE(LOGICAL_OR({{ counts(column) }}), FALSE) AS {{ ("given_" ~ loop.index) | ours }},
+    {%- endfor %}
+    {%- if layout | default(none) | partition_unit %}
+    MAX({{ "partition_time" | ours }}) AS {{ "partition_time" | ours }},
+    {%- endif %}
+    MAX({{ "last_life" | ours }}) IS NOT NULL AS {{ "is_row" | ours }},
+    COALESCE(MAX({{ "last_life" | ours }}) > 0, FALSE) AS {{ "is_reset" | ours }},
+    ARRAY_AGG({{ "op" | ours }} ORDER BY {{ "offset" | ours }} DESC, {{ "i" | ours }} DESC LIMIT 1)[OFFSET(0)] = 'd' AS {{ "ends_deleted" | ours }}
+  FROM (
+    SELECT *, {{ "op" | ours }} <> 'd' AND {{ "life" | ours }} = {{ "last_life" | ours }} AS {{ "counts" | ours }} FROM (
+      SELECT *, MAX(IF({{ "op" | ours }} <> 'd', {{ "life" | ours }}, NULL)) OVER (PARTITION BY {% include "_key.sql" %}) AS {{ "last_life" | ours }}
+      FROM (
+        SELECT *,
+          {%- if flag is none %}
+          COUNTIF({{ "op" | ours }} = 'd') OVER (
+            PARTITION BY {% include "_key.sql" %}
+            ORDER BY {{ "offset" | ours }}, {{ "i" | ours }} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+          ) AS {{ "life" | ours }}
+          {%- else %}
+          0 AS {{ "life" | ours }}
+          {%- endif %}
+        FROM (
+{% include "_staged.sql" %}
+        )
+      )
+    )
+  ) AS {{ "record" | ours }}
+  {%- with of = ("record" | ours) ~ "." %}
+  GROUP BY {% include "_key.sql" %}
+  {%- endwith %}

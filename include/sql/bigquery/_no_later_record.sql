@@ -1,0 +1,18 @@
+{%- from "_at_least.sql" import columns_at_least %}
+  LEFT JOIN (
+    SELECT
+      {%- for column, field in keys %} key{% if field is not none %}.{{ field | quoted }}{% endif %} AS {{ column | quoted }},{% endfor %}
+      {%- if sequence is defined %} sequence AS {{ "sequence" | ours }},{% endif %}
+      {%- if by_offset is defined %} topic AS {{ "topic" | ours }}, `offset` AS {{ "offset" | ours }},{% endif %} TRUE AS {{ "is_later" | ours }}
+    FROM {{ source | name }}
+    WHERE batch_number > {{ batch }} AND op <> 'bad'
+  ) AS t
+  ON {% include "_on_key.sql" %}
+  {%- if by_offset is defined %}
+    AND (t.{{ "topic" | ours }} <> s.{{ "topic" | ours }} OR t.{{ "offset" | ours }} > s.{{ "offset" | ours }})
+  {%- endif %}
+  {%- if sequence is defined %}
+    {%- set mine, theirs = "s." ~ ("last" | ours) ~ ".sequence", "t." ~ ("sequence" | ours) %}
+    AND ({{ theirs }} IS NULL OR {{ mine }} IS NULL OR {{ columns_at_least(theirs, mine, sequence) }})
+  {%- endif %}
+  WHERE t.{{ "is_later" | ours }} IS NULL

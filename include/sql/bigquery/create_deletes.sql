@@ -1,0 +1,5 @@
+CREATE TABLE IF NOT EXISTS {{ table | name }} (
+{%- for column in columns %}
+  {{ column.name | quoted }} {{ column.type | type }}{{ "," if not loop.last }}
+{%- endfor %}
+)

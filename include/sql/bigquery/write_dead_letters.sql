@@ -1,0 +1,18 @@
+-- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
+{%- set columns = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "stage", "error_class", "message", "batch", "attempt", "table", "written_at", "replayed_at"] %}
+MERGE INTO {{ table | name }} AS t
+USING (
+  SELECT
+    topic, `partition`, `offset`, `timestamp`, bad.key, bad.value, bad.headers, bad.stage, bad.class AS error_class, bad.message,
+    batch_number AS batch, attempt, {{ target | text }} AS `table`,
+    CURRENT_TIMESTAMP() AS written_at, CAST(NULL AS TIMESTAMP) AS replayed_at
+  FROM {{ source | name }}
+  WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op = 'bad'
+) AS s
+ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.`partition` = s.`partition` AND t.`offset` = s.`offset`
+WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET
+{%- for column in columns %}
+  {{ column | quoted }} = s.{{ column | quoted }}{{ "," if not loop.last }}
+{%- endfor %}
+WHEN NOT MATCHED THEN INSERT ({% for column in columns %}{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %})
+VALUES ({% for column in columns %}s.{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %})

@@ -1,0 +1,54 @@
+"""The one script that publishes a batch in BigQuery: rows and position in one transaction, or neither."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from tidegate.errors import GiveUp
+from tidegate.ports import Sql
+
+LONGEST = 1024 * 1024  # BigQuery's limit of an unresolved query, in bytes
+MOVED = "tidegate: the position has moved"  # what a script says whose position is not as it was read
+BROKEN = "tidegate: an audit does not hold"  # what a script says whose rows break an audit
+_OUTSIDE = ("CREATE", "ALTER")
+
+
+def transaction(  # noqa: PLR0913 - one argument per column of the position, all by name
+    sql: Sql,
+    *,
+    positions: str,
+    pipeline: str,
+    version: int,
+    attempt: str,
+    properties: Mapping[str, str],
+    statements: Sequence[str],
+    audits: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The script that runs `statements` and moves the position's `version` on by one, if that is still as it was read.
+
+    `audits` are questions whose answer must be 0, each with the user's words for it. `GiveUp` for a script that is
+    longer than BigQuery reads.
+    """
+    before = [statement for statement in statements if _begins(statement, _OUTSIDE)]
+    script = sql.render(
+        "publish",
+        positions=positions,
+        pipeline=pipeline,
+        version=version,
+        attempt=attempt,
+        properties=json.dumps(dict(properties), sort_keys=True),
+        before=before,
+        statements=[statement for statement in statements if statement not in before],
+        audits=[(question, f"{BROKEN}: {number}: {told}") for number, (question, told) in enumerate(audits)],
+        moved=f"{MOVED}: pipeline={pipeline} version={version}",
+    )
+    if len(script.encode()) > LONGEST:
+        raise GiveUp(
+            f"pipeline={pipeline} positions={positions}: the script that publishes has bytes={len(script.encode())}, "
+            f"and BigQuery reads {LONGEST}; nothing was merged; give the table fewer columns, or shorter names"
+        )
+    return script
+
+
+def _begins(statement: str, words: tuple[str, ...]) -> bool:
+    code = [line for line in statement.splitlines() if line.strip() and not line.startswith("--")]
+    return bool(code) and code[0].lstrip().upper().startswith(words)

@@ -1,0 +1,19 @@
+-- How many of the rows that the batch has written break the condition; NULL breaks it too.
+SELECT COUNT(*) FROM (
+  SELECT t.* FROM `my-project`.`shop`.`orders` AS t
+  JOIN (
+    SELECT ANY_VALUE(`id`) AS `id` FROM (
+      SELECT
+        key.`id` AS `id`,
+        value.`name` AS `name`,
+        value.`amount` AS `amount`,
+        op AS `_tidegate_op`, topic AS `_tidegate_topic`, `offset` AS `_tidegate_offset`, i AS `_tidegate_i`
+      FROM `my-project`.`shop`.`orders_shop_tmp`
+      WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+    ) AS `_tidegate_record`
+    GROUP BY `_tidegate_record`.`id`
+  ) AS s ON (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL))
+)
+WHERE NOT COALESCE((
+amount > 0
+), FALSE)

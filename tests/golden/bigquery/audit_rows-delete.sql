@@ -1,0 +1,23 @@
+-- How many of the rows that the batch has written break the condition; NULL breaks it too.
+SELECT COUNT(*) FROM (
+  SELECT * FROM (
+    SELECT *,
+      COUNTIF(`_tidegate_op` = 'd') OVER (
+        PARTITION BY `id`
+        ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+      ) AS `_tidegate_later_deletes`
+    FROM (
+      SELECT
+        key.`id` AS `id`,
+        value.`name` AS `name`,
+        value.`amount` AS `amount`,
+        op AS `_tidegate_op`, topic AS `_tidegate_topic`, `offset` AS `_tidegate_offset`, i AS `_tidegate_i`
+      FROM `my-project`.`shop`.`orders_shop_tmp`
+      WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+    )
+  )
+  WHERE `_tidegate_later_deletes` = 0
+)
+WHERE `_tidegate_op` <> 'd' AND NOT COALESCE((
+amount > 0 -- or not
+), FALSE)

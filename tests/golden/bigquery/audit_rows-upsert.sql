@@ -1,0 +1,19 @@
+-- How many of the rows that the batch has written break the condition; NULL breaks it too.
+SELECT COUNT(*) FROM (
+  SELECT `_tidegate_row`.* FROM (
+    SELECT ARRAY_AGG(`_tidegate_record` ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC LIMIT 1)[OFFSET(0)] AS `_tidegate_row`
+    FROM (
+      SELECT
+        key.`id` AS `id`,
+        value.`name` AS `name`,
+        value.`amount` AS `amount`,
+        op AS `_tidegate_op`, topic AS `_tidegate_topic`, `offset` AS `_tidegate_offset`, i AS `_tidegate_i`
+      FROM `my-project`.`shop`.`orders_shop_tmp`
+      WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+    ) AS `_tidegate_record`
+    GROUP BY `id`
+  )
+)
+WHERE `_tidegate_op` <> 'd' AND NOT COALESCE((
+amount > 0 -- or not
+), FALSE)

@@ -1,0 +1,18 @@
+CREATE TABLE IF NOT EXISTS `my-project`.`shop`.`tidegate_shop_dead_letters` (
+  topic STRING,
+  `partition` INT64,
+  `offset` INT64,
+  `timestamp` TIMESTAMP,
+  key BYTES,
+  value BYTES,
+  headers ARRAY<STRUCT<key STRING, value BYTES>>,
+  stage STRING,
+  error_class STRING,
+  message STRING,
+  batch INT64,
+  attempt STRING,
+  `table` STRING,
+  written_at TIMESTAMP,
+  replayed_at TIMESTAMP
+)
+CLUSTER BY `table`, topic

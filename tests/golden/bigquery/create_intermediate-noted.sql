@@ -1,0 +1,19 @@
+CREATE TABLE IF NOT EXISTS `my-project`.`shop`.`orders_shop_backfill_0123456789_tmp` (
+  key STRUCT<`id` INT64>,
+  value STRUCT<`id` INT64, `name` STRING>,
+  op STRING,
+  topic STRING,
+  `partition` INT64,
+  `offset` INT64,
+  `timestamp` TIMESTAMP,
+  partition_time TIMESTAMP,
+  i INT64,
+  batch_number INT64,
+  attempt STRING
+)
+PARTITION BY RANGE_BUCKET(batch_number, GENERATE_ARRAY(7, 9997, 1))
+OPTIONS (
+  labels = [('tidegate_shape', '0123456789ab'), ('tidegate_highest_batch', '7')],
+  description = '{"asked": "it\'s"}',
+  expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 30 DAY)
+)

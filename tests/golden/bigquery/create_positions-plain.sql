@@ -1,0 +1,8 @@
+CREATE TABLE IF NOT EXISTS `my-project`.`shop`.`orders_tidegate_position` (
+  pipeline STRING NOT NULL,
+  version INT64 NOT NULL,
+  attempt STRING,
+  properties STRING,
+  changed TIMESTAMP
+)
+OPTIONS (description = 'Where each Tidegate pipeline stands that writes this table. Do not edit.')

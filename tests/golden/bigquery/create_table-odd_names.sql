@@ -1,0 +1,9 @@
+CREATE TABLE IF NOT EXISTS `my-project`.`my shop`.`or\`ders` (
+  `order id` STRUCT<`a b` INT64>,
+  `select` STRUCT<`a b` INT64>,
+  `a\`b` STRUCT<`a b` INT64>,
+  `c.d` STRUCT<`a b` INT64>,
+  `größe` STRUCT<`a b` INT64>,
+  `it's` STRUCT<`a b` INT64>,
+  `名前` STRUCT<`a b` INT64>
+)

@@ -1,0 +1,7 @@
+CREATE TABLE IF NOT EXISTS `my-project`.`shop`.`orders` (
+  `id` INT64 NOT NULL,
+  `at` TIMESTAMP,
+  `m` ARRAY<STRUCT<`key` STRING, `value` BIGNUMERIC(38, 18)>>
+)
+PARTITION BY TIMESTAMP_TRUNC(`at`, HOUR)
+CLUSTER BY `id`

@@ -1,0 +1,1 @@
+DROP TABLE IF EXISTS `my-project`.`shop`.`orders_shop_tmp`

@@ -1,0 +1,13 @@
+-- Every record is a row.
+INSERT INTO `my-project`.`shop`.`orders` (`id`, `name`, `amount`)
+SELECT `id`, `name`, `amount`
+FROM (
+      SELECT
+        key.`id` AS `id`,
+        value.`name` AS `name`,
+        value.`amount` AS `amount`,
+        op AS `_tidegate_op`, topic AS `_tidegate_topic`, `offset` AS `_tidegate_offset`, i AS `_tidegate_i`
+      FROM `my-project`.`shop`.`orders_shop_tmp`
+      WHERE batch_number = 7 AND attempt = 'a\'; DROP TABLE t; --\\' AND op <> 'bad'
+)
+WHERE `_tidegate_op` <> 'd'

@@ -1,0 +1,13 @@
+-- What is staged as bad again stays, with today's reason; every other dead letter of these offsets has been read.
+MERGE INTO `my-project`.`shop`.`tidegate_shop_dead_letters` AS t
+USING (
+  SELECT topic, `partition`, `offset`, bad.stage, bad.class AS error_class, bad.message
+  FROM `my-project`.`shop`.`orders_shop_tmp`
+  WHERE batch_number = 7 AND attempt = '0af3' AND op = 'bad'
+) AS s
+ON t.`table` = 'lake.shop.orders' AND t.topic = s.topic AND t.`partition` = s.`partition` AND t.`offset` = s.`offset`
+WHEN MATCHED THEN UPDATE SET stage = s.stage, error_class = s.error_class, message = s.message
+WHEN NOT MATCHED BY SOURCE AND t.`table` = 'lake.shop.orders' AND t.replayed_at IS NULL AND (
+  (t.topic = 'orders' AND t.`partition` = 0 AND t.`offset` >= 5 AND t.`offset` < 9)
+  OR (t.topic = 'it\'s' AND t.`partition` = 1 AND t.`offset` >= 0 AND t.`offset` < 7)
+) THEN UPDATE SET replayed_at = CURRENT_TIMESTAMP()

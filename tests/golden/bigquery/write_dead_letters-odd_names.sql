@@ -1,0 +1,29 @@
+-- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
+MERGE INTO `my-project`.`my shop`.`d\`l` AS t
+USING (
+  SELECT
+    topic, `partition`, `offset`, `timestamp`, bad.key, bad.value, bad.headers, bad.stage, bad.class AS error_class, bad.message,
+    batch_number AS batch, attempt, 'lake.my shop.it\'s' AS `table`,
+    CURRENT_TIMESTAMP() AS written_at, CAST(NULL AS TIMESTAMP) AS replayed_at
+  FROM `my-project`.`my shop`.`it's_shop_tmp`
+  WHERE batch_number = 7 AND attempt = '0af3' AND op = 'bad'
+) AS s
+ON t.`table` = 'lake.my shop.it\'s' AND t.topic = s.topic AND t.`partition` = s.`partition` AND t.`offset` = s.`offset`
+WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET
+  `topic` = s.`topic`,
+  `partition` = s.`partition`,
+  `offset` = s.`offset`,
+  `timestamp` = s.`timestamp`,
+  `key` = s.`key`,
+  `value` = s.`value`,
+  `headers` = s.`headers`,
+  `stage` = s.`stage`,
+  `error_class` = s.`error_class`,
+  `message` = s.`message`,
+  `batch` = s.`batch`,
+  `attempt` = s.`attempt`,
+  `table` = s.`table`,
+  `written_at` = s.`written_at`,
+  `replayed_at` = s.`replayed_at`
+WHEN NOT MATCHED THEN INSERT (`topic`, `partition`, `offset`, `timestamp`, `key`, `value`, `headers`, `stage`, `error_class`, `message`, `batch`, `attempt`, `table`, `written_at`, `replayed_at`)
+VALUES (s.`topic`, s.`partition`, s.`offset`, s.`timestamp`, s.`key`, s.`value`, s.`headers`, s.`stage`, s.`error_class`, s.`message`, s.`batch`, s.`attempt`, s.`table`, s.`written_at`, s.`replayed_at`)

@@ -1,0 +1,154 @@
+"""GoogleSQL's own analyzer, as a judge of every statement that is sent to BigQuery: names, types and clauses.
+
+It is compiled once for a machine, which takes most of a minute, and kept in `.cache`.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tidegate.adapters.bigquery_types import stored_as
+from tidegate.datatypes import Array, DataType, Primitive, Struct, parse
+from tidegate.pipeline import Column
+
+CACHE = Path(__file__).parents[1] / ".cache"
+# what the analyzer knows and BigQuery does not, or not everywhere
+FOREIGN = ("GROUP_BY_STRUCT", "GROUP_BY_ARRAY", "ARRAY_ORDERING", "ARRAY_EQUALITY", "MAP_TYPE", "JSON_TYPE_COMPARISON")
+STRICTER = ("DISALLOW_GROUP_BY_FLOAT",)
+KINDS = {
+    "BOOLEAN": "BOOL", "BIGINT": "INT64", "DOUBLE": "DOUBLE", "STRING": "STRING", "BINARY": "BYTES", "DATE": "DATE",
+    "TIMESTAMP": "TIMESTAMP", "TIMESTAMP_NTZ": "DATETIME",
+}  # fmt: skip
+
+
+class Refused(AssertionError):
+    """The analyzer's words, with the statement."""
+
+
+@cache
+def _service() -> Any:
+    import wasmtime
+    from zetasql.core import wasm_client
+    from zetasql.core.local_service import ZetaSqlLocalService
+
+    kept = CACHE / f"zetasql-{version('zetasql')}-{version('wasmtime')}.cwasm"
+    compiled = wasmtime.Module
+
+    class Kept:
+        @staticmethod
+        def from_file(engine: Any, path: Any) -> Any:
+            if not kept.exists():
+                CACHE.mkdir(exist_ok=True)
+                with tempfile.NamedTemporaryFile(dir=CACHE, delete=False) as file:
+                    file.write(compiled.from_file(engine, str(path)).serialize())
+                os.replace(file.name, kept)
+            return compiled.deserialize_file(engine, str(kept))
+
+    wasm_client.Module = Kept  # type: ignore[misc, assignment]
+    return ZetaSqlLocalService.get_instance()
+
+
+@cache
+def _language() -> Any:
+    from zetasql import types
+
+    _service()
+    language = types.LanguageOptions.maximum_features()
+    language.product_mode = types.ProductMode.PRODUCT_EXTERNAL
+    foreign = {getattr(types.LanguageFeature, f"FEATURE_{name}") for name in FOREIGN}
+    stricter = [getattr(types.LanguageFeature, f"FEATURE_{name}") for name in STRICTER]
+    kept = [feature for feature in language.enabled_language_features if feature not in foreign]
+    language.enabled_language_features = [*kept, *stricter]
+    language.supported_statement_kinds = []
+    return language
+
+
+@cache
+def _options() -> Any:
+    from zetasql import types
+
+    return types.AnalyzerOptions(language_options=_language()).to_proto()
+
+
+@cache
+def _functions() -> Any:
+    from zetasql import types
+
+    return types.ZetaSQLBuiltinFunctionOptions(language_options=_language()).to_proto()
+
+
+class Analyzer:
+    """Judges statements over `tables`: by full name the columns in Spark's words, as BigQuery holds them."""
+
+    def __init__(self, tables: Mapping[str, Sequence[Column]], pseudo: Sequence[str] = ()) -> None:
+        from zetasql import types
+        from zetasql.wasi._pb2.zetasql.local_service import local_service_pb2
+
+        root = types.SimpleCatalog(name="", table=[], catalog=[])
+        for name, columns in tables.items():
+            *folders, last = name.split(".")
+            place = root
+            for folder in folders:
+                place = _below(place, folder)
+            table = types.SimpleTable(name=last, column=[_column(c.name, parse(c.type)) for c in columns])
+            table.column += [_column(name, Primitive("TIMESTAMP"), pseudo=True) for name in pseudo]
+            place.table.append(table)
+        asked = local_service_pb2.RegisterCatalogRequest(simple_catalog=root.to_proto())
+        asked.simple_catalog.builtin_function_options.CopyFrom(_functions())
+        answer = _service().wasm_client.call_grpc_func(
+            "ZetaSqlLocalService_RegisterCatalog", asked, local_service_pb2.RegisterResponse
+        )
+        self._id = answer.registered_id
+
+    def check(self, statement: str) -> None:
+        """Raise `Refused` unless BigQuery's grammar and types allow the statement."""
+        from zetasql.core.exceptions import ZetaSQLError
+        from zetasql.wasi._pb2.zetasql.local_service import local_service_pb2
+
+        asked = local_service_pb2.AnalyzeRequest(sql_statement=statement, registered_catalog_id=self._id)
+        asked.options.CopyFrom(_options())
+        try:
+            _service().wasm_client.call_grpc_func(
+                "ZetaSqlLocalService_Analyze", asked, local_service_pb2.AnalyzeResponse
+            )
+        except ZetaSQLError as error:
+            raise Refused(f"{error}\n{statement}") from None
+
+
+def _below(catalog: Any, name: str) -> Any:
+    from zetasql import types
+
+    found = next((inner for inner in catalog.catalog if inner.name == name), None)
+    if found is None:
+        found = types.SimpleCatalog(name=name, table=[], catalog=[])
+        catalog.catalog.append(found)
+    return found
+
+
+def _column(name: str, data_type: DataType, pseudo: bool = False) -> Any:
+    from zetasql import types
+
+    return types.SimpleColumn(
+        name=name, type=_type(stored_as(data_type)), is_writable_column=True, is_pseudo_column=pseudo
+    )
+
+
+def _type(data_type: DataType) -> Any:
+    from zetasql.api import TypeFactory
+    from zetasql.types import TypeKind
+
+    match data_type:
+        case Array(element):
+            return TypeFactory.create_array_type(_type(element))
+        case Struct(fields):
+            return TypeFactory.create_struct_type([(name, _type(inner)) for name, inner in fields])
+        case Primitive() as primitive if primitive.decimal:
+            precision, scale = primitive.decimal
+            kind = "NUMERIC" if scale <= 9 and precision - scale <= 29 else "BIGNUMERIC"
+        case Primitive(name):
+            kind = KINDS[name]
+    return TypeFactory.create_simple_type(getattr(TypeKind, f"TYPE_{kind}"))
