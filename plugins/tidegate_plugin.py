@@ -1,11 +1,14 @@
-"""What Airflow loads of Tidegate: for now, the pools of the destinations' catalogs."""
+"""What Airflow loads of Tidegate: the operator's page, and the pools of the destinations' catalogs."""
 
 from airflow.plugins_manager import AirflowPlugin
 from tidegate_airflow import pools
+from tidegate_airflow.page.door import PREFIX, Door, views
 
 
 class TidegatePlugin(AirflowPlugin):
-    """Makes the pools when Airflow starts."""
+    """Makes the pools when Airflow starts, and puts the page into its web server."""
 
     name = "tidegate"
     listeners = [pools]  # noqa: RUF012 (Airflow's own way to declare them)
+    fastapi_apps = [{"app": Door(), "url_prefix": PREFIX, "name": "tidegate"}]  # noqa: RUF012
+    external_views = views()

@@ -1,12 +1,15 @@
 """Owns Airflow's settings on one machine: every deviation from its defaults, with the reason."""
 
 import base64
+import json
 import os
 from configparser import RawConfigParser
 from pathlib import Path
 
 from local.layout import ROOT
 from local.ports import HOST
+
+LOGINS = "TIDEGATE_AIRFLOW_LOGINS"  # path of a JSON file: passwords by user, and each user has the role of that name
 
 
 def write(home: Path, port: int) -> None:
@@ -28,7 +31,7 @@ def _settings(home: Path, port: int) -> dict[str, dict[str, str | int | float]]:
             "executor": "LocalExecutor",
             "parallelism": 8,  # each slot is a process of 100 MB and more
             "load_examples": "False",
-            "simple_auth_manager_all_admins": "True",  # no log-in: the server listens on this machine only
+            **_logins(os.environ.get(LOGINS)),
             "execution_api_server_url": f"{url}/execution/",
             "fernet_key": _secret(),
         },
@@ -43,6 +46,17 @@ def _settings(home: Path, port: int) -> dict[str, dict[str, str | int | float]]:
         "scheduler": {"scheduler_idle_sleep_time": 0.1},  # default 1 s: half of what a short task takes
         "dag_processor": {"refresh_interval": 10, "min_file_process_interval": 30},  # new files within 10 s, not 300
         "usage_data_collection": {"enabled": "False"},
+    }
+
+
+def _logins(passwords: str | None) -> dict[str, str]:
+    """Nobody logs in, as the server listens on this machine only; or the users of a file of passwords do."""
+    if not passwords:
+        return {"simple_auth_manager_all_admins": "True"}
+    users = json.loads(Path(passwords).read_text())
+    return {
+        "simple_auth_manager_users": ",".join(f"{name}:{name}" for name in users),  # named after their role
+        "simple_auth_manager_passwords_file": passwords,
     }
 
 

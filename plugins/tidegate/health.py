@@ -13,7 +13,7 @@ INTERVALS, LEAST_SECONDS = 10, 900.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """What the scheduler knows; `failed` names the last finished run if that failed."""
+    """What the scheduler knows; `failed` says what failed in the last run, None when it went well."""
 
     paused: bool = False
     failed: str | None = None
@@ -21,16 +21,16 @@ class Schedule:
 
 
 def in_words(row: dict[str, Any], schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[str, str]:
-    """State and reason. `row` is an `overview` with `lately`, or only an `error` where nobody answered.
+    """State and reason. `row` is an `overview` with `lately`; or an `error`, which may be one that `needs_person`.
 
     Somebody must act: stuck, failing. Somebody may want to know: unknown, catching up, paused. current: nothing.
     """
     if blocked := _blocked(row):
         return STUCK, blocked
     if schedule.paused:
-        return PAUSED, _behind(row) if row.get("lag") else "nothing waits"
+        return PAUSED, row.get("error") or (_behind(row) if row["lag"] else "nothing waits")
     if schedule.failed:
-        return FAILING, f"the last finished run failed: {schedule.failed}"
+        return FAILING, schedule.failed
     if row.get("error"):
         return UNKNOWN, row["error"]
     return _moving(row, schedule, interval_seconds, now_ms)
@@ -52,6 +52,8 @@ def _moving(row: dict[str, Any], schedule: Schedule, interval_seconds: int, now_
 
 def _blocked(row: dict[str, Any]) -> str | None:
     """What only a person can resolve."""
+    if row.get("error") and row.get("needs_person"):
+        return str(row["error"])
     for table in row.get("tables", ()):
         if table["problem"]:
             return str(table["problem"])

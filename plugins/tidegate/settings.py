@@ -22,3 +22,8 @@ def shown_path(path: Path) -> str:
     resolved = path.resolve()
     root = repository_root()
     return str(resolved.relative_to(root)) if resolved.is_relative_to(root) else str(path)
+
+
+def metrics_token(environ: Mapping[str, str] | None = None) -> str | None:
+    """The secret with which a scraper reads the metrics: `TIDEGATE_METRICS_TOKEN`; None lets only Airflow's users."""
+    return (os.environ if environ is None else environ).get("TIDEGATE_METRICS_TOKEN", "").strip() or None

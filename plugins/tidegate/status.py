@@ -33,7 +33,7 @@ def status(ports: Ports) -> dict[str, Any]:
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
         "partitions": _partitions(ports, log, found),
-        "batches": [_batch(row) for row in ports.destination.history(names.control_table(pipeline), BATCHES)],
+        "batches": [shown_batch(row) for row in ports.destination.history(names.control_table(pipeline), BATCHES)],
         "backfills": _backfills(ports, found),
         **_dead_letters(ports),
     }
@@ -106,7 +106,8 @@ def _dead_letters(ports: Ports) -> dict[str, Any]:
     }
 
 
-def _batch(row: dict[str, Any]) -> dict[str, Any]:
+def shown_batch(row: dict[str, Any]) -> dict[str, Any]:
+    """One row of history as reports name it."""
     named = ("batch", "table", "span", *RECORDS, "inserted", "updated", "deleted", "seconds")
     return {
         **{key: row[key] for key in named},

@@ -59,3 +59,11 @@ BACKFILL_CLEAN_UP = """
 **clean_up** drops the backfill's intermediate tables, files included, and its marks. It runs when every batch is
 applied; until then they are what lets the backfill go on.
 """
+REPLAY = """
+Decodes the dead letters of **{pipeline}** again, from their own bytes, with the schema that the pipeline file has now.
+What can be read comes into its table in the order of the log, never over a newer row, and gets a `replayed_at`; the
+rest stays, with today's reason. Correct the file first. A replay that was stopped is finished by the next one.
+"""
+REPLAY_TASK = """
+**replay** returns for each table how many dead letters it tried, brought in and left, and the rows that changed.
+"""

@@ -1,20 +1,48 @@
 """What becomes of each kind of failure in Airflow: a retry, a skip, or a red task that waits for a person."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, TidegateError
+
+log = logging.getLogger(__name__)
+ERROR_KEY = "error"
+LONGEST = 2000
 
 
 @contextmanager
 def told_to_airflow() -> Iterator[None]:
     """Translate the core's errors: no work and lost races skip, what a person must mend fails, the rest is retried."""
     try:
-        yield
+        with _left_for_people():
+            yield
     except (NothingToDo, PublishedElsewhere) as reason:
         raise AirflowSkipException(str(reason)) from reason
     except GiveUp as problem:
         raise AirflowFailException(str(problem)) from problem
     except TidegateError as passing:
         raise AirflowException(str(passing)) from passing
+
+
+@contextmanager
+def _left_for_people() -> Iterator[None]:
+    """A failed task leaves its reason as the result `error`, where the operator's page and people find it."""
+    try:
+        yield
+    except (NothingToDo, PublishedElsewhere):
+        raise
+    except Exception as problem:
+        # what is not ours may quote anything: its kind is told, its text stands in the log
+        text = str(problem) if isinstance(problem, TidegateError) else "see the log of this task"
+        _leave({"error": type(problem).__name__, "message": text[:LONGEST]})
+        raise
+
+
+def _leave(reason: dict[str, str]) -> None:
+    try:
+        get_current_context()["ti"].xcom_push(key=ERROR_KEY, value=reason)
+    except Exception as failure:  # the reason itself must not be hidden by a failure to note it
+        log.warning("the reason was not kept as a result of the task: %s", type(failure).__name__)

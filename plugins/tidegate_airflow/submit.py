@@ -38,6 +38,8 @@ class SubmitOperator(SparkSubmitOperator):
         if self.verb == "maintain":
             context["table"] = self.given
             return tasks.run_maintain(self.pipeline, self.given, self)
+        if self.verb == "replay":
+            return tasks.run_replay(self.pipeline, self)
         if self.verb == "backfill":
             context["slice"] = self.given["slice"]
             return tasks.run_backfill_slice(self.pipeline, self.backfill, self.given, self)

@@ -134,3 +134,11 @@ def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
 
     with told_to_airflow():
         return drop_backfill(ports(name), backfill["id"])
+
+
+def run_replay(name: str, engine: Any = None) -> list[Data]:
+    """replay: the dead letters of each table, decoded again."""
+    from tidegate.steps.replay import replay
+
+    with told_to_airflow():
+        return [result.to_dict() for result in replay(ports(name, engine))]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -267,7 +268,7 @@ class MemoryDestination:
     def dead_letters(self, name: str, limit: int) -> DeadLetters:
         rows = self.tables[name].rows() if name in self.tables else []
         waiting = sorted((r for r in rows if r["replayed_at"] is None), key=lambda r: -r["written_at"])
-        return DeadLetters(len(waiting), len(rows) - len(waiting), tuple(waiting[:limit]))
+        return DeadLetters(len(waiting), len(rows) - len(waiting), tuple(_letter(row) for row in waiting[:limit]))
 
     def waiting_dead_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
         rows = self.tables[name].rows() if name in self.tables else []
@@ -356,6 +357,22 @@ def within(row: Row, ranges: Iterable[Any]) -> bool:
         (row["topic"], row["partition"]) == (topic, partition) and start <= row["offset"] < end
         for topic, partition, start, end in ranges
     )
+
+
+def _letter(row: Row) -> Row:
+    """A dead letter as a reader gets it: bytes and moments, in every column."""
+    moments = {name: datetime.fromtimestamp(row[name] / 1000, UTC) for name in ("timestamp", "written_at")}
+    return {
+        "error_class": "unreadable",
+        **row,
+        **moments,
+        "headers": None,
+        **{name: _bytes(row[name]) for name in ("key", "value")},
+    }
+
+
+def _bytes(value: Any) -> bytes | None:
+    return value if value is None else (value if isinstance(value, str) else json.dumps(value)).encode()
 
 
 def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:

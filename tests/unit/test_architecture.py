@@ -21,7 +21,12 @@ STEPS = "plugins/tidegate/steps/*.py"
 ADAPTERS = "plugins/tidegate/adapters/*.py"
 CLI = ("plugins/tidegate/cli/*.py", "plugins/tidegate/__main__.py")
 SPARK = ("jobs/tidegate_spark/*.py", "jobs/tidegate_spark/formats/*.py")
-AIRFLOW = ("plugins/tidegate_airflow/*.py", "plugins/tidegate_plugin.py", "dags/*.py")
+AIRFLOW = (
+    "plugins/tidegate_airflow/*.py",
+    "plugins/tidegate_airflow/page/*.py",
+    "plugins/tidegate_plugin.py",
+    "dags/*.py",
+)
 
 # module prefix -> the only files that may import it
 ALLOWED = {

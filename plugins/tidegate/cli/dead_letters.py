@@ -1,21 +1,18 @@
 """``tidegate dead-letters``: the records that could not be read, as people and programs see them."""
 
 import argparse
-import base64
 import json
-from datetime import datetime
 from typing import Any
 
 from tidegate import names
 from tidegate.adapters.assembly import assemble
 from tidegate.adapters.connections import connection_from_env
 from tidegate.cli.shown import say
+from tidegate.dead_letters import shown
 from tidegate.ports import DeadLetters, Ports
 from tidegate.settings import include_folder
 from tidegate.steps.replay import replay
 
-PLACE = ("table", "topic", "partition", "offset")
-TOLD = ("stage", "error_class", "message", "batch")
 SHOWN_CHARACTERS = 120
 
 
@@ -35,7 +32,7 @@ def dead_letters(words: argparse.Namespace) -> int:
         return _replay(words, ports)
     name = names.dead_letter_table(ports.pipeline)
     found = ports.destination.dead_letters(name, max(0, words.limit))
-    letters = [_letter(row) for row in found.newest]
+    letters = [shown(row) for row in found.newest]
     data = {"pipeline": words.pipeline, "table": name, "waiting": found.waiting, "replayed": found.replayed}
     print(json.dumps({**data, "dead_letters": letters}) if words.json else _text(words.pipeline, found, letters))
     return 0
@@ -50,32 +47,6 @@ def _replay(words: argparse.Namespace, ports: Ports) -> int:
         text = f"{one.table}: tried={one.tried} replayed={one.replayed} still_bad={one.still_bad}: {rows}"
         say(words, text, {"pipeline": words.pipeline, **one.to_dict()})
     return 0
-
-
-def _letter(row: dict[str, Any]) -> dict[str, Any]:
-    """One dead letter as plain data; bytes that are no text are given as base64 under another name."""
-    headers = [{"key": header["key"], **_readable("value", header["value"])} for header in row["headers"] or []]
-    return {
-        **{name: row[name] for name in PLACE},
-        "timestamp": _time(row["timestamp"]),
-        **{name: row[name] for name in TOLD},
-        **_readable("key", row["key"]),
-        **_readable("value", row["value"]),
-        "headers": headers,
-        "written_at": _time(row["written_at"]),
-    }
-
-
-def _readable(name: str, data: bytes | None) -> dict[str, str | None]:
-    try:
-        text = None if data is None else data.decode()
-    except UnicodeDecodeError:
-        return {name: None, f"{name}_base64": base64.b64encode(data or b"").decode()}
-    return {name: text}
-
-
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _text(pipeline: str, found: DeadLetters, letters: list[dict[str, Any]]) -> str:

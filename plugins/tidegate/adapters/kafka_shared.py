@@ -1,0 +1,155 @@
+"""One reading of a Kafka cluster for everybody who only looks: hundreds of pipelines ask the brokers once."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from tidegate.adapters.kafka import KafkaBroker
+from tidegate.adapters.kafka_epochs import ONE_RECORD
+from tidegate.epochs import Epochs
+from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.offsets import Offsets, Ranges
+from tidegate.ports import Log
+
+T = TypeVar("T")
+Place = tuple[str, int, int]
+AGES_PATIENCE = 3.0  # seconds for the timestamps of all partitions together
+# Partitions take turns in the client's queue: by default each waits a second for its own.
+PROMPT = {"fetch.wait.max.ms": "20", "fetch.queue.backoff.ms": "10"}
+MANY = 50_000
+NOTHING = Log("", {}, {}, {})
+
+
+class SharedBroker:
+    """`tidegate.ports.Broker` for onlookers. What was read stands until `forget`; a failure stands as long."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._broker = KafkaBroker(settings)
+        self._lock = threading.RLock()
+        self._ages: dict[Place, int] = {}
+        self._asked: dict[str, set[str]] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Read anew from now on."""
+        with self._lock:
+            self._names: tuple[str, ...] | None = None
+            self._logs: dict[str, Log] = {}
+            self._failure: RetryLater | None = None
+
+    def topics(self, pattern: str) -> tuple[str, ...]:
+        """See the port."""
+        with self._lock:
+            return tuple(name for name in self._once(self._all_names) if re.fullmatch(pattern, name))
+
+    def log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        """See the port. All topics that anybody asked for before are read together."""
+        with self._lock:
+            return self._once(lambda: self._log(topics, isolation))
+
+    def _once(self, call: Callable[[], T]) -> T:
+        """Brokers that do not answer are waited for once, not once for each pipeline."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return call()
+        except RetryLater as failure:
+            self._failure = failure
+            raise
+
+    def _all_names(self) -> tuple[str, ...]:
+        if self._names is None:
+            self._names = self._broker.topics(".*")
+        return self._names
+
+    def _log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        missing = sorted(set(topics) - set(self._all_names()))
+        if missing:
+            raise PositionLost(f"topics={', '.join(missing)} do not exist: create them, or correct source.topics")
+        asked = self._asked.setdefault(isolation, set())
+        asked |= set(topics)
+        if isolation not in self._logs:
+            self._logs[isolation] = self._together(tuple(sorted(asked & set(self._all_names()))), isolation)
+        found = self._logs[isolation]
+        if late := tuple(topic for topic in topics if topic not in found.end):
+            found = self._logs[isolation] = _joined(found, self._broker.log(late, isolation))
+        return _part(found, topics)
+
+    def _together(self, topics: tuple[str, ...], isolation: str) -> Log:
+        try:
+            return self._broker.log(topics, isolation)
+        except GiveUp:  # one topic that may not be read must not hide the others: each is asked for by itself
+            return NOTHING
+
+    def learn(self, places: Iterable[Place]) -> None:
+        """Ask for the timestamps of the first records at or after these offsets; what is known is not asked again."""
+        wanted = [place for place in places if place not in self._ages]
+        if len(self._ages) > MANY:
+            self._ages.clear()
+        settings = {**self._settings, **ONE_RECORD, **PROMPT, "group.id": "tidegate-status"}
+        consumer = Consumer(settings) if wanted else None
+        try:
+            deadline = time.monotonic() + AGES_PATIENCE
+            while consumer is not None and wanted and time.monotonic() < deadline:
+                batch = {(topic, partition): offset for topic, partition, offset in reversed(wanted)}
+                self._ages |= _first_records(consumer, batch, deadline)
+                wanted = [place for place in wanted if batch[place[:2]] != place[2]]
+        finally:
+            if consumer is not None:
+                consumer.close()
+
+    def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
+        """What `learn` has found, None where nothing came."""
+        return self._ages.get((topic, partition, offset))
+
+    def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
+        """See the port."""
+        return self._broker.offsets_at(topics, timestamp_ms)
+
+    def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
+        """See the port."""
+        return self._broker.epochs(ranges, isolation)
+
+    def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
+        """See the port."""
+        return self._broker.committed(group, topics)
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        """Onlookers commit nothing."""
+        raise GiveUp(f"group={group}: a shared reading of the brokers commits nothing; flush instead")
+
+
+def _first_records(consumer: Consumer, wanted: Mapping[tuple[str, int], int], deadline: float) -> dict[Place, int]:
+    """Timestamps of one record for each partition, those that came in time."""
+    consumer.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in wanted.items()])
+    found: dict[Place, int] = {}
+    open_ones = set(wanted)
+    while open_ones and time.monotonic() < deadline:
+        for message in consumer.consume(len(open_ones), timeout=0.2):
+            place = (message.topic() or "", message.partition() or 0)
+            if place in open_ones and _is_answer(message):
+                open_ones.discard(place)
+                consumer.incremental_unassign([TopicPartition(*place)])
+                if message.error() is None:
+                    found[*place, wanted[place]] = message.timestamp()[1]
+    return found
+
+
+def _is_answer(message: Message) -> bool:
+    error = message.error()
+    return error is None or error.code() == KafkaError._PARTITION_EOF
+
+
+def _joined(one: Log, other: Log) -> Log:
+    ids = {**one.topic_ids, **other.topic_ids}
+    return Log(other.cluster_id, ids, {**one.begin, **other.begin}, {**one.end, **other.end})
+
+
+def _part(log: Log, topics: tuple[str, ...]) -> Log:
+    ids = {topic: log.topic_ids[topic] for topic in topics}
+    return Log(log.cluster_id, ids, {t: log.begin[t] for t in topics}, {t: log.end[t] for t in topics})

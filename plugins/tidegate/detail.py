@@ -1,0 +1,108 @@
+"""All that a person who looks for a fault wants to see of one pipeline: files, staged batches, history, offsets."""
+
+from typing import Any
+
+from tidegate import names
+from tidegate.batch import StagedBatch
+from tidegate.dynamic import fan_out
+from tidegate.history import advances
+from tidegate.offsets import offset_of, pairs
+from tidegate.ports import Ports, TableFiles
+from tidegate.slices import done
+from tidegate.status import as_time, shown_batch
+from tidegate.steps.backfill import open_backfills
+from tidegate.steps.maintain import maintained_tables
+from tidegate.topics import read_log
+
+
+def offsets(ports: Ports) -> list[dict[str, Any]]:
+    """For each partition where the log begins and what the group has committed."""
+    ports = fan_out(ports)
+    log = read_log(ports)
+    committed = ports.broker.committed(ports.pipeline.source.group, tuple(log.end))
+    return [
+        {
+            "topic": topic,
+            "partition": partition,
+            "begin": offset_of(log.begin, topic, partition),
+            "committed": offset_of(committed, topic, partition),
+        }
+        for topic, partition, _ in pairs(log.end)
+    ]
+
+
+def past(ports: Ports, limit: int) -> dict[str, Any]:
+    """The newest batches, newest first, and when each partition last moved as far as they tell."""
+    rows = ports.destination.history(names.control_table(ports.pipeline), limit)
+    moved = advances(rows)
+    return {
+        "batches": [shown_batch(row) for row in rows],
+        "advances": [{"topic": t, "partition": p, "at": as_time(ms)} for (t, p), ms in sorted(moved.items())],
+    }
+
+
+def storage(ports: Ports) -> list[dict[str, Any]]:
+    """The files of every table that the pipeline owns, and what waits in the intermediate ones."""
+    ports = fan_out(ports)
+    kinds = _kinds(ports)
+    return [_stored(ports, name, *kinds.get(name, ("other", None))) for name in maintained_tables(ports)]
+
+
+def _kinds(ports: Ports) -> dict[str, tuple[str, str | None]]:
+    """By name: what a table is for, and the destination whose batches it stages."""
+    pipeline = ports.pipeline
+    kinds: dict[str, tuple[str, str | None]] = {
+        names.dead_letter_table(pipeline): ("dead letters", None),
+        names.control_table(pipeline): ("history", None),
+    }
+    for table in pipeline.tables:
+        kinds[table.name] = ("destination", None)
+        kinds[names.intermediate_table(pipeline, table)] = ("staged", table.name)
+        kinds[names.deletes_table(table)] = ("remembered deletes", None)
+    return kinds
+
+
+def _stored(ports: Ports, name: str, kind: str, destination: str | None) -> dict[str, Any]:
+    files = ports.destination.files(name) or TableFiles()
+    maintained = ports.destination.property(name, names.maintenance_property(ports.pipeline.name))
+    state = ports.destination.state(destination, ports.pipeline.name) if destination else None
+    published = state.highest_batch if state else 0
+    staged = ports.destination.staged(name, destination) if destination else []
+    return {
+        "table": name,
+        "kind": kind,
+        "files": files.data_files,
+        "bytes": files.data_bytes,
+        "rows": files.rows,
+        "small_files": files.small,
+        "delete_files": files.delete_files,
+        "snapshots": files.snapshots,
+        "maintained": maintained is not None,
+        "staged": [_staged(batch) for batch in staged if batch.batch > published],
+    }
+
+
+def _staged(batch: StagedBatch) -> dict[str, Any]:
+    return {
+        "batch": batch.batch,
+        "table": batch.table,
+        "attempt": batch.attempt,
+        "records": batch.counts.read,
+        "rows": batch.counts.staged,
+        "dead_lettered": batch.counts.dead_lettered,
+        "ranges": batch.ranges.to_dict(),
+    }
+
+
+def backfills(ports: Ports) -> list[dict[str, Any]]:
+    """Backfills that are under way, stopped or given up, with how many of their slices each table has."""
+    ports = fan_out(ports)
+    found = []
+    for one in open_backfills(ports).values():
+        mark, rows = names.backfill_mark(ports.pipeline.name, one.id), []
+        for planned in one.tables:
+            state = ports.destination.state(planned.table, ports.pipeline.name)
+            applied = len(done(state.marks.get(mark))) if state else 0
+            rows.append({"table": planned.table, "applied": applied})
+        found.append({"backfill": one.id, "slices": len(one.numbers), "tables": rows})
+    return found

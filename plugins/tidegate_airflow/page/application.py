@@ -1,0 +1,130 @@
+"""The page's endpoints. All of them only read: what changes something goes to Airflow's own API, from the browser."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from tidegate.errors import TidegateError
+from tidegate.openmetrics import CONTENT_TYPE, openmetrics
+
+from tidegate_airflow.page.dags import dags_of, pipeline_of
+from tidegate_airflow.page.desk import Desk, now
+from tidegate_airflow.page.door import PREFIX, root_path
+from tidegate_airflow.page.permissions import ScraperDep, may_trigger, visible
+from tidegate_airflow.page.shown import told
+
+STATIC = Path(__file__).parent / "static"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; "
+    "frame-ancestors 'self'; base-uri 'self'; form-action 'self'; object-src 'none'",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@cache
+def desk() -> Desk:
+    """The one desk of this process."""
+    from tidegate.settings import include_folder
+
+    from tidegate_airflow.connections import resolve
+    from tidegate_airflow.page.sources import Sources
+    from tidegate_airflow.page.watch import Watch
+
+    sources = Sources(include_folder(), resolve)
+    return Desk(sources, Watch(sources))
+
+
+DeskDep = Annotated[Desk, Depends(desk)]
+api = APIRouter(prefix="/api")
+
+
+def application() -> FastAPI:
+    """The page, as Airflow mounts it."""
+    app = FastAPI(title="Tidegate", docs_url=None, redoc_url=None, openapi_url=None)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.include_router(api)
+    app.include_router(pages)
+    app.middleware("http")(_with_headers)
+    app.exception_handler(TidegateError)(_refused)
+    return app
+
+
+async def _with_headers(request: Request, call_next: Callable[[Request], Any]) -> Response:
+    answer: Response = await call_next(request)
+    is_static = "/static/" in request.url.path
+    headers = {**HEADERS, "Cache-Control": "no-cache"} if is_static else HEADERS
+    for name, value in headers.items():
+        answer.headers.setdefault(name, value)
+    return answer
+
+
+async def _refused(request: Request, problem: Exception) -> JSONResponse:
+    return JSONResponse({"detail": told(problem)}, status_code=503)
+
+
+def _mine(desk: Desk, user: Any, name: str) -> str:
+    """The name of a pipeline that the user may see; what may not be seen does not exist."""
+    if name not in desk.sources.names() or name not in visible(user, [name]):
+        raise HTTPException(404, f"pipeline={name}: there is none that you may see")
+    return name
+
+
+@api.get("/pipelines")
+def overview(desk: DeskDep, user: GetUserDep) -> dict[str, Any]:
+    """Every pipeline that the user may see, the worst first."""
+    return {"now": now(), "pipelines": desk.overview(visible(user, desk.sources.names()))}
+
+
+@api.get("/pipelines/{name}")
+def pipeline(name: str, desk: DeskDep, user: GetUserDep) -> dict[str, Any]:
+    """One pipeline with everything that is known about it, and what the user may trigger."""
+    found = desk.pipeline(_mine(desk, user, name))
+    dags = found["airflow"].get("dags", {})
+    may = {kind: kind in dags and may_trigger(user, dag) for kind, dag in dags_of(name).items()}
+    return {"now": now(), **found, "may": may}
+
+
+@api.get("/pipelines/{name}/dead-letters")
+def dead_letters(name: str, desk: DeskDep, user: GetUserDep, page: int = 1) -> dict[str, Any]:
+    """One page of a pipeline's dead letters."""
+    return {"now": now(), **desk.dead_letters(_mine(desk, user, name), page)}
+
+
+pages = APIRouter()
+
+
+@pages.get("/metrics")
+def metrics(desk: DeskDep, user: ScraperDep) -> PlainTextResponse:
+    """OpenMetrics: for a user what they may see, for the scraper's token everything."""
+    names = desk.sources.names()
+    rows = desk.overview(names if user is None else visible(user, names))
+    return PlainTextResponse(openmetrics(rows), media_type=CONTENT_TYPE)
+
+
+@pages.get("/dags/{dag_id}")
+def of_dag(dag_id: str, desk: DeskDep, user: GetUserDep) -> Response:
+    """The tab on a DAG: its pipeline's page, or one line for DAGs that have none."""
+    name = pipeline_of(dag_id, desk.sources.names())
+    if name is None:
+        return _shell()
+    return RedirectResponse(f"{root_path().rstrip('/')}{PREFIX}/pipelines/{name}", status_code=303)
+
+
+@pages.get("/", include_in_schema=False)
+@pages.get("/pipelines/{name}")
+@pages.get("/pipelines/{name}/dead-letters")
+def shell(name: str = "") -> Response:
+    """The page itself: it holds no data, which it asks for with the user's own rights."""
+    return _shell()
+
+
+def _shell() -> HTMLResponse:
+    text = (STATIC / "index.html").read_text()
+    return HTMLResponse(text.replace("{{root}}", root_path()).replace("{{page}}", root_path().rstrip("/") + PREFIX))

@@ -1,0 +1,122 @@
+"""What the page's endpoints answer: readings of the pipelines and what Airflow knows of them, put together."""
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tidegate import detail, names
+from tidegate.dead_letters import shown as shown_letter
+from tidegate.health import WORST_FIRST, Schedule, in_words
+from tidegate.ports import Ports
+
+from tidegate_airflow.page import schedules
+from tidegate_airflow.page.dags import dags_of, flush_dag_of
+from tidegate_airflow.page.schedules import Scheduled, shown_time
+from tidegate_airflow.page.shown import told
+from tidegate_airflow.page.sources import Sources
+from tidegate_airflow.page.watch import Watch
+
+PATIENCE = 12.0  # seconds that the parts of one pipeline's page may take together
+BATCHES, RUNS, ERRORS = 200, 20, 8
+PAGE_SIZE, MOST_PAGES = 25, 40
+RETENTION = timedelta(days=7)  # a broker's default for committed offsets
+KEEPERS = ("heartbeat", "commit_offsets")
+Data = dict[str, Any]
+
+
+class Desk:
+    """One for the web server's process."""
+
+    def __init__(self, sources: Sources, watch: Watch) -> None:
+        self.sources = sources
+        self._watch = watch
+        self._workers = ThreadPoolExecutor(16, thread_name_prefix="tidegate-page")
+
+    def overview(self, pipelines: list[str]) -> list[Data]:
+        """A row for each of these pipelines, the worst first."""
+        rows = self._watch.rows()
+        dags = schedules.scheduled([flush_dag_of(name) for name in pipelines])
+        found = [self._row(rows[name], dags.get(flush_dag_of(name))) for name in pipelines if name in rows]
+        return sorted(found, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
+
+    def _row(self, row: Data, dag: Scheduled | None) -> Data:
+        schedule = Schedule(dag.paused, dag.failed, dag.running) if dag else Schedule()
+        state, reason = in_words(row, schedule, self._interval(row["pipeline"]), int(time.time() * 1000))
+        return {
+            **row,
+            "state": state,
+            "reason": reason,
+            "dag_id": dag.dag_id if dag else None,
+            "paused": dag.paused if dag else None,
+            "next_run": shown_time(dag.next_run) if dag else None,
+            "last_run": dag.last if dag else None,
+        }
+
+    def _interval(self, name: str) -> int:
+        try:
+            return max(0, self.sources.source(name).ports.pipeline.merge.interval_seconds)
+        except Exception:  # what is wrong with the file is the row's error already
+            return 0
+
+    def pipeline(self, name: str) -> Data:
+        """Everything about one pipeline; a part that fails or takes too long says so in its own place."""
+        row = self.overview([name])[0]
+        asked: dict[str, Callable[[], Any]] = {
+            "offsets": lambda: detail.offsets(self._ports(name)),
+            "past": lambda: detail.past(self._ports(name), BATCHES),
+            "storage": lambda: detail.storage(self._ports(name)),
+            "backfills": lambda: detail.backfills(self._ports(name)),
+            "airflow": lambda: self._airflow(name, [table["table"] for table in row.get("tables", ())]),
+        }
+        return {"pipeline": row, **self._parts(asked)}
+
+    def _parts(self, asked: Mapping[str, Callable[[], Any]]) -> Data:
+        futures: dict[str, Future[Any]] = {part: self._workers.submit(call) for part, call in asked.items()}
+        wait(futures.values(), PATIENCE)
+        return {part: _answer(future) for part, future in futures.items()}
+
+    def _ports(self, name: str) -> Ports:
+        return self.sources.source(name).ports
+
+    def _airflow(self, name: str, tables: list[str]) -> Data:
+        dags = dags_of(name)
+        known = schedules.scheduled(dags.values())
+        kept = schedules.last_success(flush_dag_of(name), KEEPERS)
+        return {
+            "dags": {kind: {"dag_id": dag, "paused": known[dag].paused} for kind, dag in dags.items() if dag in known},
+            "runs": schedules.runs(dags.values(), RUNS),
+            "errors": schedules.errors(dags.values(), ERRORS),
+            "assets": schedules.asset_ids(tables),
+            "last_heartbeat": shown_time(kept),
+            "offsets_expire": shown_time(kept + RETENTION) if kept else None,
+        }
+
+    def dead_letters(self, name: str, page: int) -> Data:
+        """One page of the dead letters that wait, the newest first; `page` counts from 1."""
+        page = min(max(1, page), MOST_PAGES)
+        ports = self._ports(name)
+        table = names.dead_letter_table(ports.pipeline)
+        found = ports.destination.dead_letters(table, page * PAGE_SIZE)
+        return {
+            "pipeline": name,
+            "table": table,
+            "waiting": found.waiting,
+            "replayed": found.replayed,
+            "page": page,
+            "pages": max(1, min(MOST_PAGES, -(-found.waiting // PAGE_SIZE))),
+            "dead_letters": [shown_letter(row) for row in found.newest[(page - 1) * PAGE_SIZE :]],
+        }
+
+
+def _answer(future: "Future[Any]") -> Any:
+    if not future.done():
+        return {"error": f"no answer within {PATIENCE:.0f} s: brokers or catalog are slow or gone"}
+    problem = future.exception()
+    return {"error": told(problem)} if problem is not None else future.result()
+
+
+def now() -> str:
+    """The server's time: ages on the page are counted from it, whatever the browser's clock says."""
+    return str(shown_time(datetime.now(UTC)))

@@ -1,0 +1,43 @@
+"""Who may see a pipeline and who may act on it: whoever may see, and trigger, its DAG in Airflow."""
+
+import hmac
+from typing import Annotated, Any
+
+from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials
+from tidegate.settings import metrics_token
+
+from tidegate_airflow.page.dags import flush_dag_of
+
+
+def visible(user: Any, names: list[str]) -> list[str]:
+    """Of these pipelines, those whose flush DAG the user may see, as Airflow's auth manager decides."""
+    from airflow.api_fastapi.app import get_auth_manager
+
+    allowed = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+    return [name for name in names if flush_dag_of(name) in allowed]
+
+
+def may_trigger(user: Any, dag_id: str) -> bool:
+    """Whether the user may start a run of this DAG."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+    from airflow.models.dag import DagModel
+
+    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    manager = get_auth_manager()
+    return bool(manager.is_authorized_dag(method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user))
+
+
+async def _scraper(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
+) -> Any:
+    """None for whoever shows the deployment's token for metrics, else a user of Airflow; 401 for nobody."""
+    token = metrics_token()
+    if token and given and hmac.compare_digest(given.credentials.encode(), token.encode()):
+        return None
+    return await get_user(request, None, given)
+
+
+ScraperDep = Annotated[Any, Depends(_scraper)]

@@ -1,0 +1,97 @@
+"""The ports of every pipeline for onlookers: opened once, brokers and catalogs shared, kept while the files stay."""
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tidegate.adapters.connections import Connection, Resolve
+from tidegate.errors import TidegateError
+from tidegate.ports import Ports
+
+KEPT_SECONDS = 300.0  # after that a changed connection is noticed
+Group = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One pipeline's ports; pipelines of one `group` share their brokers and their catalogs."""
+
+    group: Group
+    ports: Ports
+
+
+class Sources:
+    """Every pipeline file of a folder, by its name."""
+
+    def __init__(self, include: Path, resolve: Resolve) -> None:
+        self._include = include
+        self._resolve = resolve
+        self._lock = threading.RLock()
+        self._kept: dict[str, tuple[Any, float, Source | TidegateError]] = {}
+        self._brokers: dict[Group, Any] = {}
+        self._destinations: dict[Group, Any] = {}
+
+    def names(self) -> list[str]:
+        """The pipelines there are."""
+        return sorted(path.stem for path in (self._include / "pipelines").glob("*.yaml"))
+
+    def source(self, name: str) -> Source:
+        """One pipeline's; raises what is wrong with its file, its catalog or its connections."""
+        with self._lock:
+            stamp = self._stamp(name)
+            kept = self._kept.get(name)
+            if kept is None or kept[0] != stamp or time.monotonic() - kept[1] > KEPT_SECONDS:
+                kept = self._kept[name] = (stamp, time.monotonic(), self._opened(name))
+            if isinstance(kept[2], TidegateError):
+                raise kept[2]
+            return kept[2]
+
+    def _stamp(self, name: str) -> tuple[Any, ...]:
+        files = (self._include / "catalogs.yaml", self._include / "pipelines" / f"{name}.yaml")
+        return tuple((s.st_mtime_ns, s.st_size) if (s := _stat(file)) else None for file in files)
+
+    def _opened(self, name: str) -> Source | TidegateError:
+        from tidegate.adapters.assembly import assemble
+        from tidegate.adapters.kafka_settings import kafka_settings
+        from tidegate.adapters.kafka_shared import SharedBroker
+
+        resolve = _remembering(self._resolve)
+        try:
+            ports = assemble(self._include, name, resolve, engine=_NoEngine())
+            settings = kafka_settings(ports.pipeline.source.kafka, resolve)
+        except TidegateError as problem:
+            return problem
+        cluster: Group = tuple(sorted(settings.items()))
+        catalogs: Group = (self._stamp("")[0], *sorted({table.catalog for table in ports.pipeline.entries}))
+        broker = self._brokers.setdefault(cluster, SharedBroker(settings))
+        destination = self._destinations.setdefault(catalogs, ports.destination)
+        return Source((cluster, catalogs), replace(ports, broker=broker, destination=destination))
+
+
+class _NoEngine:
+    """`tidegate.ports.Engine` of somebody who only looks."""
+
+    def run(self, job: Any) -> None:
+        """Refused."""
+        raise AssertionError(f"the page runs no jobs: {job}")
+
+
+def _remembering(resolve: Resolve) -> Resolve:
+    """Each connection is looked up once for one pipeline."""
+    known: dict[str, Connection | None] = {}
+
+    def once(conn_id: str) -> Connection | None:
+        if conn_id not in known:
+            known[conn_id] = resolve(conn_id)
+        return known[conn_id]
+
+    return once
+
+
+def _stat(file: Path) -> Any:
+    try:
+        return file.stat()
+    except OSError:
+        return None

@@ -1,0 +1,83 @@
+// The way out to Airflow: its pages, opened around this frame, and its own API for everything that changes something.
+import { h } from "./dom.js";
+
+const root = document.querySelector('meta[name="airflow-root"]').content;
+const framed = window.parent !== window;
+
+/** A link to a page of Airflow. */
+export function link(path, ...text) {
+  const anchor = h("a", { href: root + path, "data-key": path }, ...text);
+  if (framed) {
+    const go = (event) => {
+      if (event.button > 1) return;
+      event.preventDefault();
+      outside(anchor.href, event.ctrlKey || event.metaKey || event.button === 1);
+    };
+    anchor.addEventListener("click", go);
+    anchor.addEventListener("auxclick", go);
+  }
+  return anchor;
+}
+
+// the frame may not navigate what is around it, but a link that lies there may
+function outside(address, newTab) {
+  const anchor = window.parent.document.createElement("a");
+  anchor.href = address;
+  if (newTab) { anchor.target = "_blank"; anchor.rel = "noopener"; }
+  window.parent.document.body.append(anchor);
+  anchor.click();
+  anchor.remove();
+}
+
+export const path = (...parts) => parts.map(encodeURIComponent).join("/");
+export const runPath = (run) => `dags/${path(run.dag_id)}/runs/${path(run.run_id)}`;
+export const dagPath = (dag) => `dags/${path(dag)}`;
+export const taskPath = (task) =>
+  `${runPath(task)}/tasks/${path(task.task_id)}${task.map_index >= 0 ? `/mapped/${task.map_index}` : ""}`;
+
+/** Read from the page's own endpoints. */
+export async function read(what) {
+  const answer = await fetch(`api/${what}`, { headers: { Accept: "application/json" }, credentials: "same-origin" });
+  if (answer.status === 401) throw new NotLoggedIn();
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(body.detail ?? `HTTP ${answer.status}`);
+  return body;
+}
+
+export class NotLoggedIn extends Error {
+  constructor() {
+    super("You are not logged in to Airflow, or no longer.");
+  }
+  get way() {
+    return link("", "Log in");
+  }
+}
+
+async function call(method, where, body) {
+  const headers = { Accept: "application/json", "Content-Type": "application/json", "X-Requested-With": "tidegate" };
+  const answer = await fetch(`${root}api/v2/${where}`, { method, headers, credentials: "same-origin", body: body && JSON.stringify(body) });
+  const told = await answer.json().catch(() => ({}));
+  if (answer.status === 403) throw new Error("Your role in Airflow does not permit this.");
+  if (!answer.ok) throw new Error(typeof told.detail === "string" ? told.detail : `HTTP ${answer.status}`);
+  return told;
+}
+
+/** Start a run of a DAG; Airflow checks the user's role and writes it into its audit log. */
+export const trigger = (dag, conf = {}) =>
+  call("POST", `dags/${path(dag)}/dagRuns`, { logical_date: null, conf, note: "Asked for on Tidegate's page" });
+
+/** Wait until a run has finished; `told` hears of every state. */
+export async function finished(run, told) {
+  for (;;) {
+    const { state } = await call("GET", `dags/${path(run.dag_id)}/dagRuns/${path(run.dag_run_id)}`);
+    told(state);
+    if (state === "success" || state === "failed") return state;
+    await new Promise((next) => setTimeout(next, 1500));
+  }
+}
+
+/** What a task of a run returned. */
+export async function result(run, task) {
+  const where = `dags/${path(run.dag_id)}/dagRuns/${path(run.dag_run_id)}/taskInstances/${path(task)}/xcomEntries/return_value`;
+  return (await call("GET", `${where}?deserialize=true`)).value;
+}

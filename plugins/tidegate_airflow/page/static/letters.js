@@ -1,0 +1,88 @@
+// The dead letters of one pipeline, page by page, as people can read them.
+import { read } from "./airflow.js";
+import { h, quiet, show, table } from "./dom.js";
+import { ago, moment, number } from "./format.js";
+import { replayButton } from "./replay.js";
+
+const NEAR = 40;
+
+export function letters(name) {
+  const at = () => Math.max(1, Number(new URLSearchParams(location.search).get("page")) || 1);
+  const home = `pipelines/${encodeURIComponent(name)}`;
+  show(document.getElementById("head"),
+    h("nav", { "aria-label": "Where you are" }, h("a", { href: "./" }, "Pipelines"), " / ", h("a", { href: home }, name), " / "),
+    h("h1", {}, "Dead letters"));
+  let rights = null;
+  return {
+    every: false,
+    asks: () => `pipelines/${encodeURIComponent(name)}/dead-letters?page=${at()}`,
+    show: async (answer, again) => {
+      rights ??= await read(`pipelines/${encodeURIComponent(name)}`).catch(() => ({ may: {}, airflow: {} }));
+      const dag = rights.airflow.dags?.replay?.dag_id;
+      show(document.getElementById("main"), lead(answer),
+        h("div", { class: "actions" }, replayButton(name, answer.waiting, dag, rights.may.replay, again)),
+        answer.dead_letters.length ? [list(answer), pager(answer, again)] : quiet("No record waits here."));
+    },
+  };
+}
+
+const lead = (answer) => h("p", {}, `${number(answer.waiting)} wait, ${number(answer.replayed)} were replayed. They stand in `, h("code", {}, answer.table), ".");
+
+const COLUMNS = [
+  { title: "Set aside", cell: (row) => ago(row.written_at) },
+  { title: "Table", cell: (row) => row.table },
+  { title: "Place in the log", cell: (row) => `${row.topic} ${row.partition} @ ${row.offset}` },
+  { title: "Record time", cell: (row) => moment(row.timestamp) },
+  { title: "Batch", number: true, cell: (row) => number(row.batch) },
+  { title: "What is wrong", cell: (row) => [h("strong", {}, `${row.stage}: `), h("span", { class: "message" }, row.message), content(row)] },
+];
+
+const list = (answer) => table("Dead letters", COLUMNS, answer.dead_letters);
+
+const content = (row) => h("details", { "data-key": `${row.table} ${row.topic} ${row.partition} ${row.offset}` }, h("summary", {}, "Key, value, headers"),
+  h("dl", { class: "record" }, part("key", row), part("value", row),
+    row.headers.length ? [h("dt", {}, "headers"), h("dd", {}, row.headers.map((one) => h("div", {}, h("code", {}, `${one.key}: ${one.value ?? one.value_base64 ?? "null"}`))))] : null));
+
+function part(name, row) {
+  const [how, text] = readable(row[name], row[`${name}_base64`]);
+  return [h("dt", {}, name, " ", h("span", { class: "quiet" }, how)), h("dd", {}, h("pre", {}, text))];
+}
+
+// JSON as JSON, text as text, Avro's frame by its schema id, anything else as hexadecimal
+function readable(text, encoded) {
+  if (encoded) {
+    const bytes = Uint8Array.from(atob(encoded), (one) => one.charCodeAt(0));
+    const framed = bytes.length > 5 && bytes[0] === 0;
+    const id = framed ? new DataView(bytes.buffer).getUint32(1) : null;
+    return [framed ? `${bytes.length} bytes, framed with schema id ${id}` : `${bytes.length} bytes`, hex(bytes)];
+  }
+  if (text === null || text === undefined) return ["null", "null"];
+  try {
+    return ["JSON", JSON.stringify(JSON.parse(text), null, 2)];
+  } catch (problem) {
+    const at = Number(/position (\d+)/.exec(problem.message)?.[1] ?? Number.NaN);
+    const near = Number.isNaN(at) || !/^\s*[[{]/.test(text) ? "" : `, not JSON near: ${text.slice(Math.max(0, at - NEAR), at + NEAR)}`;
+    return [`text${near}`, text];
+  }
+}
+
+function hex(bytes) {
+  const lines = [];
+  for (let at = 0; at < Math.min(bytes.length, 4096); at += 16) {
+    const part = [...bytes.slice(at, at + 16)];
+    const codes = part.map((one) => one.toString(16).padStart(2, "0")).join(" ").padEnd(47);
+    lines.push(`${at.toString(16).padStart(6, "0")}  ${codes}  ${part.map((one) => (one > 31 && one < 127 ? String.fromCharCode(one) : ".")).join("")}`);
+  }
+  return lines.join("\n");
+}
+
+function pager(answer, again) {
+  if (answer.pages < 2) return null;
+  const to = (page) => {
+    history.replaceState(null, "", `${location.pathname}?page=${page}`);
+    again().then(() => document.getElementById("main").focus());
+  };
+  const turn = (text, page, possible) => h("button", { type: "button", "data-key": text, disabled: !possible, click: () => to(page) }, text);
+  return h("nav", { class: "actions", "aria-label": "Pages" }, turn("Newer", answer.page - 1, answer.page > 1),
+    h("span", {}, `page ${answer.page} of ${answer.pages}`), turn("Older", answer.page + 1, answer.page < answer.pages));
+}

@@ -1,0 +1,97 @@
+// All pipelines in one table, the worst first.
+import { link, runPath } from "./airflow.js";
+import { h, quiet, section, show, table } from "./dom.js";
+import { ago, compact, number, span } from "./format.js";
+import { badge, STATES } from "./state.js";
+
+const rank = (row) => STATES.indexOf(row.state);
+const age = (text) => (text ? -Date.parse(text) : Number.POSITIVE_INFINITY);
+const told = new Set(["stuck", "failing", "unknown"]);
+
+const name = (row) => [
+  h("a", { href: `pipelines/${encodeURIComponent(row.pipeline)}`, "data-key": `p-${row.pipeline}` }, row.pipeline),
+  told.has(row.state) ? h("div", { class: "reason" }, row.reason) : h("div", { class: "quiet" }, row.description),
+];
+
+const rows = (flush) => {
+  if (!flush) return "–";
+  const parts = [["+", flush.inserted, "inserted"], ["~", flush.updated, "updated"], ["−", flush.deleted, "deleted"]];
+  return h("span", { class: "changes" }, parts.map(([sign, count, word]) =>
+    h("span", { class: count ? word : "quiet", title: `${number(count)} ${word}` }, h("span", { "aria-hidden": "true" }, sign), compact(count), h("span", { class: "hidden" }, ` ${word} `))));
+};
+
+const COLUMNS = [
+  { key: "state", title: "State", cell: (row) => [badge(row.state), row.paused && row.state !== "paused" ? h("div", { class: "quiet" }, "paused") : null], sort: rank },
+  { key: "pipeline", title: "Pipeline", head: true, cell: name, sort: (row) => row.pipeline },
+  { key: "lag", title: "Lag", hint: "Records that wait", number: true, cell: (row) => number(row.lag), sort: (row) => -(row.lag ?? -1) },
+  { key: "behind", title: "Behind", hint: "Age of the oldest record that is not published", number: true, cell: (row) => ("lag" in row ? span(row.lag_seconds) : "–"), sort: (row) => -(row.lag_seconds ?? -1) },
+  { key: "fresh", title: "Complete to", hint: "Record time up to which every table is complete", number: true, cell: (row) => ago(row.freshness), sort: (row) => age(row.freshness) * -1 },
+  { key: "flush", title: "Last flush", number: true, cell: (row) => ago(row.last_flush?.published_at), sort: (row) => age(row.last_flush?.published_at) },
+  { key: "took", title: "Took", number: true, cell: (row) => (row.last_flush ? span(row.last_flush.seconds) : "–"), sort: (row) => -(row.last_flush?.seconds ?? -1) },
+  { key: "rows", title: "Rows", number: true, cell: (row) => rows(row.last_flush), sort: (row) => -((row.last_flush?.inserted ?? -1) + (row.last_flush?.updated ?? 0) + (row.last_flush?.deleted ?? 0)) },
+  { key: "letters", title: "Dead letters", number: true, cell: (row) => (row.dead_letters ? h("a", { href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters`, class: "warn", "data-key": `d-${row.pipeline}` }, number(row.dead_letters)) : number(row.dead_letters)), sort: (row) => -(row.dead_letters ?? -1) },
+  { key: "next", title: "Next run", number: true, cell: (row) => (row.last_run?.state === "running" ? "running" : row.paused === null ? "no DAG" : ago(row.next_run)), sort: (row) => (row.next_run ? Date.parse(row.next_run) : Number.POSITIVE_INFINITY) },
+  { key: "run", title: "Last run", cell: (row) => (row.last_run ? link(runPath(row.last_run), row.last_run.state) : "–"), sort: (row) => row.last_run?.state ?? "" },
+];
+
+export function overview() {
+  const asked = new URLSearchParams(location.search);
+  const chosen = { text: asked.get("q") ?? "", state: asked.get("state") ?? "", key: asked.get("sort") ?? "state", down: asked.has("down") };
+  let found = [];
+  const list = h("div", { id: "list" });
+  const states = h("div", { class: "filters", role: "group", "aria-label": "Show only" });
+  const search = h("input", { type: "search", id: "search", placeholder: "Filter by name, table or reason", "aria-label": "Filter pipelines", value: chosen.text,
+    input: () => { chosen.text = search.value; again(); } });
+  show(document.getElementById("head"), h("h1", {}, "Pipelines"), states, search);
+
+  const by = (key) => { chosen.down = chosen.key === key ? !chosen.down : false; chosen.key = key; again(); };
+  const only = (state) => { chosen.state = chosen.state === state ? "" : state; again(); };
+
+  function again() {
+    keep(chosen);
+    const counts = STATES.map((state) => [state, found.filter((row) => row.state === state).length]).filter(([, count]) => count);
+    show(states, counts.map(([state, count]) =>
+      h("button", { type: "button", "aria-pressed": String(chosen.state === state), "data-key": `only-${state}`, click: () => only(state) }, badge(state), ` ${count}`)));
+    const shown = found.filter((row) => matches(row, chosen)).sort(order(chosen));
+    show(list, found.length ? [table("Pipelines", COLUMNS, shown, { ...chosen, by }), footer(shown.length, found.length)] : nothing());
+  }
+  return {
+    every: true,
+    asks: () => "pipelines",
+    show: (answer) => {
+      found = answer.pipelines;
+      if (!list.isConnected) show(document.getElementById("main"), list);
+      document.getElementById("problem")?.remove();
+      again();
+    },
+  };
+}
+
+const nothing = () => section("No pipeline yet", quiet("Write a file under include/pipelines/, and its DAG and its line here appear. You see the pipelines whose DAG you may see."));
+const footer = (shown, all) => h("p", { class: "quiet" }, shown === all ? `${all} pipelines` : `${shown} of ${all} pipelines`);
+
+function matches(row, chosen) {
+  if (chosen.state && row.state !== chosen.state) return false;
+  const text = [row.pipeline, row.description, row.reason, ...(row.tables ?? []).map((one) => one.table)].join(" ").toLowerCase();
+  return chosen.text.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
+function order({ key, down }) {
+  const column = COLUMNS.find((one) => one.key === key) ?? COLUMNS[0];
+  return (one, other) => {
+    const [a, b] = [column.sort(one), column.sort(other)];
+    const way = a < b ? -1 : a > b ? 1 : one.pipeline < other.pipeline ? -1 : 1;
+    return down ? -way : way;
+  };
+}
+
+// the address says what is shown, so that it can be sent to somebody
+function keep({ text, state, key, down }) {
+  const wanted = new URLSearchParams();
+  if (text) wanted.set("q", text);
+  if (state) wanted.set("state", state);
+  if (key !== "state") wanted.set("sort", key);
+  if (down) wanted.set("down", "");
+  const query = wanted.toString();
+  history.replaceState(null, "", location.pathname + (query ? `?${query}` : ""));
+}

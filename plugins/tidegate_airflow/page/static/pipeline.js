@@ -1,0 +1,186 @@
+// One pipeline: what is wrong and what to do, then everything that is known about it.
+import { dagPath, link, runPath, taskPath, trigger } from "./airflow.js";
+import { chart } from "./chart.js";
+import { commands } from "./commands.js";
+import { h, quiet, say, section, show, table, trouble } from "./dom.js";
+import { ago, bytes, moment, number, span } from "./format.js";
+import { replayButton } from "./replay.js";
+import { badge } from "./state.js";
+
+const key = (row) => `${row.topic} ${row.partition}`;
+const known = (part, shown) => (part?.error ? trouble(part.error) : shown(part));
+
+export function pipeline(name) {
+  const title = h("h1", {}, name);
+  const state = h("span", {});
+  show(document.getElementById("head"), h("nav", { "aria-label": "Where you are" }, h("a", { href: "./" }, "Pipelines"), " / "), title, state);
+  let plotted = "";
+  let charts = [];
+  return {
+    every: true,
+    asks: () => `pipelines/${encodeURIComponent(name)}`,
+    show: (answer, again) => {
+      const row = answer.pipeline;
+      document.title = `${name}: ${row.state}`;
+      show(state, badge(row.state), row.paused && row.state !== "paused" ? h("span", { class: "quiet" }, " paused") : null);
+      const newest = JSON.stringify(answer.past?.batches?.[0] ?? answer.past?.error ?? null);
+      if (newest !== plotted) { plotted = newest; charts = plots(answer.past); }
+      show(document.getElementById("main"), banner(answer), facts(answer), actions(answer, again), partitions(answer), tables(answer), charts,
+        known(answer.airflow, errors), backfills(answer.backfills), waiting(answer.storage), batches(answer.past), storage(answer), known(answer.airflow, runs),
+        commands(name, row));
+    },
+  };
+}
+
+function banner({ pipeline: row }) {
+  if (!["stuck", "failing", "unknown"].includes(row.state)) return row.error ? trouble(row.error) : null;
+  return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), row.reason, " ",
+    h("a", { href: "#s-commands" , click: (event) => { event.preventDefault(); document.getElementById("s-commands").scrollIntoView(); } }, "Ways out"));
+}
+
+function facts({ pipeline: row, airflow }) {
+  const flush = row.last_flush;
+  const list = [
+    ["Lag", [number(row.lag), " records"]],
+    ["Behind", "lag" in row ? span(row.lag_seconds) : "–"],
+    ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, ago(row.freshness))]],
+    ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} in ${span(flush.seconds)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted`)] : "none yet"],
+    ["Dead letters", row.dead_letters ? h("a", { class: "warn", "data-key": "letters", href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters` }, `${number(row.dead_letters)} wait`) : number(row.dead_letters)],
+    ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : ago(row.next_run), h("div", {}, link(dagPath(row.dag_id), "the DAG"))] : "no DAG"],
+    ["Heartbeat", [ago(airflow?.last_heartbeat), h("div", { class: "quiet" }, "committed offsets expire ", ago(airflow?.offsets_expire))]],
+  ];
+  return [row.description ? h("p", {}, row.description) : null, h("dl", { class: "facts" }, list.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))))];
+}
+
+function actions({ pipeline: row, airflow, may }, again) {
+  const dags = airflow?.dags ?? {};
+  if (!Object.values(may).some(Boolean)) return quiet("Your role in Airflow may look, but start nothing.");
+  const flush = h("button", { type: "button", "data-key": "flush", disabled: !may.flush || dags.flush?.paused, title: dags.flush?.paused ? "The DAG is paused: unpause it first" : null,
+    click: async () => {
+      try {
+        const run = await trigger(dags.flush.dag_id);
+        say("Flush started: ", link(runPath({ dag_id: run.dag_id, run_id: run.dag_run_id }), "the run"));
+      } catch (problem) { say(`Not started: ${problem.message}`); }
+      again();
+    } }, "Flush now");
+  return h("div", { class: "actions" }, flush, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay?.dag_id, may.replay, again) : null,
+    may.backfill && dags.backfill ? link(dagPath(dags.backfill.dag_id), "Backfill: its form is behind Trigger") : null);
+}
+
+function partitions({ pipeline: row, offsets, past, airflow }) {
+  if (!row.partitions) return null;
+  const more = new Map((Array.isArray(offsets) ? offsets : []).map((one) => [key(one), one]));
+  const moved = new Map((past?.advances ?? []).map((one) => [key(one), one.at]));
+  const columns = [
+    { title: "Topic", head: true, cell: (one) => one.topic },
+    { title: "Partition", number: true, cell: (one) => one.partition },
+    { title: "Begin", hint: "First offset that the log still holds", number: true, cell: (one) => number(more.get(key(one))?.begin) },
+    { title: "Published", hint: "Next offset: all before it are in the tables", number: true, cell: (one) => number(one.published) },
+    { title: "Committed", hint: "What the consumer group reports", number: true, cell: (one) => number(more.get(key(one))?.committed) },
+    { title: "End", number: true, cell: (one) => number(one.end) },
+    { title: "Lag", number: true, cell: (one) => h("span", { class: one.lag ? "behind" : null }, number(one.lag)) },
+    { title: "Behind", number: true, cell: (one) => span(one.lag_seconds) },
+    { title: "Last advance", number: true, cell: (one) => ago(moved.get(key(one))) },
+    { title: "Offset expires", hint: "Seven days after the last heartbeat, unless the brokers are set otherwise", number: true, cell: (one) => ((more.get(key(one))?.committed ?? null) === null ? "–" : moment(airflow?.offsets_expire)) },
+  ];
+  return section("Partitions", offsets?.error ? trouble(offsets.error) : null, table("Partitions", columns, row.partitions));
+}
+
+function tables({ pipeline: row, airflow }) {
+  if (!row.tables) return null;
+  const columns = [
+    { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem ? h("div", { class: "reason" }, one.problem) : null] },
+    { title: "Batch", number: true, cell: (one) => number(one.batch) },
+    { title: "Lag", number: true, cell: (one) => number(one.lag) },
+    { title: "Behind", number: true, cell: (one) => span(one.lag_seconds) },
+    { title: "Complete to", number: true, cell: (one) => moment(one.valid_through) },
+    { title: "Open batches", number: true, cell: (one) => `${one.open_batches} of ${one.max_pending}` },
+  ];
+  return section("Tables", table("Tables", columns, row.tables));
+}
+
+function plots(past) {
+  const rows = (past?.batches ?? []).filter((one) => !one.backfill).reverse();
+  if (rows.length < 2) return [];
+  const times = rows.map((one) => Date.parse(one.published_at) / 1000);
+  const behind = rows.map((one) => (one.valid_through ? Math.max(0, (Date.parse(one.published_at) - Date.parse(one.valid_through)) / 1000) : null));
+  const changed = (what) => rows.map((one) => one[what]);
+  return [section("Over time", h("div", { class: "charts" },
+    chart("Seconds behind when published", times, [{ label: "behind", values: behind, color: "--accent" }], "seconds"),
+    chart("Rows changed per batch", times, [{ label: "inserted", values: changed("inserted"), color: "--good" }, { label: "updated", values: changed("updated"), color: "--accent" }, { label: "deleted", values: changed("deleted"), color: "--bad" }], "rows")))];
+}
+
+function errors({ errors: found }) {
+  if (!found?.length) return null;
+  const columns = [
+    { title: "When", cell: (one) => ago(one.at) },
+    { title: "Task", head: true, cell: (one) => link(taskPath(one), `${one.task_id}${one.map_index >= 0 ? `[${one.map_index}]` : ""}`) },
+    { title: "State", cell: (one) => `${one.state.replaceAll("_", " ")}, try ${one.try_number}` },
+    { title: "What happened, and what to do", cell: (one) => [one.error ? h("strong", {}, `${one.error}: `) : null, h("span", { class: "message" }, one.message ?? "see the log of the task")] },
+  ];
+  return section("Last errors", table("Last errors", columns, found));
+}
+
+function backfills(found) {
+  if (found?.error) return section("Open backfills", trouble(found.error));
+  if (!found?.length) return null;
+  return section("Open backfills", found.map((one) => h("div", {}, h("code", {}, one.backfill), one.tables.map((two) =>
+    h("label", { class: "progress" }, `${two.table}: ${two.applied} of ${one.slices} `, h("progress", { max: one.slices, value: two.applied }))))));
+}
+
+function waiting(found) {
+  const open = Array.isArray(found) ? found.flatMap((one) => one.staged) : [];
+  if (!open.length) return null;
+  const columns = [
+    { title: "Batch", head: true, number: true, cell: (one) => number(one.batch) },
+    { title: "Table", cell: (one) => one.table },
+    { title: "Records", number: true, cell: (one) => number(one.records) },
+    { title: "Rows to merge", number: true, cell: (one) => number(one.rows) },
+    { title: "Dead letters", number: true, cell: (one) => number(one.dead_lettered) },
+    { title: "Attempt", cell: (one) => h("code", {}, one.attempt) },
+  ];
+  return section("Staged and not published", table("Staged and not published", columns, open));
+}
+
+function batches(past) {
+  if (past?.error) return section("Batches", trouble(past.error));
+  if (!past?.batches?.length) return section("Batches", quiet("None yet."));
+  const columns = [
+    { title: "Batch", head: true, number: true, cell: (one) => [number(one.batch), one.backfill ? h("div", { class: "quiet" }, `backfill ${one.backfill}`) : null] },
+    { title: "Published", cell: (one) => moment(one.published_at) },
+    { title: "Table", cell: (one) => one.table },
+    ...["read", "staged", "superseded", "filtered", "dead_lettered", "gaps", "inserted", "updated", "deleted"].map((what) => ({ title: what.replace("_", " "), number: true, cell: (one) => number(one[what]) })),
+    { title: "Took", number: true, cell: (one) => span(one.seconds) },
+  ];
+  const [first, rest] = [past.batches.slice(0, 10), past.batches.slice(10)];
+  return section("Batches", table("Newest batches", columns, first),
+    rest.length ? h("details", { "data-key": "more-batches" }, h("summary", {}, `${rest.length} more`), table("More batches", columns, rest)) : null);
+}
+
+function storage({ storage: found }) {
+  if (found?.error) return section("Storage", trouble(found.error));
+  const columns = [
+    { title: "Table", head: true, cell: (one) => one.table },
+    { title: "Kind", cell: (one) => one.kind },
+    { title: "Size", number: true, cell: (one) => bytes(one.bytes) },
+    { title: "Files", number: true, cell: (one) => number(one.files) },
+    { title: "Small", hint: "Files below three quarters of the target size", number: true, cell: (one) => number(one.small_files) },
+    { title: "Delete files", number: true, cell: (one) => number(one.delete_files) },
+    { title: "Rows in files", number: true, cell: (one) => number(one.rows) },
+    { title: "Snapshots", number: true, cell: (one) => number(one.snapshots) },
+    { title: "Maintained", cell: (one) => (one.maintained ? "yes" : "not yet") },
+  ];
+  return found?.length ? section("Storage", table("Storage", columns, found)) : null;
+}
+
+function runs({ runs: found }) {
+  if (!found?.length) return null;
+  const columns = [
+    { title: "Run", head: true, cell: (one) => link(runPath(one), one.run_id) },
+    { title: "DAG", cell: (one) => one.dag_id },
+    { title: "State", cell: (one) => one.state },
+    { title: "Started", cell: (one) => ago(one.started) },
+    { title: "Took", number: true, cell: (one) => (one.ended && one.started ? span((Date.parse(one.ended) - Date.parse(one.started)) / 1000) : "–") },
+  ];
+  return section("Runs", table("Runs", columns, found));
+}

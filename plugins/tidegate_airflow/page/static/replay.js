@@ -1,0 +1,35 @@
+// Replaying dead letters: a run of the pipeline's own DAG, so that Airflow decides who may, and remembers who did.
+import { finished, link, result, runPath, trigger } from "./airflow.js";
+import { ask, h, say } from "./dom.js";
+
+const TEXT = "Every record that waits is decoded again with the schema that the pipeline file has now. " +
+  "What can be read comes into its table, never over a newer row; the rest stays here. It may be repeated.";
+
+/** The button, or a line that says why there is none. */
+export function replayButton(name, waiting, dag, may, after) {
+  if (!dag) return h("span", { class: "quiet" }, "No replay DAG: the pipeline sets no records aside (errors.tolerance).");
+  if (!may) return h("span", { class: "quiet" }, "Your role in Airflow may look, but not replay.");
+  const button = h("button", { type: "button", class: "primary", "data-key": "replay", disabled: !waiting, click: () => replay(name, waiting, dag, button, after) }, "Replay all …");
+  return button;
+}
+
+async function replay(name, waiting, dag, button, after) {
+  if (!(await ask(`Replay ${waiting} dead letters of ${name}?`, TEXT, "Replay"))) return;
+  button.disabled = true;
+  try {
+    const run = await trigger(dag);
+    const where = link(runPath({ dag_id: run.dag_id, run_id: run.dag_run_id }), "the run");
+    const state = await finished(run, (now) => say(`Replay: ${now} … `, where));
+    if (state === "success") say(`Replay finished: ${told(await result(run, "replay"))} `, where);
+    else say("The replay failed; its log says why: ", where);
+  } catch (problem) {
+    say(`Not replayed: ${problem.message}`);
+  }
+  button.disabled = false;
+  after();
+}
+
+function told(tables) {
+  const sum = (what) => (tables ?? []).reduce((total, one) => total + one[what], 0);
+  return `${sum("replayed")} of ${sum("tried")} came in, ${sum("still_bad")} cannot be read.`;
+}

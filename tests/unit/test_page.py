@@ -1,0 +1,223 @@
+"""The page as a browser asks for it: who may see what, what is never shown, and that nothing can be changed through it.
+
+Airflow's own database and auth manager decide; pipelines come from a folder whose brokers and catalog never answer, or
+from memory.
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import BAD, World, a_pipeline, a_table
+from tidegate.errors import RetryLater
+from tidegate.flush import flush
+from tidegate.pipeline import Errors
+from tidegate_airflow.page.sources import Source
+
+TOKEN = "a-token-for-the-scraper"
+ALL = Errors("all", 9)
+PATHS = ("/api/pipelines", "/api/pipelines/shop", "/api/pipelines/shop/dead-letters", "/metrics")
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Airflow's database with two DAGs, and its auth manager with two users."""
+    home = tmp_path_factory.mktemp("airflow")
+    (home / "passwords.json").write_text(json.dumps({"admin": "a", "viewer": "v"}))
+    settings = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+        "AIRFLOW__API_AUTH__JWT_SECRET": "s" * 64,
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+    }
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Airflow's own, while it is imported and makes its tables
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        from airflow.api_fastapi.app import create_auth_manager
+        from airflow.utils.db import initdb
+
+        initdb()
+        _add_dags("tidegate_shop", "tidegate_hidden_dag_of_somebody")
+        manager = create_auth_manager()
+        manager.init()
+        yield manager
+
+
+def _add_dags(*names: str) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.add(DagBundleModel(name="dags-folder"))
+        session.flush()
+        for name in names:
+            session.add(DagModel(dag_id=name, bundle_name="dags-folder", is_paused=False, is_stale=False, fileloc=name))
+
+
+class Memory:
+    """Two pipelines in memory: the DAG of one of them is unknown to Airflow."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def names(self) -> list[str]:
+        return ["orphan", "shop"]
+
+    def source(self, name: str) -> Source:
+        return self._source
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    made.broker.produce("orders", {"id": "b"}, BAD)
+    made.broker.forget = lambda: None  # type: ignore[attr-defined]
+    made.broker.learn = lambda places: None  # type: ignore[attr-defined]
+    return made
+
+
+@pytest.fixture
+def desk(airflow: Any, world: World) -> Any:
+    from tidegate_airflow.page.desk import Desk
+    from tidegate_airflow.page.watch import Watch
+
+    table = replace(a_table(), errors=ALL)
+    ports = world.ports(a_pipeline(table, source={"errors": ALL}))
+    flush(ports)
+    memory: Any = Memory(Source((), ports))
+    return Desk(memory, Watch(memory))
+
+
+@pytest.fixture
+def client(desk: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    from fastapi.testclient import TestClient
+    from tidegate_airflow.page import application
+
+    monkeypatch.setenv("TIDEGATE_METRICS_TOKEN", TOKEN)
+    app = application.application()
+    app.dependency_overrides[application.desk] = lambda: desk
+    return TestClient(app, follow_redirects=False)
+
+
+def login(airflow: Any, role: str) -> dict[str, str]:
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    token = airflow.generate_jwt(SimpleAuthManagerUser(username=role, role=role))
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_whoever_is_not_logged_in_sees_nothing(client: Any, path: str) -> None:
+    assert client.get(path).status_code == 401
+    assert client.get(path, headers={"Authorization": "Bearer nonsense"}).status_code in (401, 403)
+
+
+def test_page_itself_holds_no_data_and_loads_nothing_from_elsewhere(client: Any) -> None:
+    answer = client.get("/pipelines/shop")
+    assert answer.status_code == 200
+    assert "http" not in answer.text.replace("http-equiv", "")
+    assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+
+
+def test_pipeline_whose_dag_one_may_not_see_does_not_exist(client: Any, airflow: Any) -> None:
+    viewer = login(airflow, "viewer")
+    found = client.get("/api/pipelines", headers=viewer).json()["pipelines"]
+    assert [row["pipeline"] for row in found] == ["shop"]
+    for name in ("orphan", "nothing", "..%2f..%2fetc"):
+        assert client.get(f"/api/pipelines/{name}", headers=viewer).status_code == 404
+
+
+def test_viewer_sees_everything_and_may_trigger_nothing(client: Any, airflow: Any) -> None:
+    seen = client.get("/api/pipelines/shop", headers=login(airflow, "viewer")).json()
+    assert seen["pipeline"]["dead_letters"] == 1
+    assert set(seen["may"].values()) == {False}
+    may = client.get("/api/pipelines/shop", headers=login(airflow, "admin")).json()["may"]
+    assert may == {"flush": True, "backfill": False, "replay": False, "maintenance": False}, "only DAGs there are"
+
+
+def test_one_pipeline_comes_with_all_of_its_parts(client: Any, airflow: Any) -> None:
+    seen = client.get("/api/pipelines/shop", headers=login(airflow, "admin")).json()
+    assert seen["pipeline"]["state"] == "current"
+    assert seen["offsets"] == [{"topic": "orders", "partition": 0, "begin": 0, "committed": 2}]
+    assert [batch["batch"] for batch in seen["past"]["batches"]] == [1]
+    assert seen["past"]["advances"][0]["partition"] == 0
+    assert {one["kind"] for one in seen["storage"]} >= {"destination", "staged", "dead letters"}
+    assert seen["backfills"] == []
+    assert seen["airflow"]["dags"] == {"flush": {"dag_id": "tidegate_shop", "paused": False}}
+
+
+def test_part_that_fails_says_so_and_the_others_are_there(client: Any, airflow: Any, world: World) -> None:
+    def gone(group: str, topics: Any) -> Any:
+        raise RetryLater("brokers=b gave no answer within 30 s")
+
+    world.broker.committed = gone  # type: ignore[method-assign]
+    seen = client.get("/api/pipelines/shop", headers=login(airflow, "admin")).json()
+    assert seen["offsets"] == {"error": "brokers=b gave no answer within 30 s"}
+    assert seen["storage"]
+
+
+def test_dead_letters_are_given_page_by_page_as_people_can_read_them(client: Any, airflow: Any) -> None:
+    found = client.get("/api/pipelines/shop/dead-letters?page=7", headers=login(airflow, "viewer")).json()
+    assert (found["waiting"], found["pages"], found["dead_letters"]) == (1, 1, [])
+    [letter] = client.get("/api/pipelines/shop/dead-letters", headers=login(airflow, "viewer")).json()["dead_letters"]
+    assert (letter["topic"], letter["partition"], letter["offset"], letter["stage"]) == ("orders", 0, 1, "value")
+
+
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
+def test_no_address_of_the_page_changes_anything(client: Any, airflow: Any, method: str) -> None:
+    """What changes something goes to Airflow's own API, which checks the role and writes its audit log."""
+    for path in (*PATHS, "/"):
+        answer = getattr(client, method)(path, headers=login(airflow, "admin"))
+        assert answer.status_code == 405
+
+
+def test_scraper_reads_the_metrics_of_all_with_its_token_and_users_those_of_theirs(client: Any, airflow: Any) -> None:
+    everything = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert everything.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert 'tidegate_dead_letters{pipeline="shop"} 1' in everything.text
+    assert 'pipeline="orphan"' in everything.text
+    mine = client.get("/metrics", headers=login(airflow, "viewer")).text
+    assert 'pipeline="shop"' in mine
+    assert 'pipeline="orphan"' not in mine
+
+
+def test_tab_on_a_dag_leads_to_its_pipeline(client: Any, airflow: Any) -> None:
+    viewer = login(airflow, "viewer")
+    for dag in ("tidegate_shop", "tidegate_shop_backfill", "tidegate_shop_replay", "tidegate_shop_maintenance"):
+        assert client.get(f"/dags/{dag}", headers=viewer).headers["location"].endswith("/tidegate/pipelines/shop")
+    assert client.get("/dags/something_else", headers=viewer).status_code == 200
+
+
+def test_secrets_in_a_foreign_error_are_hidden(airflow: Any) -> None:
+    from tidegate_airflow.page.shown import told
+
+    problem = OSError("cannot connect to postgresql://lake:hunter2@db/x sasl.password=hunter2 token: 'hunter2'")
+    assert "hunter2" not in told(problem)
+    assert told(problem).startswith("OSError: cannot connect to postgresql://")
+    assert told(RetryLater("group=g: committed offset=5")) == "group=g: committed offset=5"
+
+
+def test_every_file_of_the_page_is_small_and_calls_nobody_else() -> None:
+    static = Path(__file__).parents[2] / "plugins" / "tidegate_airflow" / "page" / "static"
+    own = [path for path in static.iterdir() if path.is_file()]
+    assert len(own) > 10
+    for path in own:
+        text = path.read_text()
+        assert len(text.splitlines()) <= 300, path.name
+        assert "http://" not in text.replace("http://www.w3.org/2000/svg", ""), path.name
+        assert "https://" not in text, path.name
+        assert "innerHTML" not in text, path.name
+    assert os.path.getsize(static / "vendor" / "uplot-1.6.32.min.js") < 60_000
