@@ -210,10 +210,16 @@ class Merge:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """How often a position moves without rows; `interval_seconds` 0 disables. Ignored topics only advance offsets."""
+    """How often a position moves without rows; `interval_seconds` 0 disables. Ignored topics only advance offsets.
+
+    `produce`: records that tell the position go to `topic`. `hook` is a ``module:function`` with a say in the offsets.
+    """
 
     interval_seconds: int = 600
     ignore_topics: tuple[str, ...] = (r"__debezium-heartbeat.*",)
+    produce: bool = False
+    topic: str = "connect-heartbeats"
+    hook: str | None = None
 
 
 @dataclass(frozen=True)

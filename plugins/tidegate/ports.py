@@ -1,6 +1,6 @@
 """What the steps need from the outside world: the log, the destination, Spark, SQL text and a clock."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from tidegate.offsets import Offsets, Ranges
 from tidegate.pipeline import Column, Pipeline
 from tidegate.position import Position
 from tidegate.schemas import DeclaredSchemas, Schemas
-from tidegate.states import DeadLetters, Head, Log, Publication, Staging, TableFiles, TableState
+from tidegate.states import DeadLetters, Head, Log, Publication, Retention, Staging, TableFiles, TableState
 
 __all__ = [
     "Broker",
@@ -23,6 +23,7 @@ __all__ = [
     "Log",
     "Ports",
     "Publication",
+    "Retention",
     "Sql",
     "Staging",
     "TableFiles",
@@ -53,8 +54,20 @@ class Broker(Protocol):
         """Those whose clean-up policy keeps only the last record of each key."""
         ...
 
-    def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
+    def timestamp_of(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
         """Milliseconds of the first record at or after `offset`; None where none comes in time."""
+        ...
+
+    def newest(self, ends: Offsets) -> Offsets:
+        """Milliseconds of the last record before each partition's end; absent where there is none."""
+        ...
+
+    def retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
+        """How long each topic keeps its records."""
+        ...
+
+    def send(self, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Produce keys and values to a topic, created if missing; `RetryLater` if they may not have arrived."""
         ...
 
     def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
@@ -65,8 +78,11 @@ class Broker(Protocol):
         """The group's committed offsets; partitions without one are absent."""
         ...
 
-    def commit(self, group: str, offsets: Offsets) -> None:
-        """Commit and read back; `RetryLater` when what is read is not what was committed."""
+    def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
+        """Commit and read back; `RetryLater` when what is read is not what was committed.
+
+        The time of the last heartbeat is kept beside the offsets: returned as it was, and replaced where one is given.
+        """
         ...
 
 
@@ -230,6 +246,7 @@ class Ports:
     now_ms: Callable[[], int]
     new_attempt: Callable[[], str]
     schemas: Schemas = field(default_factory=DeclaredSchemas)
+    heartbeat_hook: Callable[[str, Offsets], Offsets] | None = None
     dialects: Mapping[str, Sql] = field(default_factory=dict)
 
     def sql_for(self, table: str) -> Sql:

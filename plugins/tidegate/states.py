@@ -22,6 +22,14 @@ class Log:
 
 
 @dataclass(frozen=True)
+class Retention:
+    """How long a topic keeps records, None for ever, and tombstones, None without compaction, in milliseconds."""
+
+    records_ms: int | None = None
+    tombstones_ms: int | None = None
+
+
+@dataclass(frozen=True)
 class TableState:
     """A destination table as one load of its metadata shows it.
 

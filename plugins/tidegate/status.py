@@ -5,12 +5,14 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import RECORDS
+from tidegate.beats import proof_ms, valid_through_ms
+from tidegate.cautions import cautions
 from tidegate.offsets import offset_of
 from tidegate.ports import Log, Ports
 from tidegate.slices import done
 from tidegate.steps.backfill import open_backfills
 from tidegate.topics import known_log
-from tidegate.view import View, published, see, views
+from tidegate.view import View, published, reached, see, views
 
 BATCHES = 10
 
@@ -21,10 +23,11 @@ def status(ports: Ports) -> dict[str, Any]:
     A table that cannot go on (rolled back, log gone, schema missing) is shown all the same, with the reason and way out
     as `problem`.
     """
+    proof = proof_ms(ports)
     ports, seen = see(ports)
     pipeline, (log, gone) = ports.pipeline, known_log(ports)
     found = views(ports, seen, log, gone)
-    tables = [_table(ports, view) for view in found]
+    tables = [_table(ports, view, proof) for view in found]
     return {
         "pipeline": pipeline.name,
         "description": pipeline.description,
@@ -35,6 +38,7 @@ def status(ports: Ports) -> dict[str, Any]:
         "partitions": _partitions(ports, log, found),
         "batches": [shown_batch(row) for row in ports.destination.history(names.control_table(pipeline), BATCHES)],
         "backfills": _backfills(ports, found),
+        "warnings": cautions(ports, log, reached(log, found)),
         **_dead_letters(ports),
     }
 
@@ -50,7 +54,7 @@ def _backfills(ports: Ports, views: list[View]) -> list[dict[str, Any]]:
     return rows
 
 
-def _table(ports: Ports, view: View) -> dict[str, Any]:
+def _table(ports: Ports, view: View, proof: int | None) -> dict[str, Any]:
     position, state, name = view.position, view.state, view.table.name
     staged = ports.destination.staged(names.intermediate_table(ports.pipeline, view.table), name)
     published = position.batch if position else 0
@@ -61,7 +65,7 @@ def _table(ports: Ports, view: View) -> dict[str, Any]:
         "batch": position.batch if position else None,
         "position": position.offsets if position else None,
         "snapshot_id": str(state.snapshot_id) if state and state.snapshot_id else None,
-        "valid_through": as_time(position.valid_through_ms if position else None),
+        "valid_through": as_time(valid_through_ms(view, proof)),
         "rows": ports.destination.count_rows(name),
         "lag": view.lag,
         "rolled_back": state.rolled_back if state else False,

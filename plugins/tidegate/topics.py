@@ -52,7 +52,8 @@ def _all_topics(ports: Ports) -> tuple[str, ...]:
 
 
 def _is_ignored(ports: Ports, topic: str) -> bool:
-    return any(re.fullmatch(pattern, topic) for pattern in ports.pipeline.heartbeat.ignore_topics)
+    own = ports.pipeline.heartbeat
+    return (own.produce and topic == own.topic) or any(re.fullmatch(pattern, topic) for pattern in own.ignore_topics)
 
 
 def table_log(log: Log, table: Table) -> Log:

@@ -94,3 +94,11 @@ def published(log: Log, found: list[View]) -> Iterator[tuple[str, int, int, int]
     for topic, partition, end in pairs(log.end):
         known = [o for o in (offset_of(v.following, topic, partition) for v in found) if o is not None]
         yield topic, partition, min(known, default=offset_of(log.begin, topic, partition) or 0), end
+
+
+def reached(log: Log, found: list[View]) -> Offsets:
+    """The smallest offset of each partition that all tables have come to."""
+    offsets: Offsets = {}
+    for topic, partition, offset, _ in published(log, found):
+        offsets.setdefault(topic, {})[partition] = offset
+    return offsets

@@ -1,6 +1,7 @@
 """How far all tables of a pipeline have come: the low watermark that the consumer group reports."""
 
 import re
+from dataclasses import dataclass
 
 from tidegate import names
 from tidegate.dynamic import fan_out
@@ -67,17 +68,25 @@ def _kept(ports: Ports, reached: Offsets, absent: list[Table]) -> Offsets:
     return {**reached, **held}
 
 
-def report(ports: Ports, offsets: Offsets) -> Offsets:
-    """Commit to the consumer group and return what was committed: no topic that the brokers do not have."""
+@dataclass(frozen=True)
+class Reported:
+    """What was committed to the consumer group, and when the last heartbeat was, as noted there before."""
+
+    offsets: Offsets
+    beat_ms: int | None = None
+
+
+def report(ports: Ports, offsets: Offsets, beat_ms: int | None = None) -> Reported:
+    """Commit to the consumer group: no topic that the brokers do not have. `beat_ms` notes the time of a heartbeat."""
+    before, group = None, ports.pipeline.source.group
     if any(offsets.values()):
         try:
-            ports.broker.commit(ports.pipeline.source.group, offsets)
+            before = ports.broker.commit(group, offsets, beat_ms)
         except PositionLost:
             there = _existing(ports, tuple(offsets))
             offsets = {topic: parts for topic, parts in offsets.items() if topic in there}
-            if offsets:
-                ports.broker.commit(ports.pipeline.source.group, offsets)
-    return offsets
+            before = ports.broker.commit(group, offsets, beat_ms) if offsets else None
+    return Reported(offsets, before)
 
 
 def _existing(ports: Ports, topics: tuple[str, ...]) -> tuple[str, ...]:

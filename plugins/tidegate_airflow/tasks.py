@@ -86,7 +86,7 @@ def run_heartbeat(name: str) -> Data:
 
     with told_to_airflow():
         used = ports(name)
-        return {"group": used.pipeline.source.group, "committed": heartbeat(used)}
+        return {"group": used.pipeline.source.group, **heartbeat(used).to_dict()}
 
 
 def run_tables(name: str) -> list[str]:

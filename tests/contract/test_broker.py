@@ -169,3 +169,35 @@ def test_timestamp_of_a_record_and_of_none(kit: Kit) -> None:
     topic = kit.topic()
     kit.produce(topic, (*A, {"timestamp": 1_700_000_000_010}))
     assert kit.broker.timestamp_of(topic, 0, 0) == 1_700_000_000_010
+
+
+def test_timestamp_of_a_record_in_an_open_transaction_needs_uncommitted_reads(kit: Kit) -> None:
+    topic = kit.topic()
+    kit.transaction(topic, A, commit=False)
+    assert kit.broker.timestamp_of(topic, 0, 0) is None
+    assert kit.broker.timestamp_of(topic, 0, 0, "read_uncommitted") is not None
+
+
+def test_newest_is_the_time_of_the_last_record_and_not_of_the_marker_behind_it(kit: Kit) -> None:
+    topic = kit.topic(2)
+    kit.produce(topic, *((*A, {"timestamp": 1_700_000_000_000 + n}) for n in range(15)))
+    kit.transaction(topic, A, commit=False)
+    ends = kit.broker.ends((topic,), "read_committed")
+    assert kit.broker.newest(ends) == {topic: {0: 1_700_000_000_014}}
+
+
+def test_the_time_of_a_heartbeat_stays_beside_the_offsets_until_the_next_one(kit: Kit) -> None:
+    topic, group = kit.topic(2), "g-beat"
+    assert kit.broker.commit(group, {topic: {0: 1, 1: 0}}) is None
+    assert kit.broker.commit(group, {topic: {0: 2, 1: 0}}, 1_700_000_000_000) is None
+    assert kit.broker.commit(group, {topic: {0: 3}}) == 1_700_000_000_000
+    assert kit.broker.commit(group, {topic: {0: 3, 1: 0}}, 1_700_000_000_999) == 1_700_000_000_000
+    assert kit.broker.commit(group, {topic: {1: 0}}) == 1_700_000_000_999
+    assert kit.broker.committed(group, (topic,)) == {topic: {0: 3, 1: 0}}
+
+
+def test_records_are_sent_in_order_to_a_topic_that_is_made_for_them(kit: Kit) -> None:
+    topic = f"beats-of-{kit.topic()}"
+    kit.broker.send(topic, [(b'{"id": "a"}', b'{"id": "a"}'), (b'{"id": "b"}', b'{"id": "b"}')])
+    kit.broker.send(topic, [(b'{"id": "a"}', b'{"id": "a"}')])
+    assert kit.broker.log((topic,), "read_committed").end == {topic: {0: 3}}

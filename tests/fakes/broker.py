@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 from tidegate.crash_points import reached
 from tidegate.epochs import Epochs
 from tidegate.errors import PositionLost
-from tidegate.offsets import Offsets, Ranges, merged
-from tidegate.ports import Log
+from tidegate.offsets import Offsets, Ranges, merged, pairs
+from tidegate.ports import Log, Retention
 
 from fakes.clock import Clock
 
@@ -58,6 +59,8 @@ class MemoryBroker:
         self.partitions: dict[str, list[Partition]] = {}
         self.ids: dict[str, str] = {}
         self.groups: dict[str, Offsets] = {}
+        self.beats: dict[str, int] = {}
+        self.kept: dict[str, Retention] = {}
         self.compacting: set[str] = set()
         self._ids = count(1)
 
@@ -127,9 +130,28 @@ class MemoryBroker:
     def compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(topic for topic in topics if topic in self.compacting)
 
-    def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
-        later = self.partitions[topic][partition].read(offset, 2**62, "read_committed")
+    def timestamp_of(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
+        part = self.partitions[topic][partition]
+        later = part.read(offset, part.stable_end(isolation), isolation)
         return later[0].timestamp if later else None
+
+    def newest(self, ends: Offsets) -> Offsets:
+        found: Offsets = {}
+        for topic, partition, end in pairs(ends):
+            before = self.partitions[topic][partition].read(0, end, "read_committed")
+            if before:
+                found.setdefault(topic, {})[partition] = before[-1].timestamp
+        return found
+
+    def retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
+        return {topic: self.kept.get(topic, Retention()) for topic in topics}
+
+    def send(self, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+        if topic not in self.partitions:
+            self.create(topic)
+        for key, value in records:
+            self.produce(topic, json.loads(key), json.loads(value))
+        reached("heartbeat.sent")
 
     def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """Every partition has had one leader, in its first epoch."""
@@ -140,12 +162,16 @@ class MemoryBroker:
             self._known(topic)
         return {t: dict(parts) for t, parts in self.groups.get(group, {}).items() if t in topics}
 
-    def commit(self, group: str, offsets: Offsets) -> None:
+    def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
         there = {topic: parts for topic, parts in offsets.items() if topic in self.partitions}
         self.groups[group] = merged(self.groups.get(group, {}), there)
         for topic in offsets:
             self._known(topic)
         reached("group.committed")
+        before = self.beats.get(group)
+        if beat_ms is not None:
+            self.beats[group] = beat_ms
+        return before
 
     def _known(self, topic: str) -> list[Partition]:
         if topic not in self.partitions:

@@ -31,7 +31,7 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
     assert shown.returncode == 0
     assert set(status) == {
         "pipeline", "description", "group", "freshness", "lag", "tables", "partitions", "batches", "backfills",
-        "dead_letters", "dead_letters_replayed", "newest_dead_letter",
+        "warnings", "dead_letters", "dead_letters_replayed", "newest_dead_letter",
     }  # fmt: skip
     assert (status["lag"], status["group"], status["dead_letters"]) == (0, "tidegate-told", 0)
     (table,) = status["tables"]

@@ -52,6 +52,14 @@ REFUSED = {
     "true is not a number": (source() + "merge: {max_records: true}", "merge.max_records=true: must be a whole number"),
     "an empty section": (source() + "merge:", "merge=null: must be a mapping"),
     "no interval and no threshold": (source() + "merge: {interval: -1}", "merge.interval=-1: nothing would ever flush"),
+    "heartbeats into what is read": (
+        source() + "heartbeat: {produce: true, topic: t}",
+        "heartbeat.topic=t: the pipeline reads this topic",
+    ),
+    "a hook that is no entry point": (
+        source() + "heartbeat: {hook: os.system}",
+        "heartbeat.hook=os.system: must match",
+    ),
     "threshold zero": (source() + "merge: {records_threshold: 0}", "merge.records_threshold=0: out of range"),
     "cron of six fields": (source() + "merge: {interval: '0 * * * * *'}", "merge.interval=0 * * * * *: not a cron"),
     "cron out of range": (source() + "merge: {interval: '61 * * * *'}", "merge.interval=61 * * * *: not a cron"),
@@ -302,7 +310,6 @@ LATER = {
     "tables[0].key.format": table("key: {format: protobuf}"),
     "tables[0].value.format": table("value: {format: protobuf}"),
     "tables[0].history": table("history: scd2"),
-    "heartbeat.produce": source() + "heartbeat: {produce: true}",
 }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from tidegate.adapters.catalogs_file import read_catalogs
 from tidegate.adapters.connections import Resolve, required
 from tidegate.adapters.described import RegistrySchemas
+from tidegate.adapters.hooks import hook
 from tidegate.adapters.iceberg import IcebergDestination
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.kafka import KafkaBroker
@@ -48,6 +49,7 @@ def assemble(include: Path, name: str, resolve: Resolve, engine: Engine | None =
         now_ms=lambda: int(time.time() * 1000),
         new_attempt=lambda: uuid.uuid4().hex,
         schemas=RegistrySchemas(resolve),
+        heartbeat_hook=hook(pipeline.heartbeat.hook),
     )
 
 

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -18,16 +18,19 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from tidegate.adapters.kafka_epochs import ONE_RECORD, epochs_of
+from tidegate.adapters.kafka_topics import create, last_timestamps, retentions, send
 from tidegate.crash_points import reached
 from tidegate.epochs import Epochs
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.offsets import Offsets, Ranges, pairs
-from tidegate.ports import Log
+from tidegate.ports import Log, Retention
 
 T = TypeVar("T")
 PEEK = 5.0  # seconds that a look at one record may take
 PAUSE = 0.2
 LAYOUT = 60.0  # seconds
+READER = "tidegate-status"  # the group that peeks at single records; it commits nothing
+BEAT = "heartbeat="
 TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
 UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 PASSING = (
@@ -118,12 +121,26 @@ class KafkaBroker:
         found = {resource.name: self._result(f"topic={resource.name}", future) for resource, future in futures.items()}
         return tuple(topic for topic in topics if "compact" in found[topic]["cleanup.policy"].value)
 
-    def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
+    def timestamp_of(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
         """See the port."""
-        with self._member("tidegate-status") as reader:
+        with self._member(READER, isolation) as reader:
             reader.assign([TopicPartition(topic, partition, offset)])
             message = reader.poll(PEEK)
             return None if message is None or message.error() else message.timestamp()[1]
+
+    def newest(self, ends: Offsets) -> Offsets:
+        """See the port."""
+        with self._member(READER) as reader:
+            return _by_topic(last_timestamps(reader, ends, PEEK))
+
+    def retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
+        """See the port."""
+        return self._patiently("the settings of topics", lambda: retentions(self._admin, topics, TIMEOUT))
+
+    def send(self, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """See the port."""
+        self._patiently(f"topic={topic}", lambda: create(self._admin, topic, TIMEOUT))
+        self._patiently(f"topic={topic}", lambda: send(self._settings, topic, records, TIMEOUT))
 
     def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """See the port. Tables that share a batch share the answer."""
@@ -142,10 +159,13 @@ class KafkaBroker:
         with self._member(group) as member:
             return self._read_back(group, member, [TopicPartition(t, p) for t, p in partitions])
 
-    def commit(self, group: str, offsets: Offsets) -> None:
-        """See the port."""
-        wanted = [TopicPartition(t, p, o) for t, p, o in pairs(offsets)]
+    def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
+        """See the port. The heartbeat's time travels as the commit's metadata."""
         with self._member(group) as member:
+            before = self._beat(group, member, offsets)
+            beat = before if beat_ms is None else beat_ms
+            note = "" if beat is None else BEAT + str(beat)
+            wanted = [TopicPartition(t, p, o, note) for t, p, o in pairs(offsets)]
             answers = self._patiently(
                 f"a commit of group={group}", lambda: member.commit(offsets=wanted, asynchronous=False)
             )
@@ -153,6 +173,16 @@ class KafkaBroker:
                 raise self._failure(f"a commit of group={group}", KafkaException(answer.error))
             reached("group.committed")
             found = self._read_back(group, member, wanted)
+        self._check_read_back(group, offsets, found)
+        return before
+
+    def _beat(self, group: str, member: Consumer, offsets: Offsets) -> int | None:
+        places = [TopicPartition(t, p) for t, p, _ in pairs(offsets)]
+        known = self._patiently(f"offsets of group={group}", lambda: member.committed(places, timeout=TIMEOUT))
+        notes = [place.metadata.removeprefix(BEAT) for place in known if (place.metadata or "").startswith(BEAT)]
+        return max((int(note) for note in notes if note.isdecimal()), default=None)
+
+    def _check_read_back(self, group: str, offsets: Offsets, found: Offsets) -> None:
         missed = [(t, p, o) for t, p, o in pairs(offsets) if found.get(t, {}).get(p) != o]
         if missed:
             topic, partition, offset = missed[0]
@@ -178,12 +208,14 @@ class KafkaBroker:
                 time.sleep(PAUSE)
 
     @contextmanager
-    def _member(self, group: str) -> Iterator[Consumer]:
+    def _member(self, group: str, isolation: str = "read_committed") -> Iterator[Consumer]:
         """A client that acts for the group without joining it.
 
         The admin client's calls for the same would crash the process while a coordinator is loading (librdkafka 2.16).
         """
-        consumer = Consumer({**self._settings, "group.id": group, "enable.auto.commit": "false", "log_level": "3"})
+        own = {"group.id": group, "isolation.level": isolation, "enable.auto.commit": "false"}
+        # told of the log's end, a reader need not wait for records that are not there
+        consumer = Consumer({**self._settings, **own, "enable.partition.eof": "true", "log_level": "3"})
         try:
             yield consumer
         finally:

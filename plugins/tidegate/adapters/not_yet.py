@@ -21,7 +21,6 @@ AVAILABLE: dict[str, tuple[Any, ...]] = {
     ),
     "protobuf": (None,),
     "tables.history": ("none",),
-    "heartbeat.produce": (False,),
 }
 DESTINATIONS = ("iceberg",)
 

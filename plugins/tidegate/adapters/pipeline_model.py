@@ -221,8 +221,15 @@ class HeartbeatModel(Words):
     """How a position moves without rows."""
 
     interval: Duration = Field(default=600, ge=0, description="How often a position moves without rows; 0 disables.")
-    produce: bool = False
-    topic: str = "connect-heartbeats"
+    produce: bool = Field(default=False, description="Send heartbeat records to the topic.")
+    topic: str = Field(
+        default="connect-heartbeats", pattern=r"^[A-Za-z0-9._-]{1,249}$", description="Created if it is missing."
+    )
+    hook: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
+        description="module:function below plugins/ or dags/ that may raise or add offsets.",
+    )
     ignore_topics: list[str] = Field(
         default=["__debezium-heartbeat.*"], description="Topics that only advance offsets (patterns)."
     )

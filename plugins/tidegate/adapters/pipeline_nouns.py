@@ -46,7 +46,13 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         tables=tuple(table for table in tables if not is_template(table.name)),
         template=next((table for table in tables if is_template(table.name)), None),
         merge=_merge(model.merge),
-        heartbeat=Heartbeat(model.heartbeat.interval, tuple(model.heartbeat.ignore_topics)),
+        heartbeat=Heartbeat(
+            model.heartbeat.interval,
+            tuple(model.heartbeat.ignore_topics),
+            model.heartbeat.produce,
+            model.heartbeat.topic,
+            model.heartbeat.hook,
+        ),
         maintenance=Maintenance(
             model.maintenance.interval,
             model.maintenance.compact,

@@ -48,6 +48,8 @@ def _check_topics(model: PipelineModel, findings: Findings) -> None:
             findings.add(
                 ("source", "topics", index), "not a topic name; letters, digits, dot, dash and underscore, at most 249"
             )
+        if model.heartbeat.produce and topic == model.heartbeat.topic:
+            findings.add(("heartbeat", "topic"), "the pipeline reads this topic; heartbeats need another one")
         if topic in source.topics[:index]:
             findings.add(("source", "topics", index), "listed twice; keep one")
 

@@ -54,6 +54,7 @@ def status(found: dict[str, Any]) -> str:
     lines = [f"{found['pipeline']}: lag={found['lag']} freshness={found['freshness'] or 'unknown'}"]
     lines += [f"  {t['table']}: batch={t['batch']} rows={t['rows']} lag={t['lag']}" for t in found["tables"]]
     lines += [f"    {t['problem']}" for t in found["tables"] if t["problem"]]
+    lines += [f"    warning: {warning}" for warning in found["warnings"]]
     if found["newest_dead_letter"]:
         newest = found["newest_dead_letter"]
         place = f"{newest['topic']} {newest['partition']} {newest['offset']}"

@@ -20,4 +20,4 @@ def commit_offsets(ports: Ports) -> Offsets:
     if not any(offsets.values()):
         raise NothingToDo(f"pipeline={ports.pipeline.name}: no table has a position yet, so there is none to commit")
     log.info("committing: pipeline=%s group=%s %s", ports.pipeline.name, ports.pipeline.source.group, offsets)
-    return report(ports, offsets)
+    return report(ports, offsets).offsets

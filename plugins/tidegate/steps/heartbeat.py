@@ -1,24 +1,95 @@
-"""heartbeat: keep every partition's committed offset alive and where it belongs, also when nothing was flushed."""
+"""heartbeat: keep every partition's committed offset alive and where it belongs, and tell how the pipeline stands."""
 
+import logging
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tidegate.beats import encoded, hear, records
+from tidegate.cautions import cautions
+from tidegate.errors import GiveUp, TidegateError
 from tidegate.offsets import Offsets, merged
 from tidegate.ports import Ports
+from tidegate.reported import hooked
 from tidegate.steps.plan import first_start
 from tidegate.topics import ignored_topics, known_log
+from tidegate.view import reached
 from tidegate.watermark import low_watermark, report
 
+log = logging.getLogger(__name__)
 
-def heartbeat(ports: Ports) -> Offsets:
-    """Commit again what is published, and the ends of ignored topics; return what was committed.
 
-    Brokers forget a committed offset some days after its own last commit (`offsets.retention.minutes`), so quiet
-    partitions need this too. Never commits beyond what is published: a partition's offset is the low watermark or,
-    for topics that carry no rows, the end of the log. While no table has a position, `start: latest` is held here.
+@dataclass(frozen=True)
+class Beat:
+    """What a heartbeat committed; where one was due, also what it told of each table, and what it warns of."""
+
+    committed: Offsets
+    due: bool = False
+    sent: int = 0
+    tables: tuple[dict[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, small enough to read in the Airflow UI."""
+        return {**asdict(self), "tables": list(self.tables), "warnings": list(self.warnings)}
+
+
+def heartbeat(ports: Ports) -> Beat:
+    """Commit again what is published, and once per `heartbeat.interval` tell how the pipeline stands.
+
+    1. Commit what is published, and the ends of ignored topics, with the hook's say. Brokers forget a committed offset
+       some days after its own last commit (`offsets.retention.minutes`), so quiet partitions need this too. Never
+       beyond what is published: a partition's offset is the low watermark or, for topics that carry no rows, the end
+       of the log. While no table has a position, `start: latest` is held here.
+    2. If the interval is over, it begins anew, whatever comes of the rest.
+    3. Look for dangers, and send heartbeat records, if asked. A failure here is a warning: everything is published.
+
+    A hook that goes too far is overruled, and `GiveUp` is raised in the end.
     """
+    offsets, refusal = _offsets(ports)
+    reported = report(ports, offsets)
+    beat = Beat(reported.offsets)
+    if any(offsets.values()) and _is_due(ports, reported.beat_ms):
+        report(ports, reported.offsets, ports.now_ms())
+        beat = _told(ports, reported.offsets)
+    if refusal is not None:
+        raise refusal
+    return beat
+
+
+def _is_due(ports: Ports, before_ms: int | None) -> bool:
+    interval_ms = ports.pipeline.heartbeat.interval_seconds * 1000
+    return interval_ms > 0 and (before_ms is None or ports.now_ms() - before_ms >= interval_ms)
+
+
+def _offsets(ports: Ports) -> tuple[Offsets, GiveUp | None]:
     ignored = ignored_topics(ports)
     quiet = ports.broker.log(ignored, ports.pipeline.source.isolation).end if ignored else {}
-    offsets = merged(low_watermark(ports) or _held_start(ports), quiet)
-    return report(ports, offsets)
+    own = low_watermark(ports) or _held_start(ports)
+    try:
+        return hooked(ports, own, quiet), None
+    except GiveUp as refusal:
+        return merged(own, quiet), refusal
 
 
 def _held_start(ports: Ports) -> Offsets:
     return first_start(ports, known_log(ports)[0]) if ports.pipeline.source.start.kind == "latest" else {}
+
+
+def _told(ports: Ports, offsets: Offsets) -> Beat:
+    tables: list[dict[str, Any]] = []
+    warnings: list[str] = []
+    sent = 0
+    try:
+        heard = hear(ports)
+        following = reached(heard.log, list(heard.tables))
+        found = records(ports, heard)
+        tables = [value for _, value in found]
+        warnings += cautions(ports, heard.log, following)
+        if ports.pipeline.heartbeat.produce and found:
+            ports.broker.send(ports.pipeline.heartbeat.topic, encoded(found))
+            sent = len(found)
+    except TidegateError as reason:
+        warnings.append(f"pipeline={ports.pipeline.name}: this heartbeat could not tell everything: {reason}")
+    for warning in warnings:
+        log.warning(warning)
+    return Beat(offsets, True, sent, tuple(tables), tuple(warnings))

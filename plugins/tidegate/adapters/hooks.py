@@ -1,0 +1,38 @@
+"""Finds the user's own code that has a say in what is reported: ``module:function`` below plugins/ or dags/."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.errors import ConfigurationError
+from tidegate.settings import repository_root
+
+
+def hook(entry_point: str | None) -> Callable[..., Any] | None:
+    """A function that loads the entry point when it is first called; ConfigurationError then, if there is none."""
+    if entry_point is None:
+        return None
+
+    def call(*arguments: Any) -> Any:
+        return _loaded(entry_point)(*arguments)
+
+    return call
+
+
+def _loaded(entry_point: str) -> Callable[..., Any]:
+    module, _, function = entry_point.partition(":")
+    for folder in ("plugins", "dags"):
+        path = str(repository_root() / folder)
+        if path not in sys.path:
+            sys.path.append(path)
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as fault:
+        raise ConfigurationError(
+            f"heartbeat.hook={entry_point}: {fault}; put the module into plugins/ or dags/, and name module:function"
+        ) from fault
+    if not callable(found):
+        raise ConfigurationError(f"heartbeat.hook={entry_point}: not a function; name one as module:function")
+    loaded: Callable[..., Any] = found
+    return loaded

@@ -1,0 +1,58 @@
+"""Heartbeats on real brokers: records that other programs can read, proof of freshness, and what topics keep."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka import Consumer
+from tidegate.flush import flush
+from tidegate.status import status
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+
+
+def records(workbench: Any, topic: str, count: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """The first records of a topic, key and value."""
+    bootstrap = workbench.stack.kafka_bootstrap
+    settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    try:
+        for _ in range(count):
+            message = consumer.poll(60)
+            assert message is not None
+            assert message.error() is None
+            yield json.loads(message.key()), json.loads(message.value())
+    finally:
+        consumer.close()
+
+
+def test_a_heartbeat_record_tells_position_and_the_time_that_a_connector_vouches_for(workbench) -> None:
+    topic = workbench.topic(2)
+    connector = workbench.topic(name=f"__debezium-heartbeat.{topic}")
+    beats = f"beats-{topic}"
+    workbench.pipeline(
+        "beating", [topic, connector], key=KEY, value=VALUE, heartbeat={"produce": True, "topic": beats},
+        source={"group": f"g-{topic}"}, table={"disjoint_keys": True},
+    )  # fmt: skip
+    told = int(time.time() * 1000) - 5000
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}))
+    workbench.produce(connector, (None, {"ts_ms": told}, {"timestamp": told}))
+    workbench.flush("beating")
+    [(key, value)] = records(workbench, beats, 1)
+    assert key == {"pipeline": "beating", "table": "lake.shop.beating"}
+    assert value["position"] == {topic: {"0": 1, "1": 0}}
+    assert (value["group"], value["batch"], value["lag"], value["valid_through_ms"]) == (f"g-{topic}", 1, 0, told)
+    assert workbench.committed("beating") == {topic: {0: 1, 1: 0}, connector: {0: 1}}
+
+
+def test_status_warns_of_records_that_are_nearly_as_old_as_their_topic_keeps_them(workbench) -> None:
+    topic = workbench.topic(**{"retention.ms": "7200000"})
+    workbench.pipeline("late", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}, {"timestamp": int(time.time() * 1000) - 5_400_000}))
+    [warning] = status(workbench.ports("late"))["warnings"]
+    assert "more than half of retention.ms=7200000" in warning
+    flush(workbench.ports("late"))
+    assert status(workbench.ports("late"))["warnings"] == []
