@@ -223,6 +223,14 @@ class Heartbeat:
 
 
 @dataclass(frozen=True)
+class Notifier:
+    """Whom a failed run is told to: the import path of a notifier of Airflow's, and its arguments."""
+
+    path: str
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Maintenance:
     """How tables are kept small: `interval_seconds` below 1 disables the schedule; `compact` auto, always or never."""
 
@@ -270,6 +278,8 @@ class Pipeline:
     on_incomplete_start: str = "fail"
     spark: SparkTarget = SparkTarget()
     template: Table | None = None
+    freshness_target_seconds: int | None = None
+    on_failure: tuple[Notifier, ...] = ()
 
     @property
     def entries(self) -> tuple[Table, ...]:

@@ -12,7 +12,7 @@ from tidegate.ports import Log, Ports
 from tidegate.slices import done
 from tidegate.steps.backfill import open_backfills
 from tidegate.topics import known_log
-from tidegate.view import View, published, reached, see, views
+from tidegate.view import View, come_to, published, see, views
 
 BATCHES = 10
 
@@ -38,7 +38,7 @@ def status(ports: Ports) -> dict[str, Any]:
         "partitions": _partitions(ports, log, found),
         "batches": [shown_batch(row) for row in ports.destination.history(names.control_table(pipeline), BATCHES)],
         "backfills": _backfills(ports, found),
-        "warnings": cautions(ports, log, reached(log, found)),
+        "warnings": cautions(ports, log, come_to(log, found)),
         **_dead_letters(ports),
     }
 

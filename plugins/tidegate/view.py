@@ -96,7 +96,7 @@ def published(log: Log, found: list[View]) -> Iterator[tuple[str, int, int, int]
         yield topic, partition, min(known, default=offset_of(log.begin, topic, partition) or 0), end
 
 
-def reached(log: Log, found: list[View]) -> Offsets:
+def come_to(log: Log, found: list[View]) -> Offsets:
     """The smallest offset of each partition that all tables have come to."""
     offsets: Offsets = {}
     for topic, partition, offset, _ in published(log, found):

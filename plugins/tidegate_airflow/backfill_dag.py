@@ -7,7 +7,8 @@ from airflow.sdk import DAG, Param, get_current_context, task
 from tidegate.pipeline import Pipeline
 
 from tidegate_airflow import documents, tasks
-from tidegate_airflow.flush_dag import LONG, QUICK, RETRIES, is_submitted, pool
+from tidegate_airflow.flush_dag import LONG, QUICK, RETRIES, asked_by, is_submitted, pool
+from tidegate_airflow.notifiers import on_failure
 
 OFFSETS = {
     "type": "object",
@@ -31,11 +32,12 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        params=_form(pipeline),
+        on_failure_callback=on_failure(pipeline),
         default_args={"owner": "tidegate", **RETRIES},
         tags=["tidegate", "backfill", *sorted({table.catalog for table in pipeline.entries})],
     ) as dag:
         _tasks(pipeline)
+    dag.params = asked_by(_form(pipeline))
     return dag
 
 

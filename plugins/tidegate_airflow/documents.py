@@ -36,6 +36,9 @@ HEARTBEAT = """
 partitions keep their committed offset. It turns red when a task before it failed, or the plan refused a table, so that
 the run shows it.
 """
+FRESHNESS = """
+**freshness** turns red, and with it the run, when a record has waited longer than `freshness_target`.
+"""
 BACKFILL = """
 Applies a part of the log to the tables of **{pipeline}** again: to repair rows that another writer damaged, or to fill
 a column that the pipeline file has now. *Trigger* opens a form; begin with a dry run.

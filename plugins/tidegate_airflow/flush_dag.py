@@ -1,15 +1,18 @@
 """The flush DAG of one pipeline: plan → stage → merge → commit_offsets → clean_up → heartbeat."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, TriggerRule, get_current_context, task
+from airflow.sdk import DAG, Param, TriggerRule, get_current_context, task
+from airflow.sdk.definitions.param import ParamsDict
 from tidegate.pipeline import Pipeline
 
 from tidegate_airflow import documents, tasks
 from tidegate_airflow.assets import alias, announce
 from tidegate_airflow.flush_form import form
-from tidegate_airflow.run_state import as_asked, clean_up_unless_dry, last_of_the_run
+from tidegate_airflow.notifiers import on_failure
+from tidegate_airflow.run_state import as_asked, clean_up_unless_dry, fresh_enough, last_of_the_run
 from tidegate_airflow.schedule import more, schedule
 
 # A passing fault (a restarted broker or Spark server) is over within a minute or two; later tries are further apart.
@@ -32,12 +35,18 @@ def flush_dag(pipeline: Pipeline) -> DAG:
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        params=form(),
+        on_failure_callback=on_failure(pipeline),
         default_args={"owner": "tidegate", **RETRIES},
         tags=["tidegate", "flush", *sorted({table.catalog for table in pipeline.entries})],
     ) as dag:
         _tasks(pipeline)
+    dag.params = asked_by(form())
     return dag
+
+
+def asked_by(form: Mapping[str, Param]) -> ParamsDict:
+    """A DAG's form, for when its tasks are there: each would copy it, and that takes longer than all the rest."""
+    return ParamsDict(dict(form))
 
 
 def pool(pipeline: Pipeline) -> str:
@@ -70,7 +79,13 @@ def _tasks(pipeline: Pipeline) -> None:
         **quick,
     )(last_of_the_run)
     published = _merge(pipeline, _stage(pipeline, plan(name)))
-    published >> commit_offsets(name) >> clean_up(name) >> heartbeat(name)
+    beat = heartbeat(name)
+    published >> commit_offsets(name) >> clean_up(name) >> beat
+    target = pipeline.freshness_target_seconds
+    if target is not None:
+        task(task_id="freshness", doc_md=documents.FRESHNESS, **{**quick, "retries": 0})(fresh_enough)(
+            beat, name, target
+        )
 
 
 def _stage(pipeline: Pipeline, planned: Any) -> Any:

@@ -8,6 +8,7 @@ from tidegate.pipeline import Pipeline
 
 from tidegate_airflow import documents, tasks
 from tidegate_airflow.flush_dag import LONG, QUICK, RETRIES, is_submitted, pool
+from tidegate_airflow.notifiers import on_failure
 
 
 def maintenance_dag(pipeline: Pipeline) -> DAG:
@@ -21,6 +22,7 @@ def maintenance_dag(pipeline: Pipeline) -> DAG:
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
+        on_failure_callback=on_failure(pipeline),
         default_args={"owner": "tidegate", **RETRIES},
         tags=["tidegate", "maintenance", *sorted({table.catalog for table in pipeline.entries})],
     ) as dag:

@@ -40,6 +40,7 @@ def last_of_the_run(name: str) -> dict[str, Any]:
     _skip_if_dry(context)
     states = _states(context)
     done = tasks.run_heartbeat(name)
+    done["measures"] = tasks.run_measure(name)
     failed = sorted(task for task, state in states.items() if state in UNFINISHED)
     planned = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}
     told = [f"tasks={', '.join(failed)} failed in this run; see the log of the first one"] if failed else []
@@ -49,6 +50,21 @@ def last_of_the_run(name: str) -> dict[str, Any]:
     if planned["left"] and asked(context)["until_current"]:
         call_next_run(name, context, asked(context))
     return done
+
+
+def fresh_enough(heard: dict[str, Any], name: str, target: int) -> float:
+    """How long the oldest record waits; red where that is longer than `freshness_target`.
+
+    A task of its own, behind the heartbeat: it colours the run, and holds up nothing that catches up.
+    """
+    behind: float | None = heard["measures"]["behind"]
+    if behind is None or behind > target:
+        age = "nobody can tell how long" if behind is None else f"behind={behind:.0f}s"
+        raise AirflowFailException(
+            f"pipeline={name}: {age}, freshness_target={target}s: records wait; see the lag of its partitions with: "
+            f"tidegate status {name}"
+        )
+    return behind
 
 
 def _skip_if_dry(context: Context) -> None:

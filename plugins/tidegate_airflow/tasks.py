@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tidegate_airflow import metrics
 from tidegate_airflow.failures import told_to_airflow
 
 Data = dict[str, Any]
@@ -52,10 +53,13 @@ def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None) -> Data:
     """merge: one table's queue, published as far as it goes; the totals, or why the rest waits."""
     from tidegate.batch import StagedBatch
     from tidegate.drain import drain
+    from tidegate.measures import of_merge
 
     with told_to_airflow():
         queue = [StagedBatch.from_dict(batch) for batch in staged["batches"]]
-        return drain(ports(name, engine), queue).total.to_dict()
+        published = drain(ports(name, engine), queue).total.to_dict()
+    metrics.send(name, of_merge(published), published["table"])
+    return published
 
 
 def one_queue(staged: Any) -> Mapping[str, Any]:
@@ -87,6 +91,19 @@ def run_heartbeat(name: str) -> Data:
     with told_to_airflow():
         used = ports(name)
         return {"group": used.pipeline.source.group, **heartbeat(used).to_dict()}
+
+
+def run_measure(name: str) -> Data:
+    """How the pipeline stands, sent with Airflow's metrics; empty where nobody asks for it."""
+    from tidegate.measures import measure
+
+    used = ports(name)
+    if used.pipeline.freshness_target_seconds is None and not metrics.are_wanted():
+        return {}
+    with told_to_airflow():
+        found = measure(used)
+    metrics.send(name, found.known())
+    return vars(found)
 
 
 def run_tables(name: str) -> list[str]:

@@ -63,8 +63,8 @@ POINTS = {
         "destination.tables_in",
     ],
     "heartbeat": [
-        "broker.commit", "broker.log", "destination.staged", "destination.state", "destination.tables_in",
-        "group.committed",
+        "broker.commit", "broker.ends", "broker.log", "broker.newest", "destination.staged", "destination.state",
+        "destination.tables_in", "group.committed",
     ],
     "rebase": [
         "broker.log", "destination.append_empty", "destination.cut", "destination.head", "destination.publish",

@@ -60,6 +60,12 @@ REFUSED = {
         source() + "heartbeat: {hook: os.system}",
         "heartbeat.hook=os.system: must match",
     ),
+    "a secret in a notifier": (
+        source() + "on_failure: [{notifier: a.b.Notifier, kwargs: {password: geheim}}]",
+        "on_failure[0].kwargs.password=***: a secret in a file",
+    ),
+    "a notifier that is no import path": (source() + "on_failure: [{notifier: slack}]", "on_failure[0].notifier=slack"),
+    "freshness of no time": (source() + "freshness_target: 0s", "freshness_target=0s: out of range"),
     "threshold zero": (source() + "merge: {records_threshold: 0}", "merge.records_threshold=0: out of range"),
     "cron of six fields": (source() + "merge: {interval: '0 * * * * *'}", "merge.interval=0 * * * * *: not a cron"),
     "cron out of range": (source() + "merge: {interval: '61 * * * *'}", "merge.interval=61 * * * *: not a cron"),

@@ -259,6 +259,15 @@ class SparkModel(Words):
     master: str | None = Field(default=None, description="Spark master such as local[2]; means mode submit.")
 
 
+class NotifierModel(Words):
+    """One of Airflow's notifiers, called when a run fails."""
+
+    notifier: str = Field(
+        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", description="Import path of the notifier's class."
+    )
+    kwargs: dict[str, Any] = Field(default={}, description="Its arguments: connection ids, texts; never a secret.")
+
+
 class PipelineModel(Words):
     """The whole file."""
 
@@ -277,6 +286,10 @@ class PipelineModel(Words):
     on_incomplete_start: Literal["fail", "accept"] = Field(
         default="fail", description="What to do when a table of upserts would start in the middle of a compacted topic."
     )
+    freshness_target: Duration | None = Field(
+        default=None, gt=0, description="The run turns red when a record has waited longer than this."
+    )
+    on_failure: list[NotifierModel] = Field(default=[], description="Who is told of a failed run.")
     spark: SparkModel = SparkModel()
 
 

@@ -24,6 +24,7 @@ from tidegate.pipeline import (
     KeyFormat,
     Maintenance,
     Merge,
+    Notifier,
     Pipeline,
     Route,
     Source,
@@ -64,6 +65,8 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         on_partition_growth=model.on_partition_growth,
         on_incomplete_start=model.on_incomplete_start,
         spark=_spark(model.spark),
+        freshness_target_seconds=model.freshness_target,
+        on_failure=tuple(Notifier(told.notifier, dict(told.kwargs)) for told in model.on_failure),
     )
 
 

@@ -22,6 +22,7 @@ def check_timing_and_spark(model: PipelineModel, findings: Findings) -> None:
             f"smaller than max_records={model.merge.max_records}; raise it or leave it out",
         )
     _check_place(model, findings)
+    _check_notifiers(model, findings)
     for name, value in model.spark.conf.items():
         if is_secret_name(name) or holds_secret(value):
             findings.add(("spark", "conf", name), IN_A_FILE)
@@ -43,3 +44,12 @@ def _check_place(model: PipelineModel, findings: Findings) -> None:
         findings.add(("spark", "remote"), "spark-submit has no remote; use master, or mode: connect")
     if spark.master is not None and "mode" in given and spark.mode == "connect":
         findings.add(("spark", "master"), "Spark Connect has no master; use remote, or mode: submit")
+
+
+def _check_notifiers(model: PipelineModel, findings: Findings) -> None:
+    for index, told in enumerate(model.on_failure):
+        for name, value in told.kwargs.items():
+            if is_secret_name(name) or holds_secret(value):
+                findings.add(
+                    ("on_failure", index, "kwargs", name), "a secret in a file; put it into an Airflow connection"
+                )

@@ -12,7 +12,7 @@ from tidegate.ports import Ports
 from tidegate.reported import hooked
 from tidegate.steps.plan import first_start
 from tidegate.topics import ignored_topics, known_log
-from tidegate.view import reached
+from tidegate.view import come_to
 from tidegate.watermark import low_watermark, report
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def _told(ports: Ports, offsets: Offsets) -> Beat:
     sent = 0
     try:
         heard = hear(ports)
-        following = reached(heard.log, list(heard.tables))
+        following = come_to(heard.log, list(heard.tables))
         found = records(ports, heard)
         tables = [value for _, value in found]
         warnings += cautions(ports, heard.log, following)

@@ -1,0 +1,28 @@
+"""What a run measures, sent the way of Airflow's own metrics: StatsD, Datadog or OpenTelemetry, as it is configured."""
+
+from collections.abc import Mapping
+
+PREFIX = "tidegate"
+BACKENDS = ("statsd_on", "statsd_datadog_enabled", "otel_on")
+
+
+def are_wanted() -> bool:
+    """Whether Airflow sends its metrics anywhere."""
+    from airflow.configuration import conf
+
+    return any(conf.getboolean("metrics", backend, fallback=False) for backend in BACKENDS)
+
+
+def send(pipeline: str, values: Mapping[str, float], table: str | None = None) -> None:
+    """One gauge for each value: ``tidegate.<name>`` with the pipeline, and the table, as tags.
+
+    Plain StatsD knows no tags, and one pipeline's gauge would overwrite the other's: so the same stands under
+    ``tidegate.<name>.<pipeline>[.<table>]``, too, dots of the table's name as underscores.
+    """
+    from airflow.sdk.observability import stats
+
+    tags = {"pipeline": pipeline} | ({} if table is None else {"table": table})
+    place = ".".join(tag.replace(".", "_") for tag in tags.values())
+    for name, value in values.items():
+        stats.gauge(f"{PREFIX}.{name}", value, tags=tags)
+        stats.gauge(f"{PREFIX}.{name}.{place}", value)

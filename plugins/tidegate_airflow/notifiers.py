@@ -1,0 +1,33 @@
+"""Who is told of a failed run: Airflow's notifiers, as the pipeline file names them."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.bases.notifier import BaseNotifier
+from tidegate.errors import ConfigurationError
+from tidegate.pipeline import Notifier, Pipeline
+
+
+def on_failure(pipeline: Pipeline) -> list[Callable[[Context], None]]:
+    """A callback of the DAG for each notifier. Its class is imported when it is called, not when the DAG is read."""
+    return [_callback(told) for told in pipeline.on_failure]
+
+
+def _callback(told: Notifier) -> Callable[[Context], None]:
+    def tell(context: Context) -> None:
+        _loaded(told.path)(**told.kwargs)(context)
+
+    return tell
+
+
+def _loaded(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as fault:
+        raise ConfigurationError(f"on_failure.notifier={path}: {fault}; install its provider, or correct it") from fault
+    if not (isinstance(found, type) and issubclass(found, BaseNotifier)):
+        raise ConfigurationError(f"on_failure.notifier={path}: not a notifier of Airflow's; name a class of one")
+    return found
