@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,6 +20,10 @@ settings.register_profile(
     "shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
 )
 settings.load_profile("shared")
+
+# Airflow settles on a database when it is first imported, by whichever test: never that of the user's own home.
+_airflow = tempfile.TemporaryDirectory(prefix="tidegate-airflow-")
+os.environ["AIRFLOW_HOME"] = _airflow.name
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 180
