@@ -10,8 +10,9 @@ from tidegate.avro_schema import KINDS, Names, branches, decimal_of, kind, resol
 from tidegate.spark_sql import literal, quoted
 
 NATIVE = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
-MICROS = {"millis": 1000, "micros": 1}
-LARGEST = 2**63 - 1
+UNITS = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}  # per second
+# The years 1 to 9999: what Spark promises to hold. Beyond them lies what PostgreSQL calls infinity.
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 DAY_NANOS = 86_400 * 10**9
 
 
@@ -76,7 +77,7 @@ def _leaf(expr: str, node: Any) -> str | None:
     if word not in ("int", "long"):
         return f"try_cast({expr} AS {KINDS[meaning]})"
     if meaning == "date":
-        return f"date_from_unix_date(CAST({expr} AS INT))"
+        return day(expr)
     if meaning.startswith("time-"):
         return time_text(expr, meaning.removeprefix("time-"))
     return timestamp(expr, meaning.rsplit("-", 1)[1], KINDS[meaning])
@@ -97,13 +98,18 @@ def _is_native(node: Any) -> bool:
     return isinstance(node, dict) and node.get("logicalType") == kind(node)
 
 
+def day(number: str) -> str:
+    """A count of days since 1970 as a date; NULL outside of the years 1 to 9999."""
+    return f"CASE WHEN {number} BETWEEN {FIRST_DAY} AND {LAST_DAY} THEN date_from_unix_date(CAST({number} AS INT)) END"
+
+
 def timestamp(number: str, unit: str, kind_of_column: str) -> str:
-    """A count since 1970 as a time; NULL where microseconds cannot hold it."""
+    """A count since 1970 as a time; NULL outside of the years 1 to 9999, or finer than microseconds."""
+    first, last = FIRST_DAY * 86_400 * UNITS[unit], (LAST_DAY + 1) * 86_400 * UNITS[unit] - 1
     if unit == "nanos":
         micros = f"CASE WHEN {number} % 1000 = 0 THEN timestamp_micros({number} div 1000) END"
     else:
-        limit = LARGEST // MICROS[unit]
-        micros = f"CASE WHEN {number} BETWEEN -{limit} AND {limit} THEN timestamp_{unit}({number}) END"
+        micros = f"CASE WHEN {number} BETWEEN {first} AND {last} THEN timestamp_{unit}({number}) END"
     return f"CAST({micros} AS {kind_of_column})"
 
 

@@ -6,10 +6,11 @@ without an entry there is read by its declared type alone.
 
 from dataclasses import dataclass
 
-from tidegate.datatypes import Primitive, parse
+from tidegate.datatypes import Array, DataType, Primitive, parse
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted
 
+from tidegate_spark.avro_fields import day, timestamp
 from tidegate_spark.json_fields import Fields
 from tidegate_spark.strict import lossy, typed
 
@@ -22,17 +23,8 @@ TIMESTAMPS = {
 }
 DATES = (CONNECT + "Date", DEBEZIUM + "Date")
 DECIMAL = CONNECT + "Decimal"
-FIELD = "STRUCT<field: STRING, name: STRING, parameters: MAP<STRING, STRING>>"
-# what of the envelope's schema is parsed: of an event's, and of a row's
-EVENT_SCHEMA = f"STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: ARRAY<{FIELD}>>>>"
-ROW_SCHEMA = f"STRUCT<fields: ARRAY<{FIELD}>>"
+KIND = "name: STRING, parameters: MAP<STRING, STRING>"
 WHOLE = '{"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}'
-
-
-def kinds_of(fields: str) -> str:
-    """The MAP of a schema's fields."""
-    named = f"filter({fields}, f -> f.field IS NOT NULL)"
-    return f"map_from_entries(transform({named}, f -> struct(f.field, struct(f.name, f.parameters))))"
 
 
 @dataclass(frozen=True)
@@ -41,6 +33,26 @@ class ConnectFields(Fields):
 
     kinds: str = "kinds"
 
+    @property
+    def row_schema(self) -> str:
+        """What of a row's schema is parsed; that of a list's elements only where there are lists."""
+        return f"STRUCT<fields: ARRAY<STRUCT<field: STRING, {KIND}{self._items(f': STRUCT<{KIND}>')}>>>"
+
+    @property
+    def event_schema(self) -> str:
+        """What of a change event's schema is parsed."""
+        return f"STRUCT<fields: ARRAY<STRUCT<field: STRING, {self.row_schema.removeprefix('STRUCT<')}>>"
+
+    def kinds_of(self, fields: str) -> str:
+        """The MAP of a schema's fields."""
+        named = f"filter({fields}, f -> f.field IS NOT NULL)"
+        entry = f"struct(f.field, struct(f.name, f.parameters{self._items('', 'f.')}))"
+        return f"map_from_entries(transform({named}, f -> {entry}))"
+
+    def _items(self, kind: str, of: str = "") -> str:
+        lists = any(isinstance(t, Array) for _, t in self._types())
+        return f", {of}items{kind}" if lists else ""
+
     def values(self, parsed: str) -> list[str]:
         """See `Fields`."""
         return [f"{self._value(parsed, c)} AS {quoted(c.name)}" for c in self.columns]
@@ -48,7 +60,13 @@ class ConnectFields(Fields):
     def lost(self, parsed: str, column: Column) -> str | None:
         """See `Fields`."""
         expr, data_type = f"{parsed}.{quoted(column.name)}", parse(column.type)
-        plain, cases = lossy(expr, data_type, self.unit), self._cases(expr, column)
+        entry = f"{self.kinds}[{literal(column.name)}]"
+        if isinstance(data_type, Array) and _cases("e", "", data_type.element):
+            return f"exists({expr}, e -> coalesce({self._lost('e', f'{entry}.items', data_type.element)}, false))"
+        return self._lost(expr, entry, data_type)
+
+    def _lost(self, expr: str, entry: str, data_type: DataType) -> str | None:
+        plain, cases = lossy(expr, data_type, self.unit), _cases(expr, entry, data_type)
         if not cases:
             return plain
         known = " ".join(f"WHEN {when} THEN ({expr} IS NOT NULL AND ({made}) IS NULL)" for when, made in cases)
@@ -56,29 +74,33 @@ class ConnectFields(Fields):
 
     def _value(self, parsed: str, column: Column) -> str:
         expr, data_type = f"{parsed}.{quoted(column.name)}", parse(column.type)
-        plain, cases = typed(expr, data_type, self.unit), self._cases(expr, column)
+        entry = f"{self.kinds}[{literal(column.name)}]"
+        if isinstance(data_type, Array) and _cases("e", "", data_type.element):
+            return f"transform({expr}, e -> {self._typed('e', f'{entry}.items', data_type.element)})"
+        return self._typed(expr, entry, data_type)
+
+    def _typed(self, expr: str, entry: str, data_type: DataType) -> str:
+        plain, cases = typed(expr, data_type, self.unit), _cases(expr, entry, data_type)
         known = " ".join(f"WHEN {when} THEN {made}" for when, made in cases)
         return f"CASE {known} ELSE {plain} END" if cases else plain
 
-    def _cases(self, expr: str, column: Column) -> list[tuple[str, str]]:
-        """(condition, value) for each logical type that a column of this type may hold."""
-        leaf = parse(column.type)
-        entry = f"{self.kinds}[{literal(column.name)}]"
-        number, name = f"try_cast({expr} AS BIGINT)", f"{entry}.name"
-        if not isinstance(leaf, Primitive):
-            return []
-        if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-            return [(f"{name} IN ({', '.join(map(literal, TIMESTAMPS))})", _moment(number, name, leaf))]
-        if leaf.name == "DATE":
-            days = f"date_from_unix_date(try_cast({expr} AS INT))"
-            return [(f"{name} IN ({', '.join(map(literal, DATES))})", days)]
-        if leaf.decimal is None:
-            return []
-        scale = f"CAST({entry}.parameters['scale'] AS INT)"
-        return [
-            (f"{name} = '{DECIMAL}'", scaled(expr, scale, leaf)),
-            (f"ltrim({expr}) LIKE '{{%'", _variable_scale(expr, leaf)),
-        ]
+
+def _cases(expr: str, entry: str, leaf: DataType) -> list[tuple[str, str]]:
+    """(condition, value) for each logical type that a column of this type, or an element of a list, may hold."""
+    number, name = f"try_cast({expr} AS BIGINT)", f"{entry}.name"
+    if not isinstance(leaf, Primitive):
+        return []
+    if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
+        return [(f"{name} IN ({', '.join(map(literal, TIMESTAMPS))})", _moment(number, name, leaf))]
+    if leaf.name == "DATE":
+        return [(f"{name} IN ({', '.join(map(literal, DATES))})", day(number))]
+    if leaf.decimal is None:
+        return []
+    scale = f"CAST({entry}.parameters['scale'] AS INT)"
+    return [
+        (f"{name} = '{DECIMAL}'", scaled(expr, scale, leaf)),
+        (f"ltrim({expr}) LIKE '{{%'", _variable_scale(expr, leaf)),
+    ]
 
 
 def _variable_scale(expr: str, leaf: Primitive) -> str:
@@ -101,11 +123,8 @@ def scaled(base64: str, scale: str, leaf: Primitive) -> str:
 
 
 def _moment(number: str, name: str, leaf: Primitive) -> str:
-    """A count since 1970 in the unit that `name` states; NULL where microseconds cannot hold it."""
-    counts = {
-        "millis": f"try_multiply({number}, 1000L)",
-        "micros": number,
-        "nanos": f"CASE WHEN {number} % 1000 = 0 THEN {number} div 1000 END",
-    }
-    cases = " ".join(f"WHEN {literal(word)} THEN {counts[unit]}" for word, unit in TIMESTAMPS.items())
-    return f"CAST(timestamp_micros(CASE {name} {cases} END) AS {leaf.name})"
+    """A count since 1970 in the unit that `name` states; NULL where it is none of a year that tables can hold."""
+    cases = " ".join(
+        f"WHEN {literal(word)} THEN {timestamp(number, unit, leaf.name)}" for word, unit in TIMESTAMPS.items()
+    )
+    return f"CASE {name} {cases} END"

@@ -83,7 +83,7 @@ def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataF
 def _written(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, Any]:
     """Overwrite batch N and return what was counted in that pass; nothing where a busy server dropped it."""
     observation = Observation()
-    counted = last_per_raw_key(records, table.value.unavailable) if table.last_per_raw_key else every_record(records)
+    counted = last_per_raw_key(records, table) if table.last_per_raw_key else every_record(records)
     decoded = decode(_texts(counted), table).observe(observation, *_counts(job.ranges, table))
     rows = decoded.where(f"fate IN ('staged', '{FATE}')").selectExpr(*beside_rows(_columns(job, table), table))
     reached("job.decoded")

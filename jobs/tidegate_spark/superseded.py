@@ -1,9 +1,10 @@
 """The last record of each raw key, before anything is decoded; how many records each one stands for."""
 
-import base64
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.jobs import StageTable
+
+from tidegate_spark.placeholders import in_bytes
 
 # beside the Kafka source's columns: the records that one record stands for, itself included, and their latest timestamp
 STANDS_FOR, LATEST = "stands_for", "latest"
@@ -14,16 +15,16 @@ def every_record(records: DataFrame) -> DataFrame:
     return records.selectExpr("*", f"1L AS {STANDS_FOR}", f"timestamp AS {LATEST}")
 
 
-def last_per_raw_key(records: DataFrame, placeholder: str | None = None) -> DataFrame:
+def last_per_raw_key(records: DataFrame, table: StageTable) -> DataFrame:
     """Of each key's bytes, the record with the highest offset; records without a key stay for themselves.
 
-    So do records with `placeholder` in their value: the records before them say what it stands for.
+    So do records whose value holds the place of an unchanged one: the records before them say what it stands for.
     """
     kept = [name for name in records.columns if name not in ("topic", "partition", "key", "offset")]
     # counted where they are grouped, not as they are read: a task that Spark runs twice must not count twice
     # Spark sorts by the first column that it groups by: eight bytes that differ save it from comparing whole rows
     hashed = F.expr("xxhash64(topic, partition, key) AS hashed")
-    alone = F.expr(f"CASE WHEN key IS NULL{_holds(placeholder)} THEN offset END AS alone")
+    alone = F.expr(f"CASE WHEN key IS NULL{_holds(table)} THEN offset END AS alone")
     grouped = records.groupBy(hashed, "topic", "partition", "key", alone).agg(
         F.expr(f"max_by(struct({', '.join(kept)}), offset) AS last"),
         F.expr("max(offset) AS offset"),
@@ -33,9 +34,10 @@ def last_per_raw_key(records: DataFrame, placeholder: str | None = None) -> Data
     return grouped.select("key", "topic", "partition", "offset", "last.*", STANDS_FOR, LATEST)
 
 
-def _holds(placeholder: str | None) -> str:
-    """Bytes in the value that may be the placeholder: as text, or in JSON as the text of its bytes."""
-    if placeholder is None:
+def _holds(table: StageTable) -> str:
+    """Bytes in the value that may be the placeholder of an unchanged column."""
+    if table.value.unavailable is None:
         return ""
-    forms = (placeholder.encode(), base64.b64encode(placeholder.encode()))
+    lists = any(c.type.startswith("ARRAY") for c in table.value_columns if c.name in table.unchanged)
+    forms = in_bytes(table.value.unavailable, lists)
     return "".join(f" OR coalesce(contains(value, X'{form.hex()}'), false)" for form in forms)

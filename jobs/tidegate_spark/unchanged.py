@@ -5,6 +5,8 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.jobs import StageTable
 from tidegate.spark_sql import literal, quoted
 
+from tidegate_spark.placeholders import holds
+
 KEPT = "kept"
 
 
@@ -15,7 +17,9 @@ def with_unchanged(decoded: DataFrame, table: StageTable) -> DataFrame:
     """
     if not table.unchanged:
         return decoded
-    held = {name: _is_placeholder(f"value_struct.{quoted(name)}", table) for name in table.unchanged}
+    types = {column.name: column.type for column in table.value_columns}
+    text = table.value.unavailable or ""
+    held = {name: holds(f"value_struct.{quoted(name)}", types[name], text) for name in table.unchanged}
     if table.sequence:
         cases = " ".join(f"WHEN {condition} THEN {_refused(name)}" for name, condition in held.items())
         return decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, CASE {cases} END)"))
@@ -33,19 +37,6 @@ def with_unchanged(decoded: DataFrame, table: StageTable) -> DataFrame:
 def _kept_out(name: str, held: dict[str, str]) -> str:
     value = f"value_struct.{quoted(name)}"
     return f"CASE WHEN NOT coalesce({held[name]}, false) THEN {value} END" if name in held else value
-
-
-def _is_placeholder(value: str, table: StageTable) -> str:
-    """The placeholder as a column of its type holds it: text, its bytes, or a list or map of that one element."""
-    types = {column.name: column.type for column in table.value_columns}
-    name = next(name for name in table.unchanged if value.endswith(f".{quoted(name)}"))
-    text = literal(table.value.unavailable or "")
-    forms = {
-        "BINARY": f"CAST({text} AS BINARY)",
-        "ARRAY<STRING>": f"array({text})",
-        "MAP<STRING, STRING>": f"array({text})",
-    }
-    return f"{f'map_keys({value})' if types[name].startswith('MAP') else value} = {forms.get(types[name], text)}"
 
 
 def _refused(name: str) -> str:

@@ -12,7 +12,10 @@ from tidegate.ports import TableState
 from tidegate.selection import Field, Projection, Selected, made, passed, unusable
 from tidegate.spark_sql import quoted
 
-MAY_BE_UNCHANGED = ("STRING", "BINARY", "ARRAY<STRING>", "MAP<STRING, STRING>")
+MAY_BE_UNCHANGED = (
+    *("STRING", "BINARY", "MAP<STRING, STRING>"),
+    *(f"ARRAY<{kind}>" for kind in ("STRING", "BINARY", "SMALLINT", "INT", "BIGINT", "DATE")),
+)
 
 
 def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -> Table:

@@ -5,7 +5,7 @@ from tidegate.jobs import StageTable
 from tidegate.spark_sql import literal
 
 from tidegate_spark.avro_fields import timestamp
-from tidegate_spark.connect_fields import EVENT_SCHEMA, ConnectFields, kinds_of
+from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, NOTHING, UPSERT, FoundValue
 from tidegate_spark.formats.objects import key_fields, unreadable
 from tidegate_spark.json_fields import OBJECT, Fields, parsed_json
@@ -20,14 +20,14 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     keys = ConnectFields(key_fields(table).columns, table.value.timestamp_unit)
     wanted = _source_fields(table)
     event = f"after: {fields.text_struct}, op: STRING{wanted}"
-    both = f"{event}, schema: {EVENT_SCHEMA}, payload: STRUCT<{event}>"
+    both = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
     parsed = _with_key_of_value(records, keys).selectExpr("*", f"{parsed_json('value_text', both)} AS j")
     row_schema = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
     found = parsed.selectExpr("*", f"j.{OBJECT} AS e").selectExpr(
         "*",
         "coalesce(e.payload.op, e.op) AS event_op",
         "coalesce(e.payload.after, e.after) AS row",
-        f"{kinds_of(row_schema)} AS kinds",
+        f"{fields.kinds_of(row_schema)} AS kinds",
         *(f"coalesce(e.payload.{name}, e.{name}) AS event_{name}" for name in ("source", "ts_ms") if name in wanted),
     )
     misfits = fields.misfits("value_text", "row", ("$.after", "$.payload.after"))

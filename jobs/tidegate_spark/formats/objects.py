@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
 from tidegate.spark_sql import literal
 
-from tidegate_spark.connect_fields import ROW_SCHEMA, ConnectFields, kinds_of
+from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, UPSERT, FoundKey, FoundValue
 from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, not_an_object, parsed_json
 
@@ -45,13 +45,13 @@ def _enveloped(records: DataFrame, table: StageTable) -> FoundValue:
     """The same in Kafka Connect's envelope: the payload is the row, its schema says what the fields mean."""
     fields = ConnectFields(table.value_columns, table.value.timestamp_unit)
     keys = ConnectFields(key_fields(table).columns, table.value.timestamp_unit)
-    inside = f"schema: {ROW_SCHEMA}, payload: {fields.text_struct}"
+    inside = f"schema: {fields.row_schema}, payload: {fields.text_struct}"
     key_inside = f"payload: {keys.text_struct}" if keys.columns else "payload: STRING"
     found = records.selectExpr(
         "*",
         f"{parsed_json('value_text', inside)} AS j",
         f"CASE WHEN key IS NULL THEN {parsed_json('value_text', key_inside)} END AS kvj",
-    ).selectExpr("*", f"j.{OBJECT}.payload AS row", f"{kinds_of(f'j.{OBJECT}.schema.fields')} AS kinds")
+    ).selectExpr("*", f"j.{OBJECT}.payload AS row", f"{fields.kinds_of(f'j.{OBJECT}.schema.fields')} AS kinds")
     misfits = fields.misfits("value_text", "row", ("$.payload",))
     changes = found.selectExpr(
         "*",
@@ -93,18 +93,17 @@ def read(records: DataFrame, table: StageTable) -> FoundKey:
     fields = key_fields(table)
     names = {c.name.lower() for c in fields.columns}
     enveloped = "payload" not in names
-    told = enveloped and "schema" not in names and reads_envelope(table)
-    if told:
-        fields = ConnectFields(fields.columns, fields.unit, "key_kinds")
-    inner = fields.inner + (f", payload: {fields.text_struct}" if enveloped else "")
-    inner += f", schema: {ROW_SCHEMA}" if told else ""
+    kinds, schema = "CAST(NULL AS STRING)", ""
+    if enveloped and "schema" not in names and reads_envelope(table):
+        fields = told = ConnectFields(fields.columns, fields.unit, "key_kinds")
+        kinds, schema = told.kinds_of("kj.schema.fields"), f", schema: {told.row_schema}"
+    inner = fields.inner + (f", payload: {fields.text_struct}" if enveloped else "") + schema
     parsed = records.selectExpr("*", f"{_object_text(fields)} AS key_json").selectExpr(
         "*", f"{parsed_json('key_json', inner)} AS kjj"
     )
     parsed = parsed.selectExpr("*", f"kjj.{OBJECT} AS kj")
     own = fields.picked("kj")
     found = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if enveloped else own
-    kinds = kinds_of("kj.schema.fields") if told else "CAST(NULL AS STRING)"
     chosen = parsed.selectExpr("*", f"{found} AS kf", f"{kinds} AS key_kinds")
     bad = f"NOT is_valid_utf8(key_text) OR {not_an_object('key_json')} OR kj IS NULL OR kjj.{CORRUPT} IS NOT NULL"
     reason = (
