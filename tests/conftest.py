@@ -71,6 +71,32 @@ def workbench(workbenches: "Callable[[Path], Workbench]", tmp_path: Path) -> "Wo
 
 
 @pytest.fixture(scope="session")
+def bigquery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a private server that answers like BigQuery, started for the first test that asks."""
+    from local.bigquery import environment
+    from local.stack import up
+
+    if not environment.is_built():
+        why = "the local BigQuery server is not set up: run make setup WITH=bigquery, which needs Python 3.13"
+        if os.environ.get("CI") and not os.environ.get("TIDEGATE_WITHOUT_BIGQUERY"):
+            pytest.fail(f"{why}; TIDEGATE_WITHOUT_BIGQUERY=1 says that it may be missing")
+        pytest.skip(f"skipped: {why}")
+    running = up(tmp_path_factory.mktemp("bigquery"), parts={"bigquery"}, tied_to=os.getpid())
+    try:
+        yield running.bigquery_endpoint
+    finally:
+        running.down()
+
+
+@pytest.fixture
+def dwh(workbench: "Workbench", bigquery: str) -> Any:
+    """The BigQuery side of a test's workbench: a catalog `dwh` with a dataset of its own."""
+    from warehouse import WarehouseBench
+
+    return WarehouseBench(workbench, bigquery)
+
+
+@pytest.fixture(scope="session")
 def runners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Starts commands in processes of their own that meet a fault at a named point."""
     from crash.runner import Runners
@@ -317,7 +343,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that need the stack are marked `real`, and run after those that do not."""
-    real = {item for item in items if {"stack", "workbench"} & set(getattr(item, "fixturenames", ()))}
+    real = {item for item in items if {"stack", "workbench", "bigquery"} & set(getattr(item, "fixturenames", ()))}
     for item in real:
         item.add_marker(pytest.mark.real)
     items.sort(key=lambda item: item in real)

@@ -13,6 +13,7 @@ from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
 
 from tidegate_spark.dead_letters import FATE, beside_rows, failed_stage, fate_of_bad
+from tidegate_spark.files import AS_BIGQUERY_READS, leave_counts, leave_rows
 from tidegate_spark.formats.chosen import value_format
 from tidegate_spark.formats.found import NOTHING, FoundValue
 from tidegate_spark.integrity import verified
@@ -64,7 +65,7 @@ def run(spark: SparkSession, job: StageJob) -> None:
 
 
 def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataFrame) -> None:
-    configure(spark, {SUMMARY + key: value for key, value in table.summary.items()})
+    configure(spark, AS_BIGQUERY_READS if table.folder else {SUMMARY + k: v for k, v in table.summary.items()})
     passes = (_written(job, table, records) for _ in range(PASSES))
     observed = next((counts for counts in passes if counts), None)
     if observed is None:
@@ -73,10 +74,13 @@ def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataF
             "it will be staged again"
         )
     outcome = _outcome(observed, job.ranges, table)
-    spark.sql(
-        f"ALTER TABLE {quoted_name(table.intermediate)} "
-        f"SET TBLPROPERTIES ({literal(table.property)} = {literal(json.dumps(outcome))})"
-    )
+    if table.folder:
+        leave_counts(spark, table.folder, outcome)
+    else:
+        spark.sql(
+            f"ALTER TABLE {quoted_name(table.intermediate)} "
+            f"SET TBLPROPERTIES ({literal(table.property)} = {literal(json.dumps(outcome))})"
+        )
     reached("job.counted")
 
 
@@ -87,7 +91,10 @@ def _written(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, 
     decoded = decode(_texts(counted), table).observe(observation, *_counts(job.ranges, table))
     rows = decoded.where(f"fate IN ('staged', '{FATE}')").selectExpr(*beside_rows(_columns(job, table), table))
     reached("job.decoded")
-    rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
+    if table.folder:
+        leave_rows(rows, table)
+    else:
+        rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
     reached("job.overwritten")
     return dict(observation.get)
 

@@ -31,7 +31,7 @@ def named_property(pipeline: Pipeline) -> str:
 def reserved(pipeline: Pipeline, taken: Iterable[str]) -> str:
     """A regular expression of names that no record may give to a table: the product's own, and those in `taken`."""
     suffix = re.escape(pipeline.merge.intermediate_suffix.lower())
-    own = ("tidegate_.*", ".*_deletes", f".*{suffix}", f".*_{re.escape(pipeline.name)}_.*")
+    own = ("tidegate_.*", ".*_deletes", ".*_tidegate_position", f".*{suffix}", f".*_{re.escape(pipeline.name)}_.*")
     return "|".join([*own, *(re.escape(name.lower()) for name in taken)])
 
 
@@ -46,6 +46,11 @@ def _home(pipeline: Pipeline) -> str:
 def deletes_table(table: Table) -> str:
     """The table that remembers a destination's deletes, beside the destination itself."""
     return f"{table.name}_deletes"
+
+
+def positions_table(table: str) -> str:
+    """Where pipelines keep their positions in a destination that cannot carry them itself."""
+    return f"{table}_tidegate_position"
 
 
 def backfill_table(pipeline: Pipeline, table: Table, backfill: str) -> str:
@@ -106,6 +111,11 @@ def tag(pipeline: str) -> str:
     return f"tidegate_{pipeline}"
 
 
+def tagged(reference: str) -> str:
+    """The pipeline that a tag is of."""
+    return reference.removeprefix("tidegate_")
+
+
 def staged_property(attempt: str) -> str:
     """The intermediate table's property in which a stage job leaves its counts."""
     return f"tidegate.staged.{attempt}"
@@ -119,6 +129,11 @@ def audit_property(attempt: str) -> str:
 def mark(pipeline: str, what: str) -> str:
     """A destination's property that belongs to this pipeline."""
     return f"tidegate.{pipeline}.{what}"
+
+
+def marked(mark: str) -> str:
+    """The pipeline that a property belongs to."""
+    return mark.split(".")[1]
 
 
 def backfill_mark(pipeline: str, backfill: str) -> str:

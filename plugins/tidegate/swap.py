@@ -164,6 +164,8 @@ def changed_rows(head: Head | None) -> dict[str, int]:
     def count(name: str) -> int:
         return int(head.summary.get(name, "0")) if head else 0
 
+    if head and "tidegate.inserted" in head.summary:
+        return {name: count(f"tidegate.{name}") for name in ("inserted", "updated", "deleted")}
     rows = "spark.merge-into.num-target-rows-"
     appended = 0 if head and f"{rows}inserted" in head.summary else count("added-records")
     return {

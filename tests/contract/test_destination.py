@@ -1,6 +1,5 @@
-"""What every destination behind the port does, over {memory, real Iceberg}: cut, publish, staged batches, clean-up."""
+"""What every destination behind the port does, over {memory, Iceberg, BigQuery}: publish, staged batches, clean-up."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contract_words import COLUMNS, DELETES, FIRST, PIPELINE, SECOND, STAGED, START, TABLE, outcome_of, summary_of
 from fakes import MemoryDestination, a_pipeline, a_table
 from tidegate import names
 from tidegate.batch import RECORDS, Counts
@@ -16,13 +16,6 @@ from tidegate.offsets import Ranges
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, Publication, TableState
 from tidegate.position import Position
-
-TABLE, PIPELINE, STAGED = "lake.shop.orders", "shop", "lake.shop.orders_shop_tmp"
-DELETES = f"{TABLE}_deletes"
-COLUMNS = (Column("id", "STRING"), Column("n", "INT"))
-START = Position({"t": {0: 0}}, cluster_id="c", topic_ids={"t": "i"})
-FIRST = replace(START, offsets={"t": {0: 5}}, batch=1, staged_attempt="s1", timestamps={"t": {0: 99}})
-SECOND = replace(FIRST, offsets={"t": {0: 9}}, batch=2, staged_attempt="s2")
 
 
 @dataclass
@@ -42,6 +35,8 @@ class Kit:
     note: Callable[[str, str], None]  # a backfill's intermediate table, with what it was made for
     rows: Callable[[str], list]
     remember: Callable[[dict[str, int]], None]  # deletes by key, with the milliseconds of their records
+    columns: tuple[Column, ...] = COLUMNS  # as the table tells them
+    insert: Callable[[list], str] | None = None  # a statement that a publish runs, where there are no branches
     load: Callable[[str], Any] | None = None
     bytes_on_disk: Callable[[str], list[Path]] | None = None
 
@@ -57,6 +52,8 @@ class Kit:
 
     def merged(self, position: Position, pipeline: str = PIPELINE, attempt: str = "m1") -> Publication:
         """Cut, one snapshot on the branch, and the publication that would swap it in."""
+        if self.insert is not None:
+            return self.unmerged(position, pipeline, attempt)
         state, branch = self.state(pipeline), names.branch(pipeline, position.batch, attempt)
         self.port.cut(TABLE, state, branch)
         self.append(
@@ -72,6 +69,25 @@ class Kit:
             head=head.snapshot_id,
             properties=position.to_properties(pipeline),
             tag=names.tag(pipeline),
+        )
+
+    def unmerged(self, position: Position, pipeline: str, attempt: str) -> Publication:
+        """The publication that merges and swaps in one, where there are no branches."""
+        if self.state(pipeline).snapshot_id is None:
+            self.port.seed(TABLE, pipeline, START)
+        state = self.state(pipeline)
+        return Publication(
+            table=TABLE,
+            uuid=state.uuid,
+            schema_id=state.schema_id,
+            cut=state.snapshot_id,
+            branch=names.branch(pipeline, position.batch, attempt),
+            head=state.snapshot_id + 1,
+            properties=position.to_properties(pipeline),
+            tag=names.tag(pipeline),
+            pipeline=pipeline,
+            attempt=attempt,
+            statements=(self.insert([{"id": attempt, "n": 1}]),),
         )
 
 
@@ -206,27 +222,54 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
     )
 
 
-def summary_of(batch: int, attempt: str) -> dict[str, str]:
-    asked = {"ranges": {"t": {"0": [0, 10]}}, "cluster_id": "c", "topic_ids": {"t": "i"}, "table_uuid": None}
-    return {"tidegate.batch": str(batch), "tidegate.attempt": attempt, "tidegate.staged": json.dumps(asked)}
+def in_bigquery(folder: Path, endpoint: str) -> Kit:
+    from bigquery_hands import BigQueryHands
 
+    hands = BigQueryHands(endpoint, folder, TABLE, STAGED)
 
-def outcome_of(rows: int, bad: int = 0) -> str:
-    return json.dumps(
-        {
-            **dict.fromkeys(RECORDS, 0),
-            "read": 10,
-            "staged": rows,
-            "ignored": 10 - rows,
-            "bad": bad,
-            "timestamps": {},
-            "first_bad": None,
-        }
+    def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
+        hands.stage(batch, attempt, rows, summary_of(batch, attempt), outcome_of(rows, bad) if finished else None)
+
+    def never(*_: Any) -> None:
+        raise AssertionError("BigQuery has no snapshots")
+
+    return Kit(
+        port=hands.port,
+        create=hands.create,
+        append=hands.append,
+        touch=hands.touch,
+        forget_properties=never,
+        rollback=never,
+        replace_table=hands.replace_table,
+        expire=never,
+        stage=stage,
+        finish=hands.finish,
+        note=hands.note,
+        rows=hands.rows,
+        remember=lambda deletes: hands.remember(DELETES, deletes),
+        columns=(Column("id", "STRING"), Column("n", "BIGINT")),
+        insert=hands.insert,
+        bytes_on_disk=lambda _: hands.bytes_on_disk(),
     )
 
 
-@pytest.fixture(params=["memory", pytest.param("iceberg", marks=pytest.mark.real)])
+def branches(test: Callable[..., None]) -> Callable[..., None]:
+    """A behaviour of destinations that have branches, and snapshots to go back to."""
+    test.needs_branches = True  # type: ignore[attr-defined]
+    return test
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kit" in metafunc.fixturenames:
+        real = [pytest.param(name, marks=pytest.mark.real) for name in ("iceberg", "bigquery")]
+        chosen = real[:1] if hasattr(metafunc.function, "needs_branches") else real
+        metafunc.parametrize("kit", ["memory", *chosen], indirect=True)
+
+
+@pytest.fixture
 def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
+    if request.param == "bigquery":
+        return in_bigquery(tmp_path, request.getfixturevalue("bigquery"))
     return in_memory() if request.param == "memory" else in_iceberg(tmp_path)
 
 
@@ -246,7 +289,7 @@ def test_new_table_has_neither_snapshot_nor_position(kit: Kit) -> None:
     kit.create()
     state = kit.state()
     assert (state.snapshot_id, state.position, state.highest_batch, state.rolled_back) == (None, None, 0, False)
-    assert state.columns == COLUMNS
+    assert state.columns == kit.columns
 
 
 def test_seeded_table_is_empty_and_carries_the_starting_position(kit: Kit) -> None:
@@ -263,6 +306,7 @@ def test_second_seed_is_refused_and_changes_nothing(kit: Kit) -> None:
     assert kit.state() == before
 
 
+@branches
 def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
     kit.create()
     kit.append("main", [{"id": "x", "n": 0}], {})
@@ -274,12 +318,14 @@ def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
 # cut
 
 
+@branches
 def test_cut_branch_starts_at_main(kit: Kit) -> None:
     state = kit.seeded().state()
     kit.port.cut(TABLE, state, "tidegate_shop_1_a")
     assert kit.port.head(TABLE, "tidegate_shop_1_a").snapshot_id == state.snapshot_id
 
 
+@branches
 def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
     state = kit.seeded().state()
     kit.append("main", [{"id": "foreign", "n": 0}], {})
@@ -288,6 +334,7 @@ def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
     assert kit.port.head(TABLE, "tidegate_shop_1_a") is None
 
 
+@branches
 def test_cut_is_refused_when_the_branch_is_there_already(kit: Kit) -> None:
     state = kit.seeded().state()
     kit.port.cut(TABLE, state, "tidegate_shop_1_a")
@@ -295,6 +342,7 @@ def test_cut_is_refused_when_the_branch_is_there_already(kit: Kit) -> None:
         kit.port.cut(TABLE, state, "tidegate_shop_1_a")
 
 
+@branches
 def test_cut_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
     state = kit.seeded().state()
     kit.replace_table()
@@ -302,11 +350,13 @@ def test_cut_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
         kit.port.cut(TABLE, state, "tidegate_shop_1_a")
 
 
+@branches
 def test_what_is_on_a_branch_is_not_in_the_table(kit: Kit) -> None:
     kit.seeded().merged(FIRST)
     assert ids(kit) == []
 
 
+@branches
 def test_empty_snapshot_on_a_branch_has_the_cut_as_parent_and_the_summary(kit: Kit) -> None:
     state = kit.seeded().state()
     kit.port.cut(TABLE, state, "tidegate_shop_1_a")
@@ -333,6 +383,7 @@ def test_publish_moves_main_tag_and_position_together_and_drops_the_branch(kit: 
     assert ids(kit) == ["m1"]
 
 
+@branches
 def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) -> None:
     kit.seeded().port.publish(kit.merged(FIRST))
     tagged = kit.port.head(TABLE, names.tag(PIPELINE)).snapshot_id
@@ -358,6 +409,7 @@ def test_publish_is_refused_when_another_publish_moved_the_position(kit: Kit) ->
     assert ids(kit) == ["m2"]
 
 
+@branches
 def test_publish_is_refused_when_a_foreign_writer_moved_main(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST)
     kit.append("main", [{"id": "foreign", "n": 0}], {})
@@ -365,6 +417,7 @@ def test_publish_is_refused_when_a_foreign_writer_moved_main(kit: Kit) -> None:
     assert ids(kit) == ["foreign"]
 
 
+@branches
 def test_publish_is_refused_when_the_branch_moved_after_it_was_checked(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST)
     kit.append(publication.branch, [{"id": "late", "n": 0}], {})
@@ -372,12 +425,14 @@ def test_publish_is_refused_when_the_branch_moved_after_it_was_checked(kit: Kit)
     assert ids(kit) == []
 
 
+@branches
 def test_publish_is_refused_when_the_branch_is_gone(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST)
     kit.port.drop_branches(TABLE, PIPELINE, 1)
     refused(kit, publication)
 
 
+@branches
 def test_publish_is_refused_when_the_schema_changed(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST)
     kit.port.evolve(TABLE, (*COLUMNS, Column("more", "STRING")), add=True, widen=True, relax=True)
@@ -391,6 +446,7 @@ def test_publish_is_refused_when_the_table_was_replaced(kit: Kit) -> None:
     assert kit.rows(TABLE) == []
 
 
+@branches
 def test_publish_twice_is_refused_the_second_time(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST)
     kit.port.publish(publication)
@@ -417,6 +473,7 @@ def test_two_pipelines_publish_into_one_table_without_touching_each_others_posit
 # rollback
 
 
+@branches
 def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
     kit.seeded().port.publish(kit.merged(FIRST))
     first = kit.state().snapshot_id
@@ -426,6 +483,7 @@ def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
     assert (state.rolled_back, state.position, state.recorded, state.highest_batch) == (True, FIRST, SECOND, 2)
 
 
+@branches
 def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -> None:
     seed = kit.seeded().state().snapshot_id
     kit.append("main", [{"id": "foreign", "n": 0}], {})
@@ -437,6 +495,7 @@ def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -
     assert (state.rolled_back, state.position, state.recorded, state.untraceable) == (True, None, FIRST, False)
 
 
+@branches
 def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_back_to(kit: Kit) -> None:
     kit.seeded().port.publish(kit.merged(FIRST))
     kit.append("main", [{"id": "f1", "n": 0}], {})
@@ -448,6 +507,7 @@ def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_b
     assert (state.rolled_back, state.position, state.recorded) == (True, None, FIRST)
 
 
+@branches
 def test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot(kit: Kit) -> None:
     kit.seeded().port.publish(kit.merged(FIRST))
     kit.append("main", [{"id": "foreign", "n": 0}], {})
@@ -463,6 +523,7 @@ def test_foreign_append_after_the_publish_is_no_rollback(kit: Kit) -> None:
     assert (state.rolled_back, state.position) == (False, FIRST)
 
 
+@branches
 def test_position_survives_the_expiry_of_the_snapshots_that_carried_it(kit: Kit) -> None:
     seed = kit.seeded().state().snapshot_id
     kit.port.publish(kit.merged(FIRST))
@@ -481,6 +542,7 @@ def test_replaced_table_has_another_uuid_and_no_position(kit: Kit) -> None:
 # branches
 
 
+@branches
 def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) -> None:
     state = kit.seeded().state()
     branches = [names.branch(PIPELINE, n, "a") for n in (1, 2, 3)] + [names.branch("other", 1, "a")]
@@ -494,6 +556,7 @@ def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) ->
 # evolve
 
 
+@branches
 def test_evolving_is_additive_and_idempotent(kit: Kit) -> None:
     kit.create()
     wanted = (Column("id", "STRING"), Column("n", "BIGINT"), Column("more", "STRING"))
@@ -508,6 +571,7 @@ def test_narrower_column_is_no_change(kit: Kit) -> None:
     assert kit.port.evolve(TABLE, COLUMNS, add=True, widen=True, relax=True) == []
 
 
+@branches
 def test_incompatible_or_forbidden_change_gives_up_and_changes_nothing(kit: Kit) -> None:
     kit.create()
     before = kit.state()
@@ -545,7 +609,7 @@ def test_newest_attempt_at_a_batch_counts(kit: Kit) -> None:
     kit.stage(1, "a2", 4)
     (staged,) = kit.port.staged(STAGED, TABLE)
     assert (staged.attempt, staged.counts.staged) == ("a2", 4)
-    assert len(kit.rows(STAGED)) == 4
+    assert sum(row.get("attempt", "a2") == "a2" for row in kit.rows(STAGED)) == 4
 
 
 def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit) -> None:
@@ -652,6 +716,7 @@ def test_snapshot_pinned_by_a_newer_batch_survives_the_clean_up_of_older_ones(ki
 # backfills
 
 
+@branches
 def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
     assert kit.port.staging(STAGED, TABLE) is None
     kit.stage(1, "a1", 2)
@@ -663,6 +728,7 @@ def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
     ]  # fmt: skip
 
 
+@branches
 def test_batch_that_an_unfinished_attempt_overwrote_is_not_in_staging(kit: Kit) -> None:
     """Its rows in the newest snapshot are not those that were counted."""
     kit.stage(1, "a1", 2)
@@ -690,6 +756,7 @@ def test_backfills_of_a_table_are_found_by_the_names_of_their_tables(kit: Kit) -
     assert kit.port.backfills(TABLE, PIPELINE) == ["one"]
 
 
+@branches
 def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit) -> None:
     ours = kit.seeded().merged(FIRST)
     kit.port.publish(replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={"tidegate.shop.backfill.1": "x"}))
@@ -704,6 +771,7 @@ def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit)
     assert kit.state() == replace(before, marks={k: v for k, v in before.marks.items() if "backfill" not in k})
 
 
+@branches
 def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
     branch = names.backfill_branch(PIPELINE, "0123456789", 1, "a")
     kit.port.cut(TABLE, kit.seeded().state(), branch)

@@ -4,6 +4,8 @@ import time
 import uuid
 from pathlib import Path
 
+from tidegate.adapters.bigquery import BigQueryDestination, BigQueryEngine
+from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.catalogs_file import read_catalogs
 from tidegate.adapters.connections import Resolve, required
 from tidegate.adapters.described import RegistrySchemas
@@ -13,6 +15,7 @@ from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.kafka import KafkaBroker
 from tidegate.adapters.kafka_settings import java_settings, kafka_settings
 from tidegate.adapters.pipeline_file import load_pipeline
+from tidegate.adapters.routing import RoutedEngine, routed
 from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_conf
 from tidegate.adapters.spark_connect import ConnectEngine
 from tidegate.adapters.spark_jobs import private_conf
@@ -21,7 +24,7 @@ from tidegate.adapters.spark_submit import SubmitEngine
 from tidegate.adapters.templates import SqlFiles
 from tidegate.errors import ConfigurationError
 from tidegate.pipeline import Catalog, Pipeline
-from tidegate.ports import Engine, Ports
+from tidegate.ports import Destination, Engine, Ports, Sql
 from tidegate.settings import repository_root
 
 
@@ -38,25 +41,35 @@ def assemble(include: Path, name: str, resolve: Resolve, engine: Engine | None =
     """The ports of a pipeline. Nothing is connected to before it is used. `engine` replaces the pipeline's own."""
     pipeline = load_pipeline(pipeline_path(include, name))
     catalogs = _catalogs(include, pipeline)
-    properties = {c.name: catalog_properties(c, resolve) for c in catalogs}
+    warehouses = {c.name: Warehouse(c, resolve) for c in catalogs if c.type == "bigquery"}
+    googlesql = SqlFiles("bigquery", {name: warehouse.project for name, warehouse in warehouses.items()})
+    spark = engine or _engine(pipeline, resolve, spark_conf(include, pipeline, resolve))
     librdkafka = kafka_settings(pipeline.source.kafka, resolve)
     return Ports(
         pipeline=pipeline,
         broker=KafkaBroker(librdkafka),
-        destination=IcebergDestination(Catalogs(properties)),
-        engine=engine or _engine(pipeline, resolve, spark_conf(include, pipeline, resolve)),
+        destination=_destination(catalogs, warehouses, googlesql, resolve),
+        engine=RoutedEngine(spark, {name: BigQueryEngine(warehouse) for name, warehouse in warehouses.items()}),
         sql=SqlFiles("iceberg"),
         now_ms=lambda: int(time.time() * 1000),
         new_attempt=lambda: uuid.uuid4().hex,
         schemas=RegistrySchemas(resolve),
         heartbeat_hook=hook(pipeline.heartbeat.hook),
+        dialects=dict.fromkeys(warehouses, googlesql),
     )
+
+
+def _destination(catalogs: list[Catalog], warehouses: dict[str, Warehouse], sql: Sql, resolve: Resolve) -> Destination:
+    """The destinations of all catalogs as one."""
+    properties = {c.name: catalog_properties(c, resolve) for c in catalogs if c.type == "iceberg"}
+    iceberg, bigquery = IcebergDestination(Catalogs(properties)), BigQueryDestination(warehouses, sql)
+    return routed({c.name: bigquery if c.name in warehouses else iceberg for c in catalogs})
 
 
 def spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str, str]:
     """What a job's session needs: the pipeline's own `spark.conf`, its catalogs and brokers. Never log it: secrets."""
     conf: dict[str, str] = dict(pipeline.spark.conf)
-    for catalog in _catalogs(include, pipeline):
+    for catalog in (c for c in _catalogs(include, pipeline) if c.type == "iceberg"):
         conf |= spark_catalog_conf(catalog, catalog_properties(catalog, resolve))
     return private_conf(conf, java_settings(kafka_settings(pipeline.source.kafka, resolve)))
 

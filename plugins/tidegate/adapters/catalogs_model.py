@@ -38,6 +38,7 @@ class BigQueryModel(CatalogModel):
     location: str | None = None
     staging: str | None = None
     endpoint: str | None = None
+    max_bytes_billed: int | None = Field(default=None, ge=1, description="The most that one publish may scan.")
 
     def shared_properties(self) -> dict[str, Any]:
         """What was given, under our names."""

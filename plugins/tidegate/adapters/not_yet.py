@@ -22,7 +22,7 @@ AVAILABLE: dict[str, tuple[Any, ...]] = {
     "protobuf": (None,),
     "tables.history": ("none",),
 }
-DESTINATIONS = ("iceberg",)
+DESTINATIONS = ("iceberg", "bigquery")
 
 
 def refuse_not_yet(data: Any, findings: Findings, path: KeyPath = ()) -> None:

@@ -1,0 +1,224 @@
+"""BigQuery as a destination: the port's verbs, each a thin call into the files beside this."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tidegate import names
+from tidegate.adapters import bigquery_evolution, bigquery_history, bigquery_position
+from tidegate.adapters import bigquery_staging as staging
+from tidegate.adapters.bigquery_client import Warehouse
+from tidegate.adapters.bigquery_types import columns_of, held_by
+from tidegate.batch import StagedBatch
+from tidegate.bigquery_sql import quoted_name
+from tidegate.crash_points import reached
+from tidegate.errors import GiveUp
+from tidegate.evolution import Rules
+from tidegate.jobs import Job, MergeJob
+from tidegate.offsets import Ranges
+from tidegate.pipeline import Column
+from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Sql, Staging, TableFiles, TableState
+from tidegate.position import Position
+
+NO_BRANCHES = "BigQuery has no branches: a merge is written by the transaction that publishes it"
+
+
+class BigQueryDestination:
+    """Implements `tidegate.ports.Destination` over every BigQuery catalog of ``catalogs.yaml``."""
+
+    def __init__(self, warehouses: Mapping[str, Warehouse], sql: Sql) -> None:
+        self._warehouses, self._sql = warehouses, sql
+
+    def tables_in(self, namespace: str) -> list[str]:
+        """See the port."""
+        return self._of(namespace).tables_in(namespace)
+
+    def state(self, table: str, pipeline: str) -> TableState | None:
+        """See the port. `snapshot_id` is the position's version; a table restored to an earlier time keeps it."""
+        found = self._of(table).table(table)
+        if found is None:
+            return None
+        fields = [field.to_api_repr() for field in found.schema]
+        state = TableState(staging.uuid_of(found), None, 0, None, 0, columns_of(fields), schema=held_by(fields))
+        row = bigquery_position.read(self._of(table), table, state.uuid, pipeline)
+        if row is None or not row.is_current:
+            return state
+        position = Position.from_properties(pipeline, row.properties)
+        return replace(
+            state,
+            snapshot_id=row.version,
+            position=position,
+            recorded=position,
+            highest_batch=position.batch if position else 0,
+            snapshot_ms=row.changed_ms,
+            marks={k: v for k, v in row.properties.items() if k.startswith(names.mark(pipeline, ""))},
+        )
+
+    def seed(self, table: str, pipeline: str, position: Position) -> None:
+        """See the port."""
+        bigquery_position.seed(
+            self._of(table),
+            self._sql,
+            table=table,
+            uuid=staging.uuid_of(self._table(table)),
+            pipeline=pipeline,
+            properties=position.to_properties(pipeline),
+        )
+
+    def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
+        """See the port."""
+        self._table(table)
+        return bigquery_evolution.evolve(self._of(table), table, columns, Rules(add, widen, relax))
+
+    def has_branches(self, table: str) -> bool:
+        """See the port."""
+        return False
+
+    def cut(self, table: str, state: TableState, branch: str) -> None:
+        """See the port."""
+        raise GiveUp(f"table={table}: {NO_BRANCHES}")
+
+    def head(self, table: str, branch: str) -> Head | None:
+        """See the port: only the tag that names a pipeline's last publish has one."""
+        pipeline = names.tagged(branch)
+        found = self._table(table)
+        row = bigquery_position.read(self._of(table), table, staging.uuid_of(found), pipeline) if pipeline else None
+        if row is None or not row.is_current:
+            return None
+        changed = bigquery_position.changed_by(self._of(table), row)
+        return replace(row.head, summary={**row.head.summary, **changed})
+
+    def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
+        """See the port."""
+        raise GiveUp(f"table={table}: {NO_BRANCHES}")
+
+    def publish(self, publication: Publication) -> None:
+        """See the port."""
+        found = self._table(publication.table)
+        if staging.uuid_of(found) != publication.uuid:
+            raise CommitRefused(f"table={publication.table}: it was replaced by another of the same name")
+        bigquery_position.publish(self._of(publication.table), self._sql, publication)
+
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
+        """See the port."""
+        self._table(table)
+        return 0
+
+    def landing(self, intermediate: str, batch: int, attempt: str) -> str | None:
+        """See the port."""
+        return self._of(intermediate).folder.uri(staging.folder_of(intermediate, batch, attempt))
+
+    def land(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+        """See the port."""
+        staging.land(self._of(intermediate), intermediate, batch, attempt, summary)
+
+    def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+        """See the port."""
+        return staging.staged_in(self._of(intermediate), intermediate, table)
+
+    def staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        """See the port."""
+        return staging.outcome_of(self._of(intermediate), intermediate, attempt)
+
+    def staging(self, intermediate: str, table: str) -> Staging | None:
+        """See the port: rows are told apart by their attempt, so that there is no snapshot to pin."""
+        batches = tuple(self.staged(intermediate, table))
+        return Staging(batches[-1].snapshot_id, batches) if batches else None
+
+    def backfills(self, table: str, pipeline: str) -> list[str]:
+        """See the port."""
+        return staging.notes(self._of(table), names.backfill_tables(pipeline, table))
+
+    def drop(self, intermediate: str) -> None:
+        """See the port."""
+        staging.drop(self._of(intermediate), intermediate)
+
+    def forget(self, table: str, branches: str, mark: str) -> None:
+        """See the port: there are no branches."""
+        pipeline = names.marked(mark)
+        state = self.state(table, pipeline)
+        if state is None or state.snapshot_id is None or mark not in state.marks:
+            return
+        kept = {name: value for name, value in state.marks.items() if name != mark}
+        attempt = f"forget {mark} {state.snapshot_id}"
+        forgotten = Publication(table, state.uuid, 0, state.snapshot_id, "", 0, kept, None, pipeline, attempt)
+        bigquery_position.rewrite(self._of(table), self._sql, forgotten)
+
+    def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        """See the port: audits are part of the transaction that publishes."""
+        return None
+
+    def intermediate_shape(self, intermediate: str) -> str | None:
+        """See the port."""
+        return staging.shape_of(self._of(intermediate), intermediate)
+
+    def highest_staged(self, intermediate: str) -> int:
+        """See the port."""
+        return staging.highest_batch(self._of(intermediate), intermediate)
+
+    def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
+        """See the port."""
+        return staging.clean(self._of(intermediate), intermediate, up_to_batch)
+
+    def forget_deletes(self, deletes: str, before_ms: int) -> int:
+        """See the port."""
+        warehouse = self._of(deletes)
+        if warehouse.table(deletes) is None:
+            return 0
+        name = quoted_name(warehouse.reference(deletes))
+        job = warehouse.query(f"DELETE FROM {name} WHERE `timestamp` < TIMESTAMP_MILLIS({before_ms})")
+        return int(job.num_dml_affected_rows or 0)
+
+    def record(self, control: str, row: dict[str, Any]) -> None:
+        """See the port."""
+        bigquery_history.append(self._of(control), control, row)
+
+    def history(self, control: str, limit: int) -> list[dict[str, Any]]:
+        """See the port."""
+        return bigquery_history.newest(self._of(control), control, limit)
+
+    def files(self, table: str) -> TableFiles | None:
+        """See the port: BigQuery keeps its files itself, there is nothing to maintain."""
+        return None
+
+    def property(self, table: str, name: str) -> str | None:
+        """See the port."""
+        return None
+
+    def dead_letters(self, name: str, limit: int) -> DeadLetters:
+        """See the port: tables with dead letters are refused in BigQuery."""
+        return DeadLetters()
+
+    def waiting_dead_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+        """See the port."""
+        return []
+
+    def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+        """See the port."""
+        return 0
+
+    def count_rows(self, table: str) -> int | None:
+        """See the port."""
+        found = self._of(table).table(table)
+        return None if found is None or found.num_rows is None else int(found.num_rows)
+
+    def _of(self, name: str) -> Warehouse:
+        return self._warehouses[name.split(".", 1)[0]]
+
+    def _table(self, name: str) -> Any:
+        return staging.needed(self._of(name).table(name), name)
+
+
+class BigQueryEngine:
+    """Implements `tidegate.ports.Engine` for statements of BigQuery tables: no Spark, one job each, in order."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def run(self, job: Job) -> None:
+        """Run the statements of a merge job; each of them may be run twice."""
+        if not isinstance(job, MergeJob):
+            raise GiveUp(f"pipeline={job.pipeline}: BigQuery runs statements, and this is another job")
+        for statement in job.statements:
+            self._warehouse.query(statement)
+            reached("job.statement")

@@ -1,0 +1,86 @@
+"""What BigQuery's answers mean for a record's batch: try again, give up, cut again, or look first."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tidegate.errors import GiveUp, OutcomeUnknown, RetryLater
+
+# reasons of the REST API that pass by themselves
+PASSING = {
+    "backendError", "internalError", "jobBackendError", "jobInternalError", "jobRateLimitExceeded", "quotaExceeded",
+    "rateLimitExceeded", "resourceInUse", "stopped", "tableUnavailable", "timeout",
+}  # fmt: skip
+# what two transactions that meet in one table are told: BigQuery's words, and those of the local server
+CONFLICTS = (
+    "could not serialize access", "due to concurrent update", "aborted due to concurrent", "transaction conflict",
+    "write-write conflict", "conflict on tuple",
+)  # fmt: skip
+SHOWN = 500  # letters of BigQuery's message
+
+
+class JobFailed(Exception):
+    """A job ended with an error: BigQuery's reason and message."""
+
+    def __init__(self, job_id: str, reason: str, message: str) -> None:
+        super().__init__(f"job={job_id} reason={reason}: {' '.join(message.split())[:SHOWN]}")
+        self.reason, self.message = reason, message
+
+    @classmethod
+    def of(cls, job: Any) -> "JobFailed":
+        """The error of a job that has ended with one."""
+        return cls(job.job_id, job.error_result.get("reason", ""), job.error_result.get("message", ""))
+
+    @property
+    def is_conflict(self) -> bool:
+        """Whether another transaction changed the same table at once."""
+        return any(words in self.message.casefold() for words in CONFLICTS)
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same job may succeed later."""
+        return self.is_conflict or self.reason in PASSING
+
+
+@contextmanager
+def told(where: str, *, sent: bool = False) -> Iterator[None]:
+    """Turn the client's errors into ours; jobs that fail tell it themselves.
+
+    What was `sent` and has no answer has an unknown outcome; anything else is tried again.
+    """
+    from google.api_core import exceptions
+    from google.auth.exceptions import GoogleAuthError
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except (exceptions.ServerError, exceptions.TooManyRequests, exceptions.RetryError) as error:
+        raise _lost(where, error, sent) from error
+    except exceptions.GoogleAPICallError as error:
+        if reason_of(error) in PASSING:
+            raise RetryLater(f"{where}: BigQuery refused it for now: {_text(error)}") from error
+        raise GiveUp(f"{where}: BigQuery refused it: {_text(error)}") from error
+    except (RequestException, ConnectionError, TimeoutError, GoogleAuthError) as error:
+        raise _lost(where, error, sent) from error
+
+
+def judged(where: str, error: JobFailed) -> RetryLater | GiveUp:
+    """A failed job as what the caller does next."""
+    if error.is_passing:
+        return RetryLater(f"{where}: BigQuery failed, it will be tried again: {error}")
+    return GiveUp(f"{where}: BigQuery refused it: {error}; nothing was changed")
+
+
+def reason_of(error: Any) -> str:
+    """The REST API's reason in an error of the client, empty for none."""
+    found: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
+    return str(found.get("reason", ""))
+
+
+def _lost(where: str, error: Exception, sent: bool) -> RetryLater:
+    kind = OutcomeUnknown if sent else RetryLater
+    return kind(f"{where}: BigQuery gave no answer: {_text(error)}")
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN]}"

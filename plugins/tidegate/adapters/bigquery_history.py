@@ -1,0 +1,44 @@
+"""The control table in BigQuery: one row per published batch."""
+
+from typing import Any
+
+from tidegate.adapters.bigquery_client import Warehouse
+from tidegate.batch import RECORDS
+from tidegate.bigquery_sql import quoted, quoted_name
+from tidegate.crash_points import reached
+
+NUMBERS = (
+    "batch", "published_at_ms", "span", *RECORDS, "inserted", "updated", "deleted", "staged_snapshot_id",
+    "snapshot_id", "valid_through_ms",
+)  # fmt: skip
+TEXTS = ("table", "attempt", "ranges", "backfill")
+COLUMNS = {**dict.fromkeys(NUMBERS, "INT64"), **dict.fromkeys(TEXTS, "STRING"), "seconds": "FLOAT64"}
+
+
+def append(warehouse: Warehouse, control: str, row: dict[str, Any]) -> None:
+    """Append one row; the table and its dataset are created if missing.
+
+    An INSERT, not a load job: those are counted by the day, and several tables share this one.
+    """
+    from google.cloud.bigquery import ScalarQueryParameter
+
+    name = quoted_name(warehouse.reference(control))
+    given = [ScalarQueryParameter(f"c{n}", kind, row[column]) for n, (column, kind) in enumerate(COLUMNS.items())]
+    places = ", ".join(f"@c{n}" for n in range(len(COLUMNS)))
+    insert = f"INSERT INTO {name} ({', '.join(map(quoted, COLUMNS))}) VALUES ({places})"
+    if warehouse.table(control) is None:
+        dataset = quoted_name(warehouse.reference(control).rsplit(".", 1)[0])
+        columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in COLUMNS.items())
+        warehouse.query(f"CREATE SCHEMA IF NOT EXISTS {dataset}")
+        warehouse.query(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) CLUSTER BY batch")
+    reached("history.opened")
+    warehouse.query(insert, given)
+    reached("history.appended")
+
+
+def newest(warehouse: Warehouse, control: str, limit: int) -> list[dict[str, Any]]:
+    """The newest rows, newest first."""
+    if warehouse.table(control) is None:
+        return []
+    asked = f"SELECT * FROM {quoted_name(warehouse.reference(control))} ORDER BY published_at_ms DESC LIMIT {limit}"
+    return warehouse.rows(asked)

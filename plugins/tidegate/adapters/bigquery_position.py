@@ -1,0 +1,150 @@
+"""Where a pipeline stands in a BigQuery table: one row in a table of positions, moved in the transaction of its rows.
+
+Every destination has a table of positions of its own: two transactions that change one table cancel each other, and
+destinations must not hold each other up. The row carries a version, which the transaction asserts.
+"""
+
+import json
+import logging
+from dataclasses import dataclass, replace
+
+from tidegate import names
+from tidegate.adapters import bigquery_staging as staging
+from tidegate.adapters.bigquery_client import Warehouse, job_name
+from tidegate.adapters.bigquery_errors import JobFailed, judged
+from tidegate.adapters.bigquery_statements import MOVED, transaction
+from tidegate.bigquery_sql import literal, quoted_name
+from tidegate.crash_points import reached
+from tidegate.errors import RetryLater
+from tidegate.ports import CommitRefused, Head, Publication, Sql
+from tidegate.states import Source
+
+log = logging.getLogger(__name__)
+# What a row tells beside the pipeline's own properties: the table that it holds for, and the job that wrote it.
+TABLE, JOB = "table", "job"
+GONE = "tidegate: staged rows are gone"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One pipeline's row. `properties` are empty where they were written for another table of the same name."""
+
+    version: int
+    attempt: str
+    properties: dict[str, str]
+    changed_ms: int
+    is_current: bool
+    job: str
+
+    @property
+    def head(self) -> Head:
+        """What was published last, as a snapshot of the table."""
+        return Head(self.version, self.version - 1, {**self.properties, "tidegate.attempt": self.attempt})
+
+
+def read(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> Row | None:
+    """The pipeline's row, by a listing: it costs nothing and waits for no slot."""
+    for row in warehouse.listed(names.positions_table(table)):
+        if row["pipeline"] == pipeline:
+            held = json.loads(row["properties"])
+            is_current = held.pop(TABLE, "") == uuid
+            changed_ms = round(row["changed"].timestamp() * 1000)
+            job = held.pop(JOB, "")
+            return Row(row["version"], row["attempt"] or "", held if is_current else {}, changed_ms, is_current, job)
+    return None
+
+
+def seed(  # noqa: PLR0913 (each is one word of the row)
+    warehouse: Warehouse, sql: Sql, *, table: str, uuid: str, pipeline: str, properties: dict[str, str]
+) -> None:
+    """Write a pipeline's first row for a table; `CommitRefused` if it has one.
+
+    The job's name comes from the table that is there: of several first runs only one writes it.
+    """
+    found, positions = read(warehouse, table, uuid, pipeline), names.positions_table(table)
+    if found is not None and found.is_current:
+        raise CommitRefused(f"table={table} pipeline={pipeline}: it has a position already")
+    warehouse.query(sql.render("create_positions", table=positions))
+    reached("bigquery.positions_created")
+    told = json.dumps({**properties, TABLE: uuid}, sort_keys=True)
+    version = found.version + 1 if found else 1
+    script = sql.render("seed_position", table=positions, pipeline=pipeline, version=version, properties=told)
+    where = f"pipeline={pipeline} table={table}"
+    try:
+        warehouse.once(
+            where, job_name("seed", table, uuid, pipeline), lambda _: script, {"tidegate_pipeline": pipeline}
+        )
+    except JobFailed as error:
+        raise judged(where, error) from error
+
+
+def publish(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
+    """The law: rows and position move in one transaction, if the position's version is still the one that was read.
+
+    The job carries the attempt in its name: sent again after a lost answer, it is found and not run twice.
+    """
+    row = read(warehouse, publication.table, publication.uuid, publication.pipeline)
+    rewrite(
+        warehouse, sql, replace(publication, properties={**(row.properties if row else {}), **publication.properties})
+    )
+
+
+def rewrite(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
+    """The same, where the publication's properties are all that the row is to tell."""
+    where = f"pipeline={publication.pipeline} table={publication.table}"
+    name = job_name("publish", publication.table, publication.uuid, publication.attempt)
+    statements = (*_still_there(warehouse, publication.source), *publication.statements)
+
+    def script(job: str) -> str:
+        return transaction(
+            sql,
+            positions=names.positions_table(publication.table),
+            pipeline=publication.pipeline,
+            version=publication.cut,
+            attempt=publication.attempt,
+            properties={**publication.properties, TABLE: publication.uuid, JOB: job},
+            statements=statements,
+        )
+
+    labels = {"tidegate_pipeline": publication.pipeline, "tidegate_table": publication.table.rsplit(".", 1)[1]}
+    try:
+        job = warehouse.once(where, name, script, labels)
+    except JobFailed as error:
+        raise _refused(warehouse, where, publication, error) from error
+    log.info("committed: %s job=%s", where, job)
+
+
+def _still_there(warehouse: Warehouse, source: Source | None) -> list[str]:
+    """An assertion that the staged rows are all there: partitions expire, and what is not there cannot be missed."""
+    if source is None:
+        return []
+    rows = staging.rows_of(warehouse, source.intermediate, source.attempt)
+    return [
+        f"ASSERT (SELECT COUNT(*) FROM {quoted_name(warehouse.reference(source.intermediate))} "
+        f"WHERE batch_number = {source.batch} AND attempt = {literal(source.attempt)}) = {rows} AS {literal(GONE)}"
+    ]
+
+
+def _refused(warehouse: Warehouse, where: str, publication: Publication, error: JobFailed) -> Exception:
+    source = publication.source
+    if GONE in error.message and source is not None:
+        staging.disown(warehouse, source.intermediate, source.batch, source.attempt)
+        return RetryLater(f"{where}: staged rows are gone from intermediate={source.intermediate}")
+    if MOVED in error.message or error.is_conflict:
+        return CommitRefused(f"{where}: {error}")
+    return judged(where, error)
+
+
+def changed_by(warehouse: Warehouse, row: Row) -> dict[str, str]:
+    """How many rows the publish that wrote this row changed, as a summary tells it; empty where nobody knows any more.
+
+    The last statement of a script moves the position; the one before it writes the destination.
+    """
+    if not row.job:
+        return {}
+    try:
+        changed = warehouse.changed(row.job)[-2:-1]
+    except Exception as error:  # counts are for people, and the batch is published
+        log.warning("rows changed are not known: job=%s: %s", row.job, error)
+        return {}
+    return {f"tidegate.{name}": str(count) for one in changed for name, count in one.items()}

@@ -1,0 +1,221 @@
+"""The intermediate table in BigQuery: how files of a stage job come into it, which batches wait, and how they leave.
+
+A batch's folder is ``<dataset>/<intermediate>/batch=N/attempt=A``. Spark leaves ``rows/*.parquet`` there, and last
+``counts``; the worker loads the rows and then writes ``landed.json``, which says all that is known of the attempt.
+Nothing counts before that file is there, and what it says holds only for the table that the rows were loaded into.
+"""
+
+import json
+import re
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tidegate.adapters.bigquery_client import Warehouse, job_name
+from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch
+from tidegate.crash_points import reached
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.offsets import Ranges
+
+HIGHEST, SHAPE = "tidegate_highest_batch", "tidegate_shape"  # labels of the intermediate table
+LANDED = "landed.json"
+EXPIRES = timedelta(days=30)  # as the statement that makes the table has it
+BATCH = re.compile(r"/batch=(\d+)/attempt=([^/]+)/")
+
+
+def folder_of(intermediate: str, batch: int | None = None, attempt: str = "") -> str:
+    """The path of an intermediate table's files, of a batch's, or of one attempt's."""
+    whole = intermediate.split(".", 1)[1].replace(".", "/")
+    if batch is None:
+        return whole
+    return f"{whole}/batch={batch}/attempt={attempt}" if attempt else f"{whole}/batch={batch}"
+
+
+def uuid_of(table: Any) -> str:
+    """What tells a table from another of the same name: when it was made, to the millisecond."""
+    return str(round(table.created.timestamp() * 1000))
+
+
+def land(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+    """Load an attempt's rows and write down that they are there.
+
+    1. Read the counts, which the job leaves last; without them it did not finish, and nothing is done.
+    2. Load the rows by jobs named by the attempt. A batch with a bad record is not loaded: it is never merged.
+    3. Write `landed.json`.
+    """
+    place = folder_of(intermediate, batch, attempt)
+    outcome = _counts(warehouse, place)
+    if outcome is None:
+        return
+    table = warehouse.table(intermediate)
+    if table is None:
+        raise RetryLater(f"intermediate={intermediate} batch={batch}: the table is gone; run the flush again")
+    has_rows = not outcome["bad"] and (outcome["staged"] or outcome["dead_lettered"])
+    rows = _load(warehouse, intermediate, place, uuid_of(table), summary) if has_rows else 0
+    numbers = [landed["number"] for landed in _landed(warehouse, intermediate)]
+    landed = {
+        "number": max([0, *numbers]) + 1,
+        "table": uuid_of(table),
+        "rows": rows,
+        "summary": summary,
+        "outcome": outcome,
+    }
+    warehouse.folder.write(f"{place}/{LANDED}", json.dumps(landed).encode())
+    reached("bigquery.landed")
+
+
+def _counts(warehouse: Warehouse, place: str) -> dict[str, Any] | None:
+    for path in warehouse.folder.names(f"{place}/counts"):
+        if path.rsplit("/", 1)[1].startswith("part-"):
+            text = (warehouse.folder.read(path) or b"").strip()
+            if text:
+                return dict(json.loads(text))
+    return None
+
+
+def _load(warehouse: Warehouse, intermediate: str, place: str, uuid: str, summary: dict[str, str]) -> int:
+    batch = summary["tidegate.batch"]
+    where = f"intermediate={intermediate} batch={batch} attempt={summary['tidegate.attempt']}"
+    labels = {"tidegate_pipeline": summary.get("tidegate.pipeline", ""), "tidegate_batch": batch}
+    source = warehouse.folder.source(f"{place}/rows")
+    files: list[Path | str] = [source] if isinstance(source, str) else list(source)
+    names = [job_name("load", place, uuid, number) for number in range(len(files))]
+    return sum(warehouse.load(where, name, intermediate, f, labels) for name, f in zip(names, files, strict=True))
+
+
+def _landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
+    """What was written down of every attempt, of whichever table of this name, in order."""
+    names = warehouse.folder.names(folder_of(intermediate))
+    texts = (warehouse.folder.read(name) for name in names if name.endswith(f"/{LANDED}"))
+    return sorted((json.loads(text) for text in texts if text), key=lambda landed: landed["number"])
+
+
+def _valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
+    """The same, of the table that is there now."""
+    landed = _landed(warehouse, intermediate)
+    table = warehouse.table(intermediate) if landed else None
+    return [one for one in landed if table is not None and one["table"] == uuid_of(table)]
+
+
+def outcome_of(warehouse: Warehouse, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    """What the stage job of this attempt left behind, None if it did not finish or its rows are gone."""
+    for landed in _valid(warehouse, intermediate):
+        if landed["summary"]["tidegate.attempt"] == attempt:
+            return dict(landed["outcome"])
+    return None
+
+
+def staged_in(warehouse: Warehouse, intermediate: str, destination: str) -> list[StagedBatch]:
+    """Complete batches in order; of several attempts at one batch the newest counts."""
+    newest: dict[int, StagedBatch] = {}
+    for landed in _valid(warehouse, intermediate):
+        if not landed["outcome"]["bad"]:
+            staged = _staged(landed, destination)
+            newest[staged.batch] = staged
+    return [newest[batch] for batch in sorted(newest)]
+
+
+def _staged(landed: dict[str, Any], destination: str) -> StagedBatch:
+    summary, found = landed["summary"], landed["outcome"]
+    asked = json.loads(summary["tidegate.staged"])
+    return StagedBatch.from_dict(
+        {
+            "table": destination,
+            "batch": int(summary["tidegate.batch"]),
+            "attempt": summary["tidegate.attempt"],
+            "snapshot_id": landed["number"],
+            "counts": asdict(Counts.of(Ranges.from_dict(asked["ranges"]).span, found)),
+            "timestamps": found["timestamps"],
+            **{name: found[name] for name in (*DELETES, *UNCHANGED) if name in found},
+            **asked,
+        }
+    )
+
+
+def rows_of(warehouse: Warehouse, intermediate: str, attempt: str) -> int:
+    """How many rows an attempt's load jobs brought in; `RetryLater` where nothing is known of it any more."""
+    for landed in _valid(warehouse, intermediate):
+        if landed["summary"]["tidegate.attempt"] == attempt:
+            return int(landed["rows"])
+    raise RetryLater(f"intermediate={intermediate} attempt={attempt}: its staged rows are gone")
+
+
+def disown(warehouse: Warehouse, intermediate: str, batch: int, attempt: str) -> None:
+    """Forget an attempt whose rows are not in the table any more, so that its batch is staged again."""
+    warehouse.folder.delete(folder_of(intermediate, batch, attempt))
+
+
+def shape_of(warehouse: Warehouse, intermediate: str) -> str | None:
+    """The shape that the table was made for; one whose partitions are used up has none, and is made anew."""
+    table = warehouse.table(intermediate)
+    if table is None:
+        return None
+    ranged = table.range_partitioning
+    if ranged is not None and _label(table) + 1 >= ranged.range_.end:
+        return ""
+    return str(table.labels.get(SHAPE, ""))
+
+
+def highest_batch(warehouse: Warehouse, intermediate: str) -> int:
+    """The highest batch number that any attempt wrote, or that was ever cleaned up; 0 for none."""
+    found = (BATCH.search(f"/{name}") for name in warehouse.folder.names(folder_of(intermediate)))
+    table = warehouse.table(intermediate)
+    return max([_label(table) if table else 0, *(int(match[1]) for match in found if match)])
+
+
+def _label(table: Any) -> int:
+    """The highest number as the table's label tells it; before the first batch, one less than that."""
+    return int(table.labels.get(HIGHEST, "0"))
+
+
+def clean(warehouse: Warehouse, intermediate: str, up_to_batch: int) -> dict[str, int]:
+    """Remove batches up to that one: partitions, which costs nothing, then every file, those of killed attempts too.
+
+    Only what has files is looked at: a partition's rows go before the files that tell of them.
+    """
+    names = warehouse.folder.names(folder_of(intermediate))
+    found = (BATCH.search(f"/{name}") for name in names)
+    batches = sorted({int(match[1]) for match in found if match and int(match[1]) <= up_to_batch})
+    table = warehouse.table(intermediate)
+    if table is None and not names:
+        return {}
+    if table is not None and batches:
+        _remember(warehouse, table, max(up_to_batch, highest_batch(warehouse, intermediate)))
+    files = 0
+    for batch in batches:
+        if table is not None:
+            warehouse.delete(f"{intermediate}${batch}")
+            reached("bigquery.partition_dropped")
+        files += sum(f"/batch={batch}/" in name for name in names)
+        warehouse.folder.delete(folder_of(intermediate, batch))
+        reached("clean_up.removed")
+    return {"partitions": len(batches), "files": files}
+
+
+def _remember(warehouse: Warehouse, table: Any, number: int) -> None:
+    """Keep the number, and put off the day on which a table that nobody cleans up goes by itself."""
+    table.labels = {**table.labels, HIGHEST: str(max(number, _label(table)))}
+    table.expires = datetime.now(UTC) + EXPIRES
+    warehouse.update(table, "labels", "expires")
+
+
+def drop(warehouse: Warehouse, intermediate: str) -> None:
+    """Drop a table that is ours alone, and its files."""
+    warehouse.delete(intermediate)
+    warehouse.folder.delete(folder_of(intermediate))
+
+
+def notes(warehouse: Warehouse, prefix: str) -> list[str]:
+    """What is noted in the backfills' tables whose names begin with `prefix`, which is ``catalog.dataset.begin``."""
+    namespace, _, begin = prefix.rpartition(".")
+    tables = [f"{namespace}.{name}" for name in warehouse.tables_in(namespace) if name.startswith(begin)]
+    found = [warehouse.table(name) for name in tables]
+    return [table.description for table in found if table is not None and table.description]
+
+
+def needed(table: Any, name: str) -> Any:
+    """The table, or `GiveUp` where it is gone."""
+    if table is None:
+        raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
+    return table

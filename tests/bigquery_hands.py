@@ -1,0 +1,98 @@
+"""The hands of Spark and of foreign writers in a BigQuery table, for the suite that runs over every destination."""
+
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tidegate.adapters.bigquery import BigQueryDestination
+from tidegate.adapters.bigquery_client import Warehouse
+from tidegate.adapters.templates import SqlFiles
+from tidegate.pipeline import Catalog
+from warehouse import PROJECT, client_of
+
+
+class BigQueryHands:
+    """Catalog `lake` on the local server, with the dataset `shop` emptied."""
+
+    def __init__(self, endpoint: str, folder: Path, table: str, staged: str) -> None:
+        self.client, self.table, self.staged = client_of(endpoint), table, staged
+        self.client.delete_dataset(f"{PROJECT}.shop", delete_contents=True, not_found_ok=True)
+        self.client.create_dataset(f"{PROJECT}.shop")
+        self.files = folder / "staging"
+        properties = {"project": PROJECT, "endpoint": endpoint, "staging": f"file://{self.files}"}
+        self.warehouse = Warehouse(Catalog("lake", "bigquery", properties), lambda _: None)
+        self.port = BigQueryDestination({"lake": self.warehouse}, SqlFiles("bigquery", {"lake": PROJECT}))
+        self._asked: dict[str, tuple[int, dict[str, str]]] = {}
+
+    def sql(self, statement: str) -> Any:
+        return self.client.query(statement).result()
+
+    def name(self, table: str) -> str:
+        return f"`{PROJECT}`.`shop`.`{table.rsplit('.', 1)[1]}`"
+
+    def create(self) -> None:
+        self.sql(f"CREATE TABLE {self.name(self.table)} (id STRING, n INT64)")
+
+    def insert(self, rows: list[dict[str, Any]]) -> str:
+        values = ", ".join(f"('{row['id']}', {row['n']})" for row in rows)
+        return f"INSERT INTO {self.name(self.table)} (id, n) VALUES {values}"
+
+    def append(self, ref: str, rows: list[dict[str, Any]], summary: dict[str, str]) -> None:
+        assert ref == "main"
+        self.sql(self.insert(rows))
+
+    def touch(self) -> None:
+        table = self.client.get_table(f"{PROJECT}.shop.orders")
+        table.description = "x"
+        self.client.update_table(table, ["description"])
+
+    def replace_table(self) -> None:
+        self.sql(f"DROP TABLE {self.name(self.table)}")
+        self.create()
+
+    def stage(self, batch: int, attempt: str, rows: int, summary: dict[str, str], outcome: str | None) -> None:
+        """What a stage job leaves: Parquet, then the counts; and the worker that takes them in."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self.sql(
+            f"CREATE TABLE IF NOT EXISTS {self.name(self.staged)} (batch_number INT64, n INT64, attempt STRING) "
+            "PARTITION BY RANGE_BUCKET(batch_number, GENERATE_ARRAY(1, 9991, 1))"
+        )
+        content = io.BytesIO()
+        found = [{"batch_number": batch, "n": n, "attempt": attempt} for n in range(rows)]
+        schema = pa.schema([("batch_number", pa.int64()), ("n", pa.int64()), ("attempt", pa.string())])
+        pq.write_table(pa.Table.from_pylist(found, schema=schema), content)
+        self._asked[attempt] = (batch, summary)
+        self._leave(batch, attempt, "rows/part-0.parquet", content.getvalue())
+        self.port.land(self.staged, batch, attempt, summary)
+        if outcome is not None:
+            self.finish(attempt, outcome)
+
+    def finish(self, attempt: str, outcome: str) -> None:
+        batch, summary = self._asked[attempt]
+        self._leave(batch, attempt, "counts/part-0.txt", outcome.encode())
+        self.port.land(self.staged, batch, attempt, summary)
+
+    def _leave(self, batch: int, attempt: str, name: str, content: bytes) -> None:
+        folder = Path(urlsplit(str(self.port.landing(self.staged, batch, attempt))).path)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+    def note(self, table: str, text: str) -> None:
+        self.sql(f"CREATE TABLE {self.name(table)} (n INT64) OPTIONS (description = {json.dumps(text)})")
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return [dict(row) for row in self.sql(f"SELECT * FROM {self.name(table)}")]
+
+    def remember(self, table: str, deletes: dict[str, int]) -> None:
+        self.sql(f"CREATE TABLE IF NOT EXISTS {self.name(table)} (id STRING, `timestamp` TIMESTAMP)")
+        for id, ms in deletes.items():
+            at = datetime.fromtimestamp(ms / 1000, UTC).isoformat()
+            self.sql(f"INSERT INTO {self.name(table)} VALUES ('{id}', TIMESTAMP '{at}')")
+
+    def bytes_on_disk(self) -> list[Path]:
+        return sorted(path for path in self.files.rglob("*") if path.is_file())

@@ -1,0 +1,179 @@
+"""What a destination without branches does beside what all do, on the local BigQuery server."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bigquery_hands import BigQueryHands
+from contract_words import FIRST, PIPELINE, SECOND, STAGED, START, TABLE, outcome_of, summary_of
+from tidegate import names
+from tidegate.crash_points import installed
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.pipeline import Column
+from tidegate.ports import CommitRefused, Publication
+from tidegate.states import Source
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def hands(bigquery: str, tmp_path: Path) -> BigQueryHands:
+    found = BigQueryHands(bigquery, tmp_path, TABLE, STAGED)
+    found.create()
+    found.port.seed(TABLE, PIPELINE, START)
+    return found
+
+
+def merged(hands: BigQueryHands, attempt: str = "m1", **more: Any) -> Publication:
+    state = hands.port.state(TABLE, PIPELINE)
+    made = Publication(
+        TABLE, state.uuid, 0, state.snapshot_id, "", state.snapshot_id + 1, FIRST.to_properties(PIPELINE),
+        tag=names.tag(PIPELINE), pipeline=PIPELINE, attempt=attempt,
+        statements=(hands.insert([{"id": attempt, "n": 1}]),),
+    )  # fmt: skip
+    return replace(made, **more)
+
+
+def ids(hands: BigQueryHands) -> list[str]:
+    return sorted(row["id"] for row in hands.rows(TABLE))
+
+
+def test_publish_that_is_sent_twice_runs_once(hands: BigQueryHands) -> None:
+    publication = merged(hands)
+    hands.port.publish(publication)
+    before = hands.port.state(TABLE, PIPELINE)
+    hands.port.publish(publication)
+    assert hands.port.state(TABLE, PIPELINE) == before
+    assert ids(hands) == ["m1"]
+
+
+def test_publish_whose_answer_is_lost_is_found_by_its_name(hands: BigQueryHands) -> None:
+    publication = merged(hands)
+
+    def lose(point: str) -> None:
+        if point == "bigquery.sent":
+            raise ConnectionError("the connection was lost")
+
+    with installed(lose), pytest.raises(RetryLater, match="no answer"):
+        hands.port.publish(publication)
+    hands.port.publish(publication)
+    assert hands.port.state(TABLE, PIPELINE).position == FIRST
+    assert ids(hands) == ["m1"]
+
+
+def test_rows_of_a_publish_that_fails_are_not_in_the_table(hands: BigQueryHands) -> None:
+    good = merged(hands)
+    with pytest.raises(GiveUp):
+        hands.port.publish(replace(good, statements=(*good.statements, "SELECT ERROR('no')")))
+    assert (ids(hands), hands.port.state(TABLE, PIPELINE).position) == ([], START)
+    hands.port.publish(good)
+    assert ids(hands) == ["m1"]
+
+
+def test_publish_tells_how_many_rows_it_changed(hands: BigQueryHands) -> None:
+    hands.port.publish(merged(hands))
+    summary = hands.port.head(TABLE, names.tag(PIPELINE)).summary
+    assert [summary[f"tidegate.{name}"] for name in ("inserted", "updated", "deleted")] == ["1", "0", "0"]
+    assert summary["tidegate.attempt"] == "m1"
+
+
+def test_publish_without_a_position_keeps_the_one_that_stands(hands: BigQueryHands) -> None:
+    hands.port.publish(merged(hands))
+    mark = names.backfill_mark(PIPELINE, "1")
+    hands.port.publish(merged(hands, "m2", properties={mark: "x"}, tag=None))
+    state = hands.port.state(TABLE, PIPELINE)
+    assert (state.position, state.marks[mark]) == (FIRST, "x")
+    hands.port.forget(TABLE, names.backfill_branches(PIPELINE, "1"), mark)
+    assert hands.port.state(TABLE, PIPELINE).marks == FIRST.to_properties(PIPELINE)
+    hands.port.forget(TABLE, names.backfill_branches(PIPELINE, "1"), mark)
+
+
+def test_staged_rows_that_went_by_themselves_are_not_published_as_nothing(hands: BigQueryHands) -> None:
+    hands.stage(1, "a1", 3, summary_of(1, "a1"), outcome_of(3))
+    hands.client.delete_table(f"{hands.warehouse.project}.shop.orders_shop_tmp$1")
+    with pytest.raises(RetryLater, match="staged rows are gone"):
+        hands.port.publish(merged(hands, source=Source(STAGED, 1, "a1")))
+    assert hands.port.staged_outcome(STAGED, "a1") is None
+    assert ids(hands) == []
+
+
+def test_staged_rows_of_a_table_that_was_made_again_do_not_count(hands: BigQueryHands) -> None:
+    hands.stage(1, "a1", 3, summary_of(1, "a1"), outcome_of(3))
+    hands.sql(f"DROP TABLE {hands.name(STAGED)}")
+    assert hands.port.staged(STAGED, TABLE) == []
+    hands.stage(2, "a2", 1, summary_of(2, "a2"), outcome_of(1))
+    assert [staged.batch for staged in hands.port.staged(STAGED, TABLE)] == [2]
+    assert hands.port.highest_staged(STAGED) == 2
+
+
+def test_rows_of_two_attempts_at_a_batch_lie_side_by_side(hands: BigQueryHands) -> None:
+    hands.stage(1, "a1", 3, summary_of(1, "a1"), None)
+    hands.stage(1, "a2", 2, summary_of(1, "a2"), outcome_of(2))
+    hands.finish("a1", outcome_of(3))
+    hands.port.publish(merged(hands, source=Source(STAGED, 1, "a2")))
+    assert sorted(row["attempt"] for row in hands.rows(STAGED)) == ["a1"] * 3 + ["a2"] * 2
+    hands.port.clean_up(STAGED, 1)
+    assert (hands.rows(STAGED), hands.bytes_on_disk()) == ([], [])
+
+
+def test_columns_are_added_and_relaxed_and_a_second_time_nothing_is_done(hands: BigQueryHands) -> None:
+    hands.sql(f"CREATE TABLE {hands.name('lake.shop.strict')} (id STRING NOT NULL, s STRUCT<a INT64>)")
+    wanted = (Column("id", "STRING"), Column("s", "STRUCT<a: INT>"), Column("more", "DECIMAL(12,2)"))
+    told = hands.port.evolve("lake.shop.strict", wanted, add=True, widen=True, relax=True)
+    assert sorted(told) == ["added more DECIMAL(12,2)", "relaxed id"]
+    assert hands.port.evolve("lake.shop.strict", wanted, add=True, widen=True, relax=True) == []
+    state = hands.port.state("lake.shop.strict", PIPELINE)
+    assert [(c.name, c.type, c.nullable) for c in state.columns] == [
+        ("id", "STRING", True), ("s", "STRUCT<`a`: BIGINT>", True), ("more", "DECIMAL(12,2)", True),
+    ]  # fmt: skip
+
+
+def test_change_that_bigquery_cannot_make_gives_up_and_changes_nothing(hands: BigQueryHands) -> None:
+    before = hands.port.state(TABLE, PIPELINE)
+    for wanted in (Column("n", "STRING"), Column("id", "BIGINT")):
+        with pytest.raises(GiveUp):
+            hands.port.evolve(TABLE, (Column("id", "STRING"), wanted), add=True, widen=True, relax=True)
+    more = (Column("id", "STRING"), Column("n", "INT"), Column("more", "INT"))
+    with pytest.raises(GiveUp):
+        hands.port.evolve(TABLE, more, add=False, widen=True, relax=True)
+    assert hands.port.state(TABLE, PIPELINE) == before
+
+
+def test_position_of_a_table_that_was_replaced_is_begun_anew(hands: BigQueryHands) -> None:
+    hands.port.publish(merged(hands))
+    hands.replace_table()
+    assert hands.port.state(TABLE, PIPELINE).snapshot_id is None
+    hands.port.seed(TABLE, PIPELINE, SECOND)
+    assert hands.port.state(TABLE, PIPELINE).position == SECOND
+
+
+def test_two_runners_that_publish_at_once_publish_one_batch(hands: BigQueryHands) -> None:
+    """The second sends its transaction while the first one's answer is on its way."""
+    ours, theirs = merged(hands, "m1"), merged(hands, "m2")
+    refused: list[CommitRefused] = []
+
+    def between(publish: Callable[[], None]) -> Callable[[str], None]:
+        done: list[str] = []
+
+        def visit(point: str) -> None:
+            if point == "bigquery.sent" and not done:
+                done.append(point)
+                with pytest.raises(CommitRefused) as raised:
+                    publish()
+                refused.append(raised.value)
+
+        return visit
+
+    def first_ends() -> None:
+        hands.port.publish(theirs)
+
+    with installed(between(first_ends)):
+        try:
+            hands.port.publish(ours)
+        except CommitRefused as error:
+            refused.append(error)
+    assert len(refused) == 1
+    assert ids(hands) in (["m1"], ["m2"])
+    assert hands.port.state(TABLE, PIPELINE).position == FIRST

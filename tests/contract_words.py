@@ -1,0 +1,34 @@
+"""The table, the positions and the staged batches that the contract's tests speak of."""
+
+import json
+from dataclasses import replace
+
+from tidegate.batch import RECORDS
+from tidegate.pipeline import Column
+from tidegate.position import Position
+
+TABLE, PIPELINE, STAGED = "lake.shop.orders", "shop", "lake.shop.orders_shop_tmp"
+DELETES = f"{TABLE}_deletes"
+COLUMNS = (Column("id", "STRING"), Column("n", "INT"))
+START = Position({"t": {0: 0}}, cluster_id="c", topic_ids={"t": "i"})
+FIRST = replace(START, offsets={"t": {0: 5}}, batch=1, staged_attempt="s1", timestamps={"t": {0: 99}})
+SECOND = replace(FIRST, offsets={"t": {0: 9}}, batch=2, staged_attempt="s2")
+
+
+def summary_of(batch: int, attempt: str) -> dict[str, str]:
+    asked = {"ranges": {"t": {"0": [0, 10]}}, "cluster_id": "c", "topic_ids": {"t": "i"}, "table_uuid": None}
+    return {"tidegate.batch": str(batch), "tidegate.attempt": attempt, "tidegate.staged": json.dumps(asked)}
+
+
+def outcome_of(rows: int, bad: int = 0) -> str:
+    return json.dumps(
+        {
+            **dict.fromkeys(RECORDS, 0),
+            "read": 10,
+            "staged": rows,
+            "ignored": 10 - rows,
+            "bad": bad,
+            "timestamps": {},
+            "first_bad": None,
+        }
+    )
