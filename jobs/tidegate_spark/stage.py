@@ -76,11 +76,11 @@ def _stage(spark: SparkSession, job: StageJob, table: StageTable, records: DataF
     outcome = _outcome(observed, job.ranges, table)
     if table.folder:
         leave_counts(spark, table.folder, outcome)
-    else:
-        spark.sql(
-            f"ALTER TABLE {quoted_name(table.intermediate)} "
-            f"SET TBLPROPERTIES ({literal(table.property)} = {literal(json.dumps(outcome))})"
-        )
+        return
+    spark.sql(
+        f"ALTER TABLE {quoted_name(table.intermediate)} "
+        f"SET TBLPROPERTIES ({literal(table.property)} = {literal(json.dumps(outcome))})"
+    )
     reached("job.counted")
 
 
@@ -93,8 +93,8 @@ def _written(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, 
     reached("job.decoded")
     if table.folder:
         leave_rows(rows, table)
-    else:
-        rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
+        return dict(observation.get)
+    rows.writeTo(quoted_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
     reached("job.overwritten")
     return dict(observation.get)
 

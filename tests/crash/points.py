@@ -22,7 +22,8 @@ READS = {
     "broker": {"topics", "log", "offsets_at", "timestamp_of", "committed"},
     "destination": {
         "state", "head", "staged", "staged_outcome", "intermediate_shape", "highest_staged", "history", "count_rows",
-        "dead_letters", "dead_letters_of_others", "waiting_dead_letters", "audit_answers", "tables_in",
+        "dead_letters", "dead_letters_of_others", "waiting_dead_letters", "audit_answers", "tables_in", "has_branches",
+        "landing",
     },
     "engine": set(),
 }  # fmt: skip

@@ -43,14 +43,16 @@ POINTS = {
         "broker.log", "destination.highest_staged", "destination.staged", "destination.state", "destination.tables_in",
     ],
     "stage": [
-        "destination.append_empty", "destination.cut", "destination.head", "destination.intermediate_shape",
+        "destination.append_empty", "destination.cut", "destination.has_branches", "destination.head",
+        "destination.intermediate_shape", "destination.landing",
         "destination.publish", "destination.seed", "destination.staged", "destination.staged_outcome",
         "destination.state", "destination.tables_in", "engine.run", "job.counted", "job.created", "job.decoded",
         "job.named", "job.overwritten",
     ],
     "merge": [
         "destination.append_empty", "destination.audit_answers", "destination.cut",
-        "destination.dead_letters_of_others", "destination.evolve", "destination.head", "destination.publish",
+        "destination.dead_letters_of_others", "destination.evolve", "destination.has_branches", "destination.head",
+        "destination.publish",
         "destination.seed", "destination.state", "engine.run", "job.audited", "job.statement",
     ],
     "history": ["destination.record"],
@@ -67,17 +69,33 @@ POINTS = {
         "destination.tables_in", "group.committed",
     ],
     "rebase": [
-        "broker.log", "destination.append_empty", "destination.cut", "destination.head", "destination.publish",
+        "broker.log", "destination.append_empty", "destination.cut", "destination.has_branches", "destination.head",
+        "destination.publish",
         "destination.highest_staged", "destination.state",
     ],
 }  # fmt: skip
 
 # Every place inside of a job or an adapter, by file.
 PLACES = {
+    "jobs/tidegate_spark/files.py": ["job.counts_left", "job.rows_left"],
     "jobs/tidegate_spark/maintain.py": ["job.maintained"],
     "jobs/tidegate_spark/merge.py": ["job.audited", "job.statement"],
     "jobs/tidegate_spark/naming.py": ["job.named"],
     "jobs/tidegate_spark/stage.py": ["job.counted", "job.created", "job.decoded", "job.overwritten"],
+    "plugins/tidegate/adapters/bigquery.py": ["job.statement"],
+    "plugins/tidegate/adapters/bigquery_client.py": [
+        "bigquery.answered",
+        "bigquery.load_sent",
+        "bigquery.loaded",
+        "bigquery.sent",
+    ],
+    "plugins/tidegate/adapters/bigquery_history.py": ["history.appended", "history.opened"],
+    "plugins/tidegate/adapters/bigquery_position.py": ["bigquery.positions_created"],
+    "plugins/tidegate/adapters/bigquery_staging.py": [
+        "bigquery.landed",
+        "bigquery.partition_dropped",
+        "clean_up.removed",
+    ],
     "plugins/tidegate/adapters/iceberg_commit.py": ["catalog.committed"],
     "plugins/tidegate/adapters/iceberg_history.py": ["history.appended", "history.expired", "history.opened"],
     "plugins/tidegate/adapters/iceberg_staging.py": ["clean_up.removed"],

@@ -17,6 +17,7 @@ from tidegate.adapters.sequence_checks import check_sequences
 from tidegate.adapters.source_checks import check_source
 from tidegate.adapters.spark_checks import check_timing_and_spark
 from tidegate.adapters.table_checks import check_tables, made_beside
+from tidegate.adapters.warehouse_checks import check_warehouses
 from tidegate.adapters.yaml_lines import read_document
 from tidegate.errors import ConfigurationError
 from tidegate.pipeline import Catalog, Pipeline
@@ -59,6 +60,7 @@ def _check_whole(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
     check_columns(model, findings)
     check_sequences(model, findings)
     check_tables(path.stem, model, catalogs, findings)
+    check_warehouses(model, catalogs, findings)
     check_selects(model, catalogs, findings)
     check_timing_and_spark(model, findings)
 
@@ -91,7 +93,7 @@ def _refuse_shared_tables(
     for name, pipeline in loaded:
         if isinstance(pipeline, Pipeline):
             tables = made_beside(name, [table.name for table in pipeline.tables], pipeline.merge.intermediate_suffix)
-            tables = [table for table in tables if not table.endswith("_deletes")]
+            tables = [table for table in tables if not table.endswith(("_deletes", "_tidegate_position"))]
             taken = [table for table in tables if owner.setdefault(table.casefold(), name) != name]
             if taken:
                 shown = shown_path(include / "pipelines" / f"{name}.yaml")

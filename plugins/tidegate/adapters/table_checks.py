@@ -135,6 +135,7 @@ def _check_collisions(pipeline: str, model: PipelineModel, findings: Findings) -
 def made_beside(pipeline: str, destinations: list[str], suffix: str) -> list[str]:
     """Full names of the tables that the product keeps beside `destinations`."""
     names = [f"{name}_{pipeline}{suffix}" for name in destinations] + [f"{name}_deletes" for name in destinations]
+    names += [f"{name}_tidegate_position" for name in destinations]
     if destinations and "." in destinations[0]:
         namespace = destinations[0].rsplit(".", 1)[0]
         names += [f"{namespace}.tidegate_{pipeline}_{kind}" for kind in ("batches", "dead_letters")]

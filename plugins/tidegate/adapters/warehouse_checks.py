@@ -1,0 +1,36 @@
+"""Checks what a pipeline asks of BigQuery tables and cannot have there: one clear line each, before anything runs."""
+
+from collections.abc import Mapping
+
+from tidegate.adapters.findings import Findings
+from tidegate.adapters.pipeline_model import PipelineModel, TableModel
+from tidegate.adapters.yaml_lines import KeyPath
+from tidegate.naming import is_template
+from tidegate.pipeline import Catalog
+
+NOT_THERE = "not available for BigQuery tables in this version"
+
+
+def check_warehouses(model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+    """Note everything that the BigQuery tables of a pipeline file ask in vain."""
+    for index, table in enumerate(model.tables):
+        catalog = catalogs.get(table.name.split(".", 1)[0])
+        if isinstance(catalog, Catalog) and catalog.type == "bigquery":
+            _check_table(table, catalog, ("tables", index), findings)
+            if model.source.errors.tolerance != "none":
+                told = f"dead letters are {NOT_THERE}: table={table.name}; write none"
+                findings.add(("source", "errors", "tolerance"), told)
+
+
+def _check_table(table: TableModel, catalog: Catalog, path: KeyPath, findings: Findings) -> None:
+    if not catalog.properties.get("staging"):
+        findings.add(
+            (*path, "name"),
+            f"catalog={catalog.name} has no staging in catalogs.yaml; give gs://bucket/prefix, or file:///folder",
+        )
+    if is_template(table.name):
+        findings.add((*path, "name"), f"names from records are {NOT_THERE}; write one entry for each table")
+    if len(table.name.split(".")) > 3:
+        findings.add((*path, "name"), "BigQuery has one level of datasets; write <catalog>.<dataset>.<table>")
+    if table.audits:
+        findings.add((*path, "audits"), f"{NOT_THERE}; leave them out")
