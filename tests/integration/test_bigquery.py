@@ -1,15 +1,33 @@
 """BigQuery as a destination, on a local server that answers like it: the whole way of a batch, and what is left."""
 
+import json
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pytest
+from crash.points import Point
+from tidegate.errors import NothingToDo, PublishedElsewhere
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
 KEY = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"format": "json", "schema": "id BIGINT, name STRING, amount DECIMAL(12,2), at TIMESTAMP"}
+PLAIN = {"schema": "id BIGINT, name STRING"}
 
 
 def order(id: int, name: str) -> tuple[Any, Any]:
     value = {"id": id, "name": name, "amount": "1.50", "at": "2026-01-02T03:04:05.678901Z"}
     return {"id": id}, value
+
+
+def named(id: int, name: str | None) -> tuple[Any, Any]:
+    return {"id": id}, name and {"id": id, "name": name}
+
+
+def pairs(dwh: Any, table: str) -> list[tuple[int, str]]:
+    return sorted((row["id"], row["name"]) for row in dwh.rows(table))
 
 
 def test_upserts_and_deletes_end_as_the_last_record_says_and_clean_up_leaves_nothing(dwh: Any) -> None:
@@ -20,11 +38,193 @@ def test_upserts_and_deletes_end_as_the_last_record_says_and_clean_up_leaves_not
     (first,) = bench.flush(name).published
     bench.produce(topic, order(1, "a2"), ({"id": 3}, None), order(4, "d"), ({"id": 9}, None))
     (second,) = bench.flush(name).published
-    assert [(row["id"], row["name"]) for row in dwh.rows("orders")] == [(1, "a2"), (2, "b2"), (4, "d")]
+    assert pairs(dwh, "orders") == [(1, "a2"), (2, "b2"), (4, "d")]
     assert dwh.rows("orders")[0]["amount"] == Decimal("1.50")
     assert dwh.rows("orders")[0]["at"].isoformat() == "2026-01-02T03:04:05.678901+00:00"
     assert (first.inserted, first.updated, first.deleted) == (3, 0, 0)
     assert (second.inserted, second.updated, second.deleted) == (1, 1, 1)
     assert bench.committed(name) == {topic: {0: 8}}
+    assert (dwh.left(), dwh.rows("orders_orders_tmp")) == ([], [])
+    with pytest.raises(NothingToDo):
+        bench.flush(name)
+
+
+def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic()
+    tables = [
+        {"name": dwh.table("both")},
+        {"name": dwh.table("upserted"), "delete": False},
+        {"name": dwh.table("removed"), "upsert": False},
+        {"name": dwh.table("appended"), "upsert": False, "delete": False},
+        {"name": dwh.table("soft"), "deletes": "soft"},
+        {"name": "lake.mixed.both"},
+    ]
+    bench.pipeline("mixed", [topic], key=KEY, value=PLAIN, tables=tables)
+    bench.produce(topic, named(1, "a"), named(2, "b"), named(1, "a2"), named(3, "c"))
+    bench.flush("mixed")
+    bench.produce(topic, named(2, None), named(3, "c2"), named(4, None), named(4, "d"), named(5, "e"), named(5, None))
+    bench.flush("mixed")
+    ended = [(1, "a2"), (3, "c2"), (4, "d")]
+    assert pairs(dwh, "both") == ended
+    assert sorted((row["id"], row["name"]) for row in bench.rows("mixed.both")) == ended
+    assert pairs(dwh, "upserted") == [(1, "a2"), (2, "b"), (3, "c2"), (4, "d"), (5, "e")]
+    assert pairs(dwh, "removed") == [(1, "a"), (1, "a2"), (3, "c"), (3, "c2"), (4, "d")]
+    assert pairs(dwh, "appended") == [(1, "a"), (1, "a2"), (2, "b"), (3, "c"), (3, "c2"), (4, "d"), (5, "e")]
+    assert {row["id"]: row["_deleted"] for row in dwh.rows("soft")} == {1: False, 2: True, 3: False, 4: False, 5: True}
+    assert bench.committed("mixed") == {topic: {0: 10}}
     assert dwh.left() == []
-    assert dwh.rows("orders_orders_tmp") == []
+
+
+def test_values_of_every_type_arrive_as_they_were_sent_and_null_keys_match_themselves(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic()
+    schema = (
+        "a STRING, b INT, flag BOOLEAN, small TINYINT, f DOUBLE, d DECIMAL(30,10), day DATE, local TIMESTAMP_NTZ, "
+        "bytes BINARY, tags ARRAY<STRING>, s STRUCT<x: INT, y: STRUCT<z: STRING>>, m MAP<STRING, INT>, "
+        "rows ARRAY<STRUCT<k: STRING, m: MAP<STRING, BOOLEAN>>>"
+    )
+    key = {"fields": ["a", "b"], "schema": "a STRING, b INT"}
+    dwh.pipeline("types", [topic], key=key, value={"schema": schema})
+    value = {
+        "a": None, "b": 1, "flag": True, "small": 7, "f": 0.5, "d": "12345678901234567890.0123456789",
+        "day": "2026-02-03", "local": "2026-02-03T04:05:06.123456", "bytes": "AAEC", "tags": ["x", "y"],
+        "s": {"x": 1, "y": {"z": "é"}}, "m": {"one": 1}, "rows": [{"k": "k", "m": {"t": True}}],
+    }  # fmt: skip
+    bench.produce(topic, ({"a": None, "b": 1}, value), ({"a": "x", "b": None}, {"a": "x", "b": None}))
+    bench.flush("types")
+    bench.produce(topic, ({"a": None, "b": 1}, value), ({"a": "x", "b": None}, None))
+    bench.flush("types")
+    assert dwh.rows("types") == [
+        {
+            **value, "d": Decimal(value["d"]), "day": date(2026, 2, 3), "bytes": b"\x00\x01\x02",
+            "local": datetime(2026, 2, 3, 4, 5, 6, 123456), "m": [{"key": "one", "value": 1}],
+            "rows": [{"k": "k", "m": [{"key": "t", "value": True}]}],
+        }
+    ]  # fmt: skip
+
+
+def test_columns_follow_the_pipeline_file(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic()
+    dwh.pipeline("grows", [topic], key=KEY, value={"schema": "id BIGINT, name STRING NOT NULL"})
+    bench.produce(topic, named(1, "a"))
+    bench.flush("grows")
+    wider = {"schema": "id BIGINT, name STRING, more STRUCT<x: INT>"}
+    dwh.pipeline("grows", [topic], key=KEY, value=wider)
+    bench.produce(topic, ({"id": 2}, {"id": 2, "name": None, "more": {"x": 5}}))
+    bench.flush("grows")
+    assert [(row["id"], row["name"], row["more"]) for row in dwh.rows("grows")] == [(1, "a", None), (2, None, {"x": 5})]
+
+
+def test_of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic()
+    dwh.pipeline("race", [topic], key=KEY, value=PLAIN)
+    bench.produce(topic, named(1, "a"))
+    slow, fast = bench.ports("race"), bench.ports("race")
+    (late,) = stage(slow, plan(slow))
+    (early,) = stage(fast, plan(fast))
+    assert merge(fast, early).outcome == "published"
+    with pytest.raises(PublishedElsewhere):
+        merge(slow, late)
+    assert merge(fast, early).outcome == "already published"
+    bench.produce(topic, named(1, "b"))
+    bench.drain("race")
+    with pytest.raises(PublishedElsewhere):
+        merge(slow, late)
+    assert pairs(dwh, "race") == [(1, "b")]
+    assert dwh.left() == []
+
+
+def test_late_records_lose_and_a_deleted_row_does_not_come_back(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic()
+    value = {"schema": "id BIGINT, name STRING, v BIGINT"}
+    dwh.pipeline("late", [topic], key=KEY, value=value, table={"sequence_by": ["v"], "delete_when": "name = 'x'"})
+
+    def at(id: int, name: str, v: int) -> tuple[Any, Any]:
+        return {"id": id}, {"id": id, "name": name, "v": v}
+
+    bench.produce(topic, at(1, "new", 5), at(1, "old", 3), at(2, "b", 1), at(3, "c", 1))
+    bench.flush("late")
+    bench.produce(topic, at(1, "older", 4), at(2, "x", 5), at(3, "c2", 2))
+    bench.flush("late")
+    bench.produce(topic, at(2, "ghost", 4), at(2, "ghost", 3))
+    bench.flush("late")
+    assert pairs(dwh, "late") == [(1, "new"), (3, "c2")]
+
+
+def test_commands_show_move_and_read_again(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic()
+    dwh.pipeline("cli", [topic], key=KEY, value=PLAIN)
+    bench.produce(topic, named(1, "a"), named(2, "b"))
+    assert bench.cli("flush", "cli").returncode == 0
+    told = json.loads(bench.cli("status", "cli", "--json").stdout)["pipelines"][0]
+    assert (told["tables"][0]["rows"], told["partitions"][0]["lag"]) == (2, 0)
+    assert [(b["inserted"], b["batch"]) for b in told["batches"]] == [(2, 1)]
+    dwh.sql("DELETE FROM `cli` WHERE id = 1")
+    moved = bench.cli("rebase", "cli", "--to", "earliest", "--yes")
+    assert moved.returncode == 0, moved.stderr
+    assert bench.cli("flush", "cli").returncode == 0
+    assert pairs(dwh, "cli") == [(1, "a"), (2, "b")]
+
+
+# (point, fault) in a batch on tables that are there; each in a process of its own
+LATER = {
+    "rows are files and their counts are not": ("stage/job.rows_left:inside:1", "killed"),
+    "counts are there and nothing is loaded": ("stage/job.counts_left:inside:1", "killed"),
+    "the load job was sent": ("stage/bigquery.load_sent:inside:1", "killed"),
+    "the load job was sent and no answer came": ("stage/bigquery.load_sent:inside:1", "raised"),
+    "rows are loaded and nothing says so": ("stage/bigquery.loaded:inside:1", "killed"),
+    "the transaction was sent": ("merge/bigquery.sent:inside:1", "killed"),
+    "the transaction was sent and no answer came": ("merge/bigquery.sent:inside:1", "raised"),
+    "the transaction ended and nobody knows": ("merge/bigquery.answered:inside:1", "killed"),
+    "the publish took place and no answer came": ("merge/destination.publish:after:1", "lost"),
+    "staged rows are gone and their files are not": ("clean_up/bigquery.partition_dropped:inside:1", "killed"),
+}
+FIRST = {
+    "the dataset is there and no table": ("stage/job.statement:inside:1", "killed"),
+    "the table of positions is there without a row": ("merge/bigquery.positions_created:inside:1", "killed"),
+    "the first position was sent": ("merge/bigquery.sent:inside:1", "killed"),
+}
+
+
+class Trial:
+    """A pipeline whose table keeps the last record of each key, and another that keeps them all."""
+
+    def __init__(self, dwh: Any, runners: Any, name: str) -> None:
+        self.dwh, self.runners, self.name, self.topic = dwh, runners, name, dwh.bench.topic()
+        self.last: dict[int, str] = {}
+        self.all: list[tuple[int, str]] = []
+        modes = {"last": {}, "every": {"upsert": False, "delete": False}}
+        tables = [{"name": dwh.table(table), **mode} for table, mode in modes.items()]
+        dwh.bench.pipeline(name, [self.topic], key=KEY, value=PLAIN, tables=tables)
+
+    def suffers(self, number: int, point: str, kind: str) -> None:
+        changes = [(0, f"{number}"), (number, "new"), (0, f"{number}!"), (number - 1, None)]
+        for id, name in changes:
+            self.all += [(id, name)] if name is not None else []
+            self.last = {**self.last, id: name} if name is not None else {k: v for k, v in self.last.items() if k != id}
+        bench = self.dwh.bench
+        bench.produce(self.topic, *(named(id, name) for id, name in changes))
+        ended = self.runners.run(bench.environment(), "flush", self.name, at=Point.parse(point), kind=kind)
+        assert ended.met, f"{point} was not reached: {ended.told}"
+        bench.drain(self.name)
+        assert pairs(self.dwh, "last") == sorted(self.last.items())
+        assert pairs(self.dwh, "every") == sorted(self.all)
+        for table in ("last", "every"):
+            assert self.dwh.rows(f"{table}_{self.name}_tmp") == []
+        assert self.dwh.left() == []
+        assert bench.committed(self.name) == bench.ends(self.topic)
+
+
+def test_fault_at_any_point_of_bigquerys_is_made_good_by_the_next_run(dwh: Any, runners: Any) -> None:
+    trial = Trial(dwh, runners, "faults")
+    for number, (situation, (point, kind)) in enumerate({**FIRST, **LATER}.items(), 1):
+        if situation in FIRST:
+            trial = Trial(dwh, runners, f"faults{number}")
+            dwh.sql("DROP TABLE IF EXISTS `last`")
+            dwh.sql("DROP TABLE IF EXISTS `every`")
+        trial.suffers(number, point, kind)
