@@ -8,6 +8,7 @@ PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
 ARGS ?=
 WITH ?=
+DESTINATION ?=
 
 .PHONY: help setup up down demo test lint types unit contract integration e2e test-crash test-mutations bench lock clean soak
 
@@ -23,8 +24,9 @@ up: setup  ## start Kafka and the Spark Connect server; WITH="airflow bigquery" 
 down:  ## stop what `make up` started
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m local down; else echo "down: nothing was up"; fi
 
-demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict
-	@$(PYTHON) -m demo $(ARGS)
+demo: WITH := $(DESTINATION)
+demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery
+	@$(PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) $(ARGS)
 
 test contract integration: WITH := bigquery
 

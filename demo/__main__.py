@@ -11,15 +11,18 @@ from types import FrameType
 from confluent_kafka import KafkaException
 
 from demo import product, story
+from demo.tables import BigQueryTables, IcebergTables, Tables
 from demo.view import View
 from local.errors import StackError
 from local.layout import default_run_dir
-from local.stack import down, is_up, up
+from local.stack import Stack, down, is_up, up
 
 
 def main(arguments: list[str]) -> int:
     """Run the demo; 0 when the verdict was right or somebody stopped it after that, else 1."""
-    parser = argparse.ArgumentParser(prog="make demo", description="A small shop's changes, from Kafka into Iceberg.")
+    parser = argparse.ArgumentParser(prog="make demo", description="A small shop's changes, from Kafka into tables.")
+    choices = product.DESTINATIONS
+    parser.add_argument("--destination", choices=choices, default=choices[0], help="where the tables are")
     parser.add_argument("--once", action="store_true", help="stop after the verdict: exit 0 if all is equal, else 1")
     parser.add_argument("--flushes", type=int, default=5, metavar="N", help="flushes per pipeline before the verdict")
     parser.add_argument("--rate", type=float, default=40, metavar="N", help="things that happen per second")
@@ -46,10 +49,15 @@ def _run(options: argparse.Namespace, run_dir: Path, view: View) -> int:
     verdicts: list[bool] = []
     try:
         view.say("starting Kafka, Spark and Airflow (half a minute) ...")
-        properties = product.write_include(run_dir / "include", run_dir)
+        properties = product.write_include(run_dir / "include", run_dir, options.destination)
         os.environ["TIDEGATE_INCLUDE"] = str(run_dir / "include")
-        stack = up(run_dir, ("kafka", "spark", "airflow"), tied_to=os.getpid(), report=view.say)
-        _tell(story.begin(stack, properties, options.rate, options.burst, view), options, verdicts)
+        more = () if options.destination == "iceberg" else (options.destination,)
+        stack = up(run_dir, ("kafka", "spark", "airflow", *more), tied_to=os.getpid(), report=view.say)
+        _tell(
+            story.begin(stack, _tables(stack, run_dir, properties), options.rate, options.burst, view),
+            options,
+            verdicts,
+        )
     except KeyboardInterrupt:
         view.say("stopped" if verdicts else "stopped before the verdict")
     finally:
@@ -59,6 +67,13 @@ def _run(options: argparse.Namespace, run_dir: Path, view: View) -> int:
         view.say("stopping everything ...")
         down(run_dir)
     return 0 if all(verdicts) and verdicts else 1
+
+
+def _tables(stack: Stack, run_dir: Path, properties: dict[str, str]) -> Tables:
+    """A look at the tables, wherever they are."""
+    if properties:
+        return IcebergTables(product.CATALOG, properties)
+    return BigQueryTables(stack.variables["BIGQUERY_PROJECT"], stack.bigquery_endpoint, run_dir / "tables")
 
 
 def _tell(told: story.Story, options: argparse.Namespace, verdicts: list[bool]) -> None:

@@ -15,6 +15,8 @@ from local.layout import ROOT
 # pipeline: the table that it feeds, which is also the shop's
 PIPELINES = {"shop_customers": "customers", "shop_orders": "orders", "shop_order_lines": "order_lines"}
 CATALOG, NAMESPACE = "lake", "shop"
+WAREHOUSE = "dwh"
+DESTINATIONS = ("iceberg", "bigquery")
 STATUS_SECONDS = 60
 
 
@@ -32,18 +34,36 @@ class Progress:
     error: str | None = None
 
 
-def write_include(folder: Path, run_dir: Path) -> dict[str, str]:
-    """Copy the shipped pipelines into a folder of the run, beside a catalog of its own; that catalog's properties."""
+def write_include(folder: Path, run_dir: Path, destination: str) -> dict[str, str]:
+    """Copy the shipped pipelines into a folder of the run, beside a catalog of its own; that catalog's properties.
+
+    In BigQuery the same files name another catalog, and leave out partitions by bucket, which it does not know.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "pipelines").mkdir(parents=True)
     for pipeline in PIPELINES:
-        shutil.copy(ROOT / "include" / "pipelines" / f"{pipeline}.yaml", folder / "pipelines")
+        text = (ROOT / "include" / "pipelines" / f"{pipeline}.yaml").read_text()
+        (folder / "pipelines" / f"{pipeline}.yaml").write_text(
+            text if destination == "iceberg" else _for_bigquery(text)
+        )
     lake = run_dir / "tables"
     lake.mkdir()
+    if destination == "bigquery":
+        catalog = {"type": "bigquery", "project": "${BIGQUERY_PROJECT}", "endpoint": "${BIGQUERY_ENDPOINT}"}
+        (folder / "catalogs.yaml").write_text(yaml.safe_dump({WAREHOUSE: {**catalog, "staging": f"file://{lake}"}}))
+        return {}
     properties = {"type": "sql", "uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
     catalogs = {CATALOG: {"type": "iceberg", "properties": properties}}
     (folder / "catalogs.yaml").write_text(yaml.safe_dump(catalogs))
     return properties
+
+
+def _for_bigquery(text: str) -> str:
+    pipeline = yaml.safe_load(text)
+    for table in pipeline["tables"]:
+        table["name"] = table["name"].replace(f"{CATALOG}.", f"{WAREHOUSE}.", 1)
+        table.pop("create", None)
+    return str(yaml.safe_dump(pipeline, sort_keys=False))
 
 
 def destination(pipeline: str) -> str:

@@ -4,14 +4,13 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyiceberg.catalog import Catalog, load_catalog
-
 from demo import product
 from demo.airflow_api import AirflowApi
 from demo.generator import Generator, create_topics
 from demo.product import PIPELINES, Progress
 from demo.shop import Shop
-from demo.verdict import Verdict, compare, left_behind, read_rows
+from demo.tables import Tables
+from demo.verdict import Verdict, compare
 from demo.view import View
 from local.errors import StackError
 from local.stack import Stack
@@ -26,7 +25,7 @@ class Story:
     """A running demo: its stack, its shop, and what has been flushed so far."""
 
     stack: Stack
-    catalog: Catalog
+    tables: Tables
     generator: Generator
     airflow: AirflowApi
     view: View
@@ -49,7 +48,7 @@ class Story:
         return sum(map(len, self.seen.values())) > before
 
 
-def begin(stack: Stack, properties: dict[str, str], rate: float, burst: int, view: View) -> Story:
+def begin(stack: Stack, tables: Tables, rate: float, burst: int, view: View) -> Story:
     """Create the topics, send the snapshot, and switch the flush DAGs on."""
     create_topics(stack.kafka_bootstrap)
     generator = Generator(stack.kafka_bootstrap, Shop(seed=int(time.time())), rate, burst)
@@ -61,7 +60,7 @@ def begin(stack: Stack, properties: dict[str, str], rate: float, burst: int, vie
     view.airflow_url = stack.airflow_url
     view.say(f"flush DAGs are on; watch them at {stack.airflow_url} (no log-in needed)")
     generator.begin()
-    return Story(stack, load_catalog(product.CATALOG, **properties), generator, airflow, view)
+    return Story(stack, tables, generator, airflow, view)
 
 
 def flush_until(story: Story, flushes: int) -> None:
@@ -93,7 +92,7 @@ def judge(story: Story) -> bool:
     story.view.close()
     verdicts: list[Verdict] = []
     for pipeline, table in PIPELINES.items():
-        found = read_rows(story.catalog, product.destination(pipeline))
+        found = story.tables.rows(product.destination(pipeline))
         verdicts.append(compare(table, story.generator.shop.rows(table), found))
     left = _left_behind(story)
     story.view.verdict(verdicts, left)
@@ -113,7 +112,7 @@ def _left_behind(story: Story) -> list[str]:
     """What intermediate tables hold once their last clean-up has had a minute to run."""
     deadline = time.monotonic() + 60
     while True:
-        found = [left_behind(story.catalog, product.intermediate(pipeline)) for pipeline in PIPELINES]
+        found = [story.tables.left_behind(product.intermediate(pipeline)) for pipeline in PIPELINES]
         left = [one for one in found if one]
         if not left or time.monotonic() > deadline:
             return left

@@ -69,8 +69,12 @@ def plan(request: Request) -> Plan:
         made.addresses["SPARK_REMOTE"] = f"sc://{ports.HOST}:{chosen['spark']}"
         made.servers.append(spark.server(run, chosen["spark"]))
     if "bigquery" in parts:
-        made.addresses["BIGQUERY_ENDPOINT"] = f"http://{ports.HOST}:{chosen['bigquery']}"
-        made.addresses["BIGQUERY_PROJECT"] = bigquery.PROJECT
+        found = {
+            "BIGQUERY_ENDPOINT": f"http://{ports.HOST}:{chosen['bigquery']}",
+            "BIGQUERY_PROJECT": bigquery.PROJECT,
+        }
+        made.addresses |= found
+        known |= found  # catalogs.yaml may name them
         made.servers.append(bigquery.server(run, chosen["bigquery"], chosen["bigquery_grpc"]))
     if "airflow" in parts:
         made.addresses["AIRFLOW_URL"] = f"http://{ports.HOST}:{chosen['airflow']}"

@@ -23,7 +23,8 @@ from crash.points import Journey, Point, fault
 PATIENCE = 180
 ROOT = Path(__file__).parents[2]
 HEAVY = (
-    "confluent_kafka", "pyspark.sql.connect.session", "tidegate.adapters.iceberg", "tidegate.adapters.spark_connect",
+    "confluent_kafka", "google.cloud.bigquery", "pyspark.sql.connect.session", "tidegate.adapters.iceberg",
+    "tidegate.adapters.spark_connect",
     "tidegate.cli.commands", "tidegate_spark.merge", "tidegate_spark.sessions", "tidegate_spark.stage",
 )  # fmt: skip
 

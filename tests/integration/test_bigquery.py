@@ -228,3 +228,37 @@ def test_fault_at_any_point_of_bigquerys_is_made_good_by_the_next_run(dwh: Any, 
             dwh.sql("DROP TABLE IF EXISTS `last`")
             dwh.sql("DROP TABLE IF EXISTS `every`")
         trial.suffers(number, point, kind)
+
+
+def test_records_that_cannot_be_read_are_set_aside_in_the_transaction_of_their_batch(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic()
+    dwh.pipeline("letters", [topic], key=KEY, value=PLAIN, source={"errors": {"tolerance": "all"}})
+    bench.produce(topic, named(1, "a"), ({"id": 2}, b"{"), named(3, "c"))
+    (done,) = bench.flush("letters").published
+    assert (done.inserted, pairs(dwh, "letters")) == (2, [(1, "a"), (3, "c")])
+    bench.produce(topic, ({"id": 4}, b"["))
+    (done,) = bench.flush("letters").published
+    assert done.inserted == 0
+    told = json.loads(bench.cli("dead-letters", "letters", "--json").stdout)
+    assert (told["waiting"], [letter["offset"] for letter in told["dead_letters"]]) == (2, [3, 1])
+    refused = bench.cli("dead-letters", "letters", "--replay")
+    assert refused.returncode == 1
+    assert "cannot be replayed in this version" in refused.stderr
+
+
+def test_backfill_brings_back_what_is_missing_and_nothing_older(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic()
+    dwh.pipeline("again", [topic], key=KEY, value=PLAIN)
+    bench.produce(topic, named(1, "a"), named(2, "b"), named(3, "c"))
+    bench.flush("again")
+    bench.produce(topic, named(2, "b2"), named(3, None))
+    bench.flush("again")
+    dwh.sql("DELETE FROM `again` WHERE id = 1")
+    ranges = json.dumps({topic: {"0": [0, 3]}})
+    done = bench.cli("backfill", "again", "--range", ranges)
+    assert done.returncode == 0, done.stderr
+    assert pairs(dwh, "again") == [(1, "a"), (2, "b2")]
+    assert dwh.left() == []
+    assert [name for name in dwh.tables() if "backfill" in name] == []

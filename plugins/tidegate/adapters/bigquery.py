@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate import names
-from tidegate.adapters import bigquery_evolution, bigquery_history, bigquery_position
+from tidegate.adapters import bigquery_dead_letters, bigquery_evolution, bigquery_history, bigquery_position
 from tidegate.adapters import bigquery_staging as staging
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_types import columns_of, held_by
@@ -186,16 +186,16 @@ class BigQueryDestination:
         return None
 
     def dead_letters(self, name: str, limit: int) -> DeadLetters:
-        """See the port: tables with dead letters are refused in BigQuery."""
-        return DeadLetters()
+        """See the port."""
+        return bigquery_dead_letters.newest(self._of(name), name, limit)
 
     def waiting_dead_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
         """See the port."""
-        return []
+        return bigquery_dead_letters.waiting(self._of(name), name, table)
 
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """See the port."""
-        return 0
+        return bigquery_dead_letters.of_others(self._of(name), name, table, attempt, ranges)
 
     def count_rows(self, table: str) -> int | None:
         """See the port."""

@@ -128,14 +128,15 @@ class Warehouse:
         with told("query"):
             return [dict(row) for row in job.result(**self._limits)]
 
-    def once(self, where: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> str:
-        """Run a script, which may tell its job's id, under a name of its own; the id.
+    def once(self, where: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> Any:
+        """Run a script, which may tell its job's id, under a name of its own; the finished job.
 
         So no answer that is lost makes it run twice: a job of that name that is there already was sent by a call whose
         answer was lost, and its end is waited for. One that failed, and was told, is followed by the next number.
         `JobFailed`, or `OutcomeUnknown`.
         """
-        for number in count():
+        number = 0
+        while True:
             job_id = f"{name}_{number}"
             with told(where, sent=True):
                 job, is_new = self._sent(script(job_id), job_id, labels)
@@ -143,10 +144,10 @@ class Warehouse:
                 self._wait(job)
                 reached("bigquery.answered")
             if not job.error_result:
-                break
+                return job
             if is_new:
                 raise JobFailed.of(job)
-        return job_id
+            number += 1
 
     def _sent(self, sql: str, job_id: str, labels: Mapping[str, str]) -> tuple[Any, bool]:
         from google.api_core.exceptions import Conflict

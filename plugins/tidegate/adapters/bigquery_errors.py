@@ -56,6 +56,10 @@ def told(where: str, *, sent: bool = False) -> Iterator[None]:
         yield
     except (exceptions.ServerError, exceptions.TooManyRequests, exceptions.RetryError) as error:
         raise _lost(where, error, sent) from error
+    except exceptions.PreconditionFailed as error:
+        raise RetryLater(
+            f"{where}: another writer changed it at once; it will be tried again: {_text(error)}"
+        ) from error
     except exceptions.GoogleAPICallError as error:
         if reason_of(error) in PASSING:
             raise RetryLater(f"{where}: BigQuery refused it for now: {_text(error)}") from error

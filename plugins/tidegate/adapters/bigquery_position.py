@@ -95,6 +95,8 @@ def rewrite(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
     name = job_name("publish", publication.table, publication.uuid, publication.attempt)
     statements = (*_still_there(warehouse, publication.source), *publication.statements)
 
+    writes = quoted_name(warehouse.reference(publication.table)) in "".join(publication.statements[-1:])
+
     def script(job: str) -> str:
         return transaction(
             sql,
@@ -102,7 +104,7 @@ def rewrite(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
             pipeline=publication.pipeline,
             version=publication.cut,
             attempt=publication.attempt,
-            properties={**publication.properties, TABLE: publication.uuid, JOB: job},
+            properties={**publication.properties, TABLE: publication.uuid, JOB: job if writes else ""},
             statements=statements,
         )
 
@@ -111,7 +113,7 @@ def rewrite(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
         job = warehouse.once(where, name, script, labels)
     except JobFailed as error:
         raise _refused(warehouse, where, publication, error) from error
-    log.info("committed: %s job=%s", where, job)
+    log.info("committed: %s job=%s bytes=%s", where, job.job_id, job.total_bytes_processed)
 
 
 def _still_there(warehouse: Warehouse, source: Source | None) -> list[str]:

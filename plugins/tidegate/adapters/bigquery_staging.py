@@ -20,6 +20,7 @@ from tidegate.offsets import Ranges
 
 HIGHEST, SHAPE = "tidegate_highest_batch", "tidegate_shape"  # labels of the intermediate table
 LANDED = "landed.json"
+AHEAD = 100  # batches that may be staged before the next clean-up
 EXPIRES = timedelta(days=30)  # as the statement that makes the table has it
 BATCH = re.compile(r"/batch=(\d+)/attempt=([^/]+)/")
 
@@ -152,7 +153,7 @@ def shape_of(warehouse: Warehouse, intermediate: str) -> str | None:
     if table is None:
         return None
     ranged = table.range_partitioning
-    if ranged is not None and _label(table) + 1 >= ranged.range_.end:
+    if ranged is not None and _label(table) + AHEAD >= ranged.range_.end:
         return ""
     return str(table.labels.get(SHAPE, ""))
 

@@ -17,9 +17,16 @@ def check_warehouses(model: PipelineModel, catalogs: Mapping[str, Catalog | str]
         catalog = catalogs.get(table.name.split(".", 1)[0])
         if isinstance(catalog, Catalog) and catalog.type == "bigquery":
             _check_table(table, catalog, ("tables", index), findings)
-            if model.source.errors.tolerance != "none":
-                told = f"dead letters are {NOT_THERE}: table={table.name}; write none"
-                findings.add(("source", "errors", "tolerance"), told)
+    types = {type_of(table, catalogs) for table in model.tables}
+    if "bigquery" in types and len(types) > 1 and model.source.errors.tolerance != "none":
+        told = "all needs every table in catalogs of one type: dead letters are written in the commit of their batch"
+        findings.add(("source", "errors", "tolerance"), f"{told}; write none, or make two pipelines")
+
+
+def type_of(table: TableModel, catalogs: Mapping[str, Catalog | str]) -> str:
+    """The type of the catalog that a table lies in, empty where it is declared wrongly."""
+    catalog = catalogs.get(table.name.split(".", 1)[0])
+    return catalog.type if isinstance(catalog, Catalog) else ""
 
 
 def _check_table(table: TableModel, catalog: Catalog, path: KeyPath, findings: Findings) -> None:

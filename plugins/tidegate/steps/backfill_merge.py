@@ -13,6 +13,7 @@ from tidegate.merging import backfill_statements
 from tidegate.ports import Head, TableState
 from tidegate.position import Position
 from tidegate.slices import AppliedSlice, done, with_done
+from tidegate.states import Source
 from tidegate.steps.backfill_plan import standing_position
 from tidegate.steps.backfill_stage import Slice, complete
 from tidegate.swap import Swap, changed_rows, in_rounds, publish, written
@@ -95,11 +96,12 @@ def _cut_merge_publish(cut: _Cut) -> AppliedSlice:
             "tidegate.pipeline": name,
             names.NOTE: json.dumps({**told, "ranges": cut.staged.ranges.to_dict()}),
         },
+        source=Source(one.intermediate, cut.staged.batch, cut.staged.attempt),
     )
     table = resolved(one.table, ports.pipeline.source.metadata, cut.state)
     statements = backfill_statements(ports, table, cut.staged, branch, one.intermediate)
     head = written(swap, one.number, *statements)
-    publish(swap, head)
+    head = publish(swap, head)
     log.info("applied: %s snapshot=%s", one.where, head.snapshot_id)
     return _result(one, head, cut.staged, cut.started_ms, "published")
 

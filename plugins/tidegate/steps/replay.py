@@ -76,6 +76,11 @@ def _replay(work: Replay) -> Replayed | None:
 
 
 def _check_mode(work: Replay, table: Table) -> None:
+    if not work.ports.destination.has_branches(table.name):
+        raise ConfigurationError(
+            f"{work.where}: dead letters in BigQuery cannot be replayed in this version; correct the pipeline file and "
+            "read their offsets again with backfill"
+        )
     if table.mode == "delete":
         raise ConfigurationError(
             f"{work.where}: a table with deletes and without upserts keeps several rows of a key, and which of them "

@@ -1,0 +1,87 @@
+"""Owns a look at the tables where they are: all rows of one, and what an intermediate table still holds."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlparse
+
+from demo.shop import Row
+
+
+class Tables(Protocol):
+    """Tables by `namespace.table`."""
+
+    def rows(self, table: str) -> list[Row]:
+        """All rows, as Python values; none when the table does not exist yet."""
+        ...
+
+    def left_behind(self, intermediate: str) -> str | None:
+        """What an intermediate table still holds, in words: rows, or files; None when it is empty."""
+        ...
+
+
+class IcebergTables:
+    """Tables of the demo's own Iceberg catalog."""
+
+    def __init__(self, name: str, properties: dict[str, str]) -> None:
+        from pyiceberg.catalog import load_catalog
+
+        self._catalog = load_catalog(name, **properties)
+
+    def rows(self, table: str) -> list[Row]:
+        """See the protocol."""
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            rows: list[Row] = self._catalog.load_table(table).scan().to_arrow().to_pylist()
+        except NoSuchTableError:
+            return []
+        return rows
+
+    def left_behind(self, intermediate: str) -> str | None:
+        """See the protocol."""
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            table = self._catalog.load_table(intermediate)
+        except NoSuchTableError:
+            return None
+        place = Path(urlparse(table.location()).path)
+        return _told(intermediate, table.scan().count(), list(place.glob("data/**/*.parquet")))
+
+
+@dataclass(frozen=True)
+class BigQueryTables:
+    """Tables on the local server that answers like BigQuery, and the folder of staged files."""
+
+    project: str
+    endpoint: str
+    staging: Path
+
+    def rows(self, table: str) -> list[Row]:
+        """See the protocol."""
+        return self._asked(f"SELECT * FROM `{table}`")
+
+    def left_behind(self, intermediate: str) -> str | None:
+        """See the protocol."""
+        rows = self._asked(f"SELECT COUNT(*) AS rows_left FROM `{intermediate}`")
+        files = [file for file in (self.staging / intermediate.replace(".", "/")).rglob("*") if file.is_file()]
+        return _told(intermediate, rows[0]["rows_left"] if rows else 0, files)
+
+    def _asked(self, query: str) -> list[Row]:
+        from google.api_core.exceptions import NotFound
+        from google.auth.credentials import AnonymousCredentials
+        from google.cloud import bigquery
+
+        options = {"api_endpoint": self.endpoint}
+        client = bigquery.Client(self.project, credentials=AnonymousCredentials(), client_options=options)
+        try:
+            return [dict(row) for row in client.query(query, timeout=60).result(timeout=60)]
+        except NotFound:
+            return []
+        finally:
+            client.close()
+
+
+def _told(intermediate: str, rows: int, files: list[Any]) -> str | None:
+    return f"{intermediate}: {rows} rows, {len(files)} files on disk" if rows or files else None

@@ -1,0 +1,47 @@
+"""The dead-letter table in BigQuery, as status and the command line read it."""
+
+from typing import Any
+
+from tidegate.adapters.bigquery_client import Warehouse
+from tidegate.bigquery_sql import literal, quoted_name
+from tidegate.offsets import Ranges
+from tidegate.ports import DeadLetters
+
+
+def newest(warehouse: Warehouse, name: str, limit: int) -> DeadLetters:
+    """Counts, and of those that wait the newest `limit`."""
+    if warehouse.table(name) is None:
+        return DeadLetters()
+    table = quoted_name(warehouse.reference(name))
+    counted = f"SELECT COUNTIF(replayed_at IS NULL) AS waiting, COUNT(replayed_at) AS replayed FROM {table}"
+    (found,) = warehouse.rows(counted)
+    rows: list[dict[str, Any]] = []
+    if limit and found["waiting"]:
+        order = "written_at DESC, topic DESC, `partition` DESC, `offset` DESC"
+        rows = warehouse.rows(f"SELECT * FROM {table} WHERE replayed_at IS NULL ORDER BY {order} LIMIT {limit}")
+    return DeadLetters(found["waiting"], found["replayed"], tuple(rows))
+
+
+def waiting(warehouse: Warehouse, name: str, destination: str) -> list[tuple[str, int, int]]:
+    """Where those of a destination lie that were not replayed."""
+    if warehouse.table(name) is None:
+        return []
+    asked = f"WHERE replayed_at IS NULL AND `table` = {literal(destination)}"
+    table = quoted_name(warehouse.reference(name))
+    rows = warehouse.rows(f"SELECT topic, `partition`, `offset` FROM {table} {asked}")
+    return [(row["topic"], row["partition"], row["offset"]) for row in rows]
+
+
+def of_others(warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges) -> int:
+    """How many of a destination lie in these ranges and are not this attempt's."""
+    parts = [
+        f"(topic = {literal(topic)} AND `partition` = {partition} AND `offset` >= {start} AND `offset` < {end})"
+        for topic, partition, start, end in ranges
+        if end > start
+    ]
+    if not parts or warehouse.table(name) is None:
+        return 0
+    table = quoted_name(warehouse.reference(name))
+    others = f"`table` = {literal(destination)} AND attempt <> {literal(attempt)}"
+    (found,) = warehouse.rows(f"SELECT COUNT(*) AS n FROM {table} WHERE {others} AND ({' OR '.join(parts)})")
+    return int(found["n"])
