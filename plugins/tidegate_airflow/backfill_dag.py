@@ -51,12 +51,18 @@ def _form(pipeline: Pipeline) -> dict[str, Param]:
             type=["null", "object"],
             title="Offsets",
             description="Half-open offset ranges by topic and partition: the second number is the first offset that "
-            f'is not applied. Example: {{"{topic}": {{"0": [100, 900]}}}}. Leave empty for a range of times.',
+            f'is not applied. Example: {{"{topic}": {{"0": [100, 900]}}}}. Leave it as it is for a range of times.',
             additionalProperties=OFFSETS,
             examples=[{topic: {"0": [100, 900]}}],
         ),
-        "from": _time("From", "Instead of offsets: records with this time or a later one.", "2026-01-01T00:00:00Z"),
-        "to": _time("To", "Up to this time, and never beyond what is flushed.", "2026-01-02T00:00:00Z"),
+        "from": _time(
+            "From", "Instead of offsets: records with this time or a later one; needs To.", "2026-01-01T00:00:00Z"
+        ),
+        "to": _time(
+            "To",
+            "Records before this time, and never beyond what is flushed; needs From.",
+            "2026-01-02T00:00:00Z",
+        ),
         "tables": Param(
             [],
             type="array",
@@ -69,7 +75,8 @@ def _form(pipeline: Pipeline) -> dict[str, Param]:
             False,
             type="boolean",
             title="Dry run",
-            description="Only show ranges, records and batches, as `tables` of the task plan; write nothing.",
+            description="Only show ranges, records and batches, as `tables` of the task plan; write nothing. "
+            "Begin with one; then start the same without.",
         ),
     }
 

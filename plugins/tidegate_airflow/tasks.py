@@ -127,7 +127,8 @@ def run_backfill_plan(name: str, asked: Mapping[str, Any]) -> Data:
     from tidegate.steps.backfill_plan import propose, wanted
 
     with told_to_airflow():
-        words = wanted(asked["ranges"], asked["from"], asked["to"], tuple(asked["tables"]))
+        # the form's editor shows nothing as {}, and gives that back once somebody has clicked into it
+        words = wanted(asked["ranges"] or None, asked["from"], asked["to"], tuple(asked["tables"]))
         found = propose(ports(name), words)
         batches = [] if asked["dry_run"] else found.to_batches()
         return {**found.to_dict(), "backfill": found.backfill.to_dict(), "batches": batches}

@@ -132,11 +132,17 @@ def test_page_itself_holds_no_data_and_loads_nothing_from_elsewhere(client: Any)
     assert "unsafe" not in answer.headers["Content-Security-Policy"]
 
 
-def test_pipeline_whose_dag_one_may_not_see_does_not_exist(client: Any, airflow: Any) -> None:
+def test_pipeline_whose_dag_one_may_not_see_does_not_exist(
+    client: Any, airflow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     viewer = login(airflow, "viewer")
+    assert client.get("/api/pipelines/shop", headers=viewer).status_code == 200
+    monkeypatch.setattr(airflow, "is_authorized_dag", lambda **asked: False)
     found = client.get("/api/pipelines", headers=viewer).json()["pipelines"]
-    assert [row["pipeline"] for row in found] == ["shop"]
-    for name in ("orphan", "nothing", "..%2f..%2fetc"):
+    assert [row["pipeline"] for row in found] == ["orphan"], "a file without a DAG, for who may see import errors"
+    monkeypatch.setattr(airflow, "is_authorized_view", lambda **asked: False)
+    assert client.get("/api/pipelines", headers=viewer).json()["pipelines"] == []
+    for name in ("shop", "orphan", "nothing", "..%2f..%2fetc"):
         assert client.get(f"/api/pipelines/{name}", headers=viewer).status_code == 404
 
 
@@ -184,11 +190,14 @@ def test_no_address_of_the_page_changes_anything(client: Any, airflow: Any, meth
         assert answer.status_code == 405
 
 
-def test_scraper_reads_the_metrics_of_all_with_its_token_and_users_those_of_theirs(client: Any, airflow: Any) -> None:
+def test_scraper_reads_the_metrics_of_all_with_its_token_and_users_those_of_theirs(
+    client: Any, airflow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     everything = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
     assert everything.headers["Content-Type"].startswith("application/openmetrics-text")
     assert 'tidegate_dead_letters{pipeline="shop"} 1' in everything.text
     assert 'pipeline="orphan"' in everything.text
+    monkeypatch.setattr(airflow, "is_authorized_view", lambda **asked: False)
     mine = client.get("/metrics", headers=login(airflow, "viewer")).text
     assert 'pipeline="shop"' in mine
     assert 'pipeline="orphan"' not in mine

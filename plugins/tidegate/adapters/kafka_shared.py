@@ -4,15 +4,13 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tidegate.adapters.kafka import KafkaBroker
 from tidegate.adapters.kafka_epochs import ONE_RECORD
-from tidegate.epochs import Epochs
 from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.offsets import Offsets, Ranges
 from tidegate.ports import Log
 
 T = TypeVar("T")
@@ -25,22 +23,29 @@ NOTHING = Log("", {}, {}, {})
 
 
 class SharedBroker:
-    """`tidegate.ports.Broker` for onlookers. What was read stands until `forget`; a failure stands as long."""
+    """`tidegate.ports.Broker` for onlookers. What was read stands until `forget`; a failure stands as long.
+
+    The log and the ages of records are shared; everything else is asked of the brokers, and nothing is changed.
+    """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self._settings = settings
-        self._broker = KafkaBroker(settings)
+        # a dead broker is knocked at once a second: each knock is a line in the log of whoever looks
+        self._settings = {"reconnect.backoff.ms": "1000", **settings}
+        self._broker = KafkaBroker(self._settings)
         self._lock = threading.RLock()
         self._ages: dict[Place, int] = {}
         self._asked: dict[str, set[str]] = {}
+        self._failure: RetryLater | None = None
         self.forget()
 
     def forget(self) -> None:
         """Read anew from now on."""
         with self._lock:
+            if self._failure is not None:  # a client that nobody waits for would go on knocking
+                self._broker = KafkaBroker(self._settings)
             self._names: tuple[str, ...] | None = None
             self._logs: dict[str, Log] = {}
-            self._failure: RetryLater | None = None
+            self._failure = None
 
     def topics(self, pattern: str) -> tuple[str, ...]:
         """See the port."""
@@ -103,25 +108,22 @@ class SharedBroker:
             if consumer is not None:
                 consumer.close()
 
-    def timestamp_of(self, topic: str, partition: int, offset: int) -> int | None:
-        """What `learn` has found, None where nothing came."""
+    def timestamp_of(self, topic: str, partition: int, offset: int, *isolation: str) -> int | None:
+        """What `learn` has found, None where nothing came; of another isolation what the brokers say now."""
+        if isolation and isolation != ("read_committed",):
+            return self._broker.timestamp_of(topic, partition, offset, *isolation)
         return self._ages.get((topic, partition, offset))
 
-    def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
-        """See the port."""
-        return self._broker.offsets_at(topics, timestamp_ms)
-
-    def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
-        """See the port."""
-        return self._broker.epochs(ranges, isolation)
-
-    def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
-        """See the port."""
-        return self._broker.committed(group, topics)
-
-    def commit(self, group: str, offsets: Offsets) -> None:
-        """Onlookers commit nothing."""
+    def commit(self, group: str, *asked: object) -> None:
+        """Onlookers change nothing."""
         raise GiveUp(f"group={group}: a shared reading of the brokers commits nothing; flush instead")
+
+    def send(self, topic: str, *asked: object) -> None:
+        """Onlookers change nothing."""
+        raise GiveUp(f"topic={topic}: a shared reading of the brokers sends nothing; flush instead")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)  # whatever else one may ask the brokers is asked each time
 
 
 def _first_records(consumer: Consumer, wanted: Mapping[tuple[str, int], int], deadline: float) -> dict[Place, int]:

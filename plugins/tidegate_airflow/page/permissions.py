@@ -12,11 +12,27 @@ from tidegate_airflow.page.dags import flush_dag_of
 
 
 def visible(user: Any, names: list[str]) -> list[str]:
-    """Of these pipelines, those whose flush DAG the user may see, as Airflow's auth manager decides."""
-    from airflow.api_fastapi.app import get_auth_manager
+    """Of these pipelines, those that the user may see, as Airflow's auth manager decides.
 
-    allowed = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+    A pipeline's flush DAG decides. A file that is too wrong for a DAG is seen by whoever may see import errors.
+    """
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+
+    manager = get_auth_manager()
+    allowed = manager.get_authorized_dag_ids(user=user, method="GET")
+    if manager.is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user):
+        allowed |= {flush_dag_of(name) for name in names} - _known([flush_dag_of(name) for name in names])
     return [name for name in names if flush_dag_of(name) in allowed]
+
+
+def _known(dag_ids: list[str]) -> set[str]:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        return set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(dag_ids))))
 
 
 def may_trigger(user: Any, dag_id: str) -> bool:

@@ -18,8 +18,8 @@ export function chart(title, times, series, unit) {
     const options = {
       width: place.clientWidth, height: HEIGHT, cursor: { drag: { x: false, y: false } }, legend: { live: true },
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(1, high * 1.1)] } },
-      axes: [axis, { ...axis, size: 62, values: (_, ticks) => ticks.map(words) }],
-      series: [{ label: "Published" }, ...series.map((one) => ({
+      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => clock(tick, times)) }, { ...axis, size: 62, values: (_, ticks) => ticks.map(words) }],
+      series: [{ label: "published", value: (_, value) => (value === null ? "–" : clock(value, times)) }, ...series.map((one) => ({
         label: one.label, stroke: color(one.color), width: 1.5, points: { size: 4, fill: color(one.color) },
         value: (_, value) => (value === null ? "–" : words(value)),
       }))],
@@ -29,6 +29,13 @@ export function chart(title, times, series, unit) {
   drawn.push([place, draw]);
   requestAnimationFrame(draw);
   return figure;
+}
+
+// hours where all lies within a day or so, else days
+function clock(seconds, times) {
+  const days = times.at(-1) - times[0] > 36 * 3600;
+  const parts = days ? { month: "2-digit", day: "2-digit", hour: "2-digit" } : { hour: "2-digit", minute: "2-digit" };
+  return new Date(seconds * 1000).toLocaleString("sv-SE", parts);
 }
 
 function summary(series, unit) {

@@ -89,7 +89,7 @@ function partitions({ pipeline: row, offsets, past, airflow }) {
 function tables({ pipeline: row, airflow }) {
   if (!row.tables) return null;
   const columns = [
-    { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem ? h("div", { class: "reason" }, one.problem) : null] },
+    { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem && one.problem !== row.reason ? h("div", { class: "reason" }, one.problem) : null] },
     { title: "Batch", number: true, cell: (one) => number(one.batch) },
     { title: "Lag", number: true, cell: (one) => number(one.lag) },
     { title: "Behind", number: true, cell: (one) => span(one.lag_seconds) },
