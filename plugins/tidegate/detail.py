@@ -4,6 +4,7 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import StagedBatch
+from tidegate.cautions import cautions
 from tidegate.dynamic import fan_out
 from tidegate.history import advances
 from tidegate.offsets import offset_of, pairs
@@ -12,13 +13,14 @@ from tidegate.slices import done
 from tidegate.status import as_time, shown_batch
 from tidegate.steps.backfill import open_backfills
 from tidegate.steps.maintain import maintained_tables
-from tidegate.topics import read_log
+from tidegate.topics import known_log
+from tidegate.view import come_to, see, views
 
 
 def offsets(ports: Ports) -> list[dict[str, Any]]:
     """For each partition where the log begins and what the group has committed."""
     ports = fan_out(ports)
-    log = read_log(ports)
+    log, _ = known_log(ports)
     committed = ports.broker.committed(ports.pipeline.source.group, tuple(log.end))
     return [
         {
@@ -29,6 +31,13 @@ def offsets(ports: Ports) -> list[dict[str, Any]]:
         }
         for topic, partition, _ in pairs(log.end)
     ]
+
+
+def warnings(ports: Ports) -> list[str]:
+    """What may go wrong soon: hanging transactions, and records that wait until they expire."""
+    ports, seen = see(ports)
+    log, gone = known_log(ports)
+    return cautions(ports, log, come_to(log, views(ports, seen, log, gone)))
 
 
 def past(ports: Ports, limit: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tidegate import names
+from tidegate.beats import valid_through_ms
 from tidegate.offsets import offset_of, pairs
 from tidegate.ports import Log, Ports
 from tidegate.status import as_time, lag_seconds
@@ -18,13 +19,14 @@ def unpublished(found: list[View]) -> set[tuple[str, int, int]]:
     return {(t, p, offset) for _, t, p, offset, end in ends if offset < end}
 
 
-def overview(ports: Ports, found: list[View], log: Log) -> dict[str, Any]:
+def overview(ports: Ports, found: list[View], log: Log, proof: int | None = None) -> dict[str, Any]:
     """Lag and freshness of the pipeline, its tables and partitions, from what is seen already.
 
     `lag_seconds`: age of the oldest record that is not published, 0 when there is none, None when nobody tells.
+    `proof` is the time that change-data connectors vouch for, where it was asked for before the tables and the log.
     `published_ms`: when the last snapshot of any table was published, None before the first.
     """
-    tables = [_table(ports, view) for view in found]
+    tables = [_table(ports, view, proof) for view in found]
     return {
         "pipeline": ports.pipeline.name,
         "description": ports.pipeline.description,
@@ -48,7 +50,7 @@ def overview(ports: Ports, found: list[View], log: Log) -> dict[str, Any]:
     }
 
 
-def _table(ports: Ports, view: View) -> dict[str, Any]:
+def _table(ports: Ports, view: View, proof: int | None) -> dict[str, Any]:
     ages = [lag_seconds(ports, t, p, offset_of(view.following, t, p) or 0, end) for t, p, end in pairs(view.log.end)]
     position = view.position
     return {
@@ -56,7 +58,7 @@ def _table(ports: Ports, view: View) -> dict[str, Any]:
         "batch": position.batch if position else None,
         "lag": view.lag,
         "lag_seconds": _oldest(ages),
-        "valid_through": as_time(position.valid_through_ms if position else None),
+        "valid_through": as_time(valid_through_ms(view, proof)),
         "open_batches": len(view.queue),
         "max_pending": view.table.max_pending,
         "problem": view.problem,

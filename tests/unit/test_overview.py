@@ -63,6 +63,15 @@ def test_age_that_brokers_do_not_tell_is_unknown_and_not_zero(world: World) -> N
     assert seen(world.ports(a_pipeline(*TWO)))["lag_seconds"] is None
 
 
+def test_connectors_heartbeat_proves_freshness_of_what_has_no_lag(world: World) -> None:
+    ports = world.ports(a_pipeline(*TWO))
+    flush(ports)
+    ports, tables = see(ports)
+    log = read_log(ports)
+    row = overview(ports, views(ports, tables, log), log, proof=1_900_000_000_000)
+    assert row["freshness"] == "2030-03-17T17:46:40.000Z"
+
+
 def test_last_flush_sums_the_tables_of_the_newest_batch(world: World) -> None:
     ports = world.ports(a_pipeline(*TWO))
     assert lately(ports) == {"last_flush": None, "dead_letters": 0}

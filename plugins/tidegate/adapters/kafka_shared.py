@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from tidegate.adapters.kafka import KafkaBroker
 from tidegate.adapters.kafka_epochs import ONE_RECORD
 from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.offsets import Offsets
 from tidegate.ports import Log
 
 T = TypeVar("T")
@@ -113,6 +114,14 @@ class SharedBroker:
         if isolation and isolation != ("read_committed",):
             return self._broker.timestamp_of(topic, partition, offset, *isolation)
         return self._ages.get((topic, partition, offset))
+
+    def ends(self, topics: tuple[str, ...], isolation: str) -> Offsets:
+        """See the port."""
+        return self._once(lambda: self._broker.ends(topics, isolation))
+
+    def newest(self, ends: Offsets) -> Offsets:
+        """See the port."""
+        return self._once(lambda: self._broker.newest(ends))
 
     def commit(self, group: str, *asked: object) -> None:
         """Onlookers change nothing."""

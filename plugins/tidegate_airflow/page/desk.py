@@ -65,6 +65,7 @@ class Desk:
         row = self.overview([name])[0]
         asked: dict[str, Callable[[], Any]] = {
             "offsets": lambda: detail.offsets(self._ports(name)),
+            "warnings": lambda: detail.warnings(self._ports(name)),
             "past": lambda: detail.past(self._ports(name), BATCHES),
             "storage": lambda: detail.storage(self._ports(name)),
             "backfills": lambda: detail.backfills(self._ports(name)),

@@ -6,10 +6,11 @@ import time
 from collections import defaultdict
 from typing import Any, Protocol
 
+from tidegate.beats import proof_ms
 from tidegate.errors import GiveUp
 from tidegate.overview import lately, overview, unpublished
 from tidegate.ports import Ports
-from tidegate.topics import read_log
+from tidegate.topics import known_log
 from tidegate.view import Seen, see, views
 
 from tidegate_airflow.page.shown import told
@@ -99,31 +100,31 @@ class Watch:
                 self._changed.notify_all()
 
     def _read_group(self, members: list[Ports]) -> None:
-        """1. every table, 2. the log, 3. the age of what waits, 4. a row for each pipeline."""
-        seen = self._tables(members)
+        """1. what connectors vouch for and every table, 2. the log, 3. the age of what waits, 4. a row for each."""
         broker: Any = members[0].broker
         broker.forget()
         found = {}
-        for ports, tables in seen:
+        for ports, tables, proof in self._tables(members):
             try:
-                whole = read_log(ports)
-                found[ports.pipeline.name] = (ports, views(ports, tables, whole), whole)
+                whole, gone = known_log(ports)
+                found[ports.pipeline.name] = (ports, views(ports, tables, whole, gone), whole, proof)
             except Exception as problem:
                 self._fail(ports.pipeline.name, problem)
-        broker.learn(place for _, beside, _ in found.values() for place in unpublished(beside))
-        for name, (ports, beside, whole) in found.items():
+        broker.learn(place for _, beside, _, _ in found.values() for place in unpublished(beside))
+        for name, (ports, beside, whole, proof) in found.items():
             try:
-                row = overview(ports, beside, whole)
-                self._keep(name, {**row, **self._lately_of(ports, row), "error": None})
+                row = overview(ports, beside, whole, proof)
+                self._keep(name, {**row, **self._lately_of(ports, row), "error": None, "needs_person": False})
             except Exception as problem:
                 self._fail(name, problem)
 
-    def _tables(self, members: list[Ports]) -> list[tuple[Ports, list[Seen]]]:
+    def _tables(self, members: list[Ports]) -> list[tuple[Ports, list[Seen], int | None]]:
         seen = []
         for number, ports in enumerate(members):
             begun = time.monotonic()
             try:
-                seen.append(see(ports))
+                proof = proof_ms(ports)
+                seen.append((*see(ports), proof))
             except Exception as problem:
                 self._fail(ports.pipeline.name, problem)
                 if time.monotonic() - begun > SLOW_SECONDS:

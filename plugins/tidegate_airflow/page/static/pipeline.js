@@ -25,7 +25,7 @@ export function pipeline(name) {
       show(state, badge(row.state), row.paused && row.state !== "paused" ? h("span", { class: "quiet" }, " paused") : null);
       const newest = JSON.stringify(answer.past?.batches?.[0] ?? answer.past?.error ?? null);
       if (newest !== plotted) { plotted = newest; charts = plots(answer.past); }
-      show(document.getElementById("main"), banner(answer), facts(answer), actions(answer, again), partitions(answer), tables(answer), charts,
+      show(document.getElementById("main"), banner(answer), warnings(answer.warnings), facts(answer), actions(answer, again), partitions(answer), tables(answer), charts,
         known(answer.airflow, errors), backfills(answer.backfills), waiting(answer.storage), batches(answer.past), storage(answer), known(answer.airflow, runs),
         commands(name, row));
     },
@@ -37,6 +37,8 @@ function banner({ pipeline: row }) {
   return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), row.reason, " ",
     h("a", { href: "#s-commands" , click: (event) => { event.preventDefault(); document.getElementById("s-commands").scrollIntoView(); } }, "Ways out"));
 }
+
+const warnings = (found) => (Array.isArray(found) && found.length ? h("ul", { class: "warnings" }, found.map((one) => h("li", { class: "trouble" }, one))) : null);
 
 function facts({ pipeline: row, airflow }) {
   const flush = row.last_flush;
