@@ -45,6 +45,9 @@ export function ago(text) {
   return time;
 }
 
+/** When something is to come: in how long, or that its time has come. */
+export const due = (text) => (text && Date.parse(text) <= now() ? "due" : ago(text));
+
 /** The moment in the reader's own time zone. */
 export function moment(text) {
   if (!text) return "–";

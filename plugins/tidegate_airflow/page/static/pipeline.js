@@ -3,7 +3,7 @@ import { dagPath, link, runPath, taskPath, trigger } from "./airflow.js";
 import { chart } from "./chart.js";
 import { commands } from "./commands.js";
 import { h, quiet, say, section, show, table, trouble } from "./dom.js";
-import { ago, bytes, moment, number, span } from "./format.js";
+import { ago, bytes, due, moment, number, span } from "./format.js";
 import { replayButton } from "./replay.js";
 import { badge } from "./state.js";
 
@@ -48,7 +48,7 @@ function facts({ pipeline: row, airflow }) {
     ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, ago(row.freshness))]],
     ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} in ${span(flush.seconds)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted`)] : "none yet"],
     ["Dead letters", row.dead_letters ? h("a", { class: "warn", "data-key": "letters", href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters` }, `${number(row.dead_letters)} wait`) : number(row.dead_letters)],
-    ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : ago(row.next_run), h("div", {}, link(dagPath(row.dag_id), "the DAG"))] : "no DAG"],
+    ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : due(row.next_run), h("div", {}, link(dagPath(row.dag_id), "the DAG"))] : "no DAG"],
     ["Heartbeat", [ago(airflow?.last_heartbeat), h("div", { class: "quiet" }, "committed offsets expire ", ago(airflow?.offsets_expire))]],
   ];
   return [row.description ? h("p", {}, row.description) : null, h("dl", { class: "facts" }, list.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))))];
