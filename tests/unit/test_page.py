@@ -4,15 +4,14 @@ Airflow's own database and auth manager decide; pipelines come from a folder who
 from memory.
 """
 
-import json
 import os
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow_users import airflow_in, token_of
 from fakes import BAD, World, a_pipeline, a_table
 from tidegate.errors import RetryLater
 from tidegate.flush import flush
@@ -27,41 +26,8 @@ PATHS = ("/api/pipelines", "/api/pipelines/shop", "/api/pipelines/shop/dead-lett
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Airflow's database with two DAGs, and its auth manager with two users."""
-    home = tmp_path_factory.mktemp("airflow")
-    (home / "passwords.json").write_text(json.dumps({"admin": "a", "viewer": "v"}))
-    settings = {
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
-        "AIRFLOW__API_AUTH__JWT_SECRET": "s" * 64,
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-    }
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Airflow's own, while it is imported and makes its tables
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        from airflow.api_fastapi.app import create_auth_manager
-        from airflow.utils.db import initdb
-
-        initdb()
-        _add_dags("tidegate_shop", "tidegate_hidden_dag_of_somebody")
-        manager = create_auth_manager()
-        manager.init()
+    with airflow_in(tmp_path_factory.mktemp("airflow"), "tidegate_shop", "dag_of_somebody_else") as manager:
         yield manager
-
-
-def _add_dags(*names: str) -> None:
-    from airflow.models.dag import DagModel
-    from airflow.models.dagbundle import DagBundleModel
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        session.add(DagBundleModel(name="dags-folder"))
-        session.flush()
-        for name in names:
-            session.add(DagModel(dag_id=name, bundle_name="dags-folder", is_paused=False, is_stale=False, fileloc=name))
 
 
 class Memory:
@@ -112,10 +78,7 @@ def client(desk: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def login(airflow: Any, role: str) -> dict[str, str]:
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
-    token = airflow.generate_jwt(SimpleAuthManagerUser(username=role, role=role))
-    return {"Authorization": f"Bearer {token}"}
+    return {"Authorization": f"Bearer {token_of(airflow, role)}"}
 
 
 @pytest.mark.parametrize("path", PATHS)

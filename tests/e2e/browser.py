@@ -1,0 +1,72 @@
+"""A person at a browser: Chromium through Playwright, logged in to Airflow."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import requests
+from playwright.sync_api import Browser, FrameLocator, Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PATIENCE_MS = 120_000
+
+
+def chromium() -> str | None:
+    """The browser to drive: `TIDEGATE_CHROMIUM`, an installed one, or None for the one that Playwright has fetched."""
+    given = os.environ.get("TIDEGATE_CHROMIUM")
+    return given or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A running browser; without any on this machine Playwright fetches one."""
+    with sync_playwright() as playwright:
+        path = chromium()
+        if path is None and not Path(playwright.chromium.executable_path).exists():
+            _fetch()
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+def _fetch() -> None:
+    command = [sys.executable, "-m", "playwright", "install", "chromium"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, (
+        "there is no browser on this machine, and Playwright could not fetch one: install chromium "
+        f"(Debian: apt-get install chromium), or name one in TIDEGATE_CHROMIUM. {done.stderr[-500:]}"
+    )
+
+
+@contextmanager
+def logged_in(running: Browser, url: str, user: str, password: str, theme: str = "light") -> Iterator[Page]:
+    """A window of its own for one user of Airflow, who has logged in."""
+    token = requests.post(f"{url}/auth/token", json={"username": user, "password": password}, timeout=60)
+    window = running.new_context(
+        viewport={"width": 1440, "height": 1000}, color_scheme="dark" if theme == "dark" else "light"
+    )
+    window.set_default_timeout(PATIENCE_MS)
+    window.add_cookies([{"name": "_token", "value": token.json()["access_token"], "url": url}])
+    window.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+    try:
+        yield window.new_page()
+    finally:
+        window.close()
+
+
+def inside(page: Page) -> FrameLocator:
+    """Tidegate's page inside Airflow's frame."""
+    return page.frame_locator("iframe[title=Tidegate]")
+
+
+def keep(page: Page, name: str) -> None:
+    """A picture of the window, where `TIDEGATE_PICTURES` names a folder for them."""
+    if folder := os.environ.get("TIDEGATE_PICTURES"):
+        page.wait_for_load_state("networkidle")
+        page.screenshot(path=Path(folder) / f"{name}.png")

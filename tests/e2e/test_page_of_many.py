@@ -1,0 +1,188 @@
+"""The page with 200 pipelines, in a browser: Airflow's auth manager is real, brokers and tables are in memory.
+
+So many real ones would take hours to fill; what the page reads of real ones is tested beside this.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from airflow_users import airflow_in, token_of
+from e2e.browser import browser
+from fakes import World, a_pipeline, a_table
+from playwright.sync_api import Browser, Page, expect
+from tidegate.errors import RetryLater
+from tidegate.flush import flush
+from tidegate_airflow.page.sources import Source
+
+MANY = 200
+NAMES = [f"shop_{number:03}" for number in range(MANY)]
+ROLLED_BACK, DEAD, BEHIND = NAMES[17], NAMES[42], NAMES[99]
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
+
+
+class Look:
+    """The memory broker as onlookers share it; a dead one answers nothing."""
+
+    def __init__(self, broker: Any, *, dead: bool = False) -> None:
+        self._broker, self._dead = broker, dead
+
+    def forget(self) -> None:
+        pass
+
+    def learn(self, places: Any) -> None:
+        list(places)
+
+    def log(self, *asked: Any) -> Any:
+        if self._dead:
+            raise RetryLater("brokers=kafka-2:9092 gave no answer within 30 s")
+        return self._broker.log(*asked)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)
+
+
+class Many:
+    """The pipelines, as the page finds them."""
+
+    def __init__(self) -> None:
+        world = World()
+        self._sources = {name: self._source(world, name) for name in NAMES}
+
+    def _source(self, world: World, name: str) -> Source:
+        world.broker.create(name, 2)
+        for partition in (0, 1):
+            world.broker.produce(name, {"id": str(partition)}, {"id": "a", "name": "x"}, partition=partition)
+        table = f"lake.shop.{name}"
+        ports = world.ports(a_pipeline(a_table(table, topics=(name,)), name=name, description=f"Number {name[5:]}"))
+        flush(ports)
+        if name == ROLLED_BACK:
+            world.destination.rollback(table, world.destination.tables[table].ancestors()[-1].id)
+        if name == BEHIND:
+            world.broker.produce(name, {"id": "b"}, {"id": "b", "name": "x"}, timestamp=world.clock.ms)
+        broker = Look(world.broker, dead=name == DEAD)
+        return Source((name == DEAD,), replace(ports, broker=broker, now_ms=lambda: world.clock.ms + 600_000))
+
+    def names(self) -> list[str]:
+        return NAMES
+
+    def source(self, name: str) -> Source:
+        return self._sources[name]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Any]]:
+    """Where the page answers, and the auth manager that decides."""
+    with airflow_in(tmp_path_factory.mktemp("airflow"), *(f"tidegate_{name}" for name in NAMES)) as manager:
+        from fastapi import FastAPI
+        from tidegate_airflow.page import application
+        from tidegate_airflow.page.desk import Desk
+        from tidegate_airflow.page.watch import Watch
+
+        many: Any = Many()
+        desk, page, outer = Desk(many, Watch(many)), application.application(), FastAPI()
+        page.dependency_overrides[application.desk] = lambda: desk
+        outer.mount("/tidegate", page)
+        server = uvicorn.Server(uvicorn.Config(outer, port=0, log_level="error"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive()
+                time.sleep(0.05)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            yield f"http://127.0.0.1:{port}", manager
+        finally:
+            server.should_exit = True
+            thread.join(60)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as running:
+        expect.set_options(timeout=60_000)
+        yield running
+
+
+@pytest.fixture
+def opened(chromium: Browser, address: tuple[str, Any]) -> Iterator[Callable[..., Page]]:
+    """Opens the page; afterwards it has complained of nothing, and asked nobody else for anything."""
+    url, manager = address
+    windows, complaints = [], []
+
+    def goto(path: str = "", theme: Any = "light", role: str = "admin") -> Page:
+        window = chromium.new_context(viewport={"width": 1440, "height": 900}, color_scheme=theme)
+        windows.append(window)
+        window.add_cookies([{"name": "_token", "value": token_of(manager, role), "url": url}])
+        page = window.new_page()
+        page.on("console", lambda told: complaints.append(told.text) if told.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda asked: None if asked.url.startswith(url) else complaints.append(asked.url))
+        page.goto(f"{url}/tidegate/{path}")
+        return page
+
+    yield goto
+    for window in windows:
+        window.close()
+    assert complaints == []
+
+
+def shown(page: Page) -> list[str]:
+    return page.locator("tbody th a").all_inner_texts()
+
+
+def test_two_hundred_are_shown_the_worst_first_with_one_request_for_each_reading(opened: Callable[..., Page]) -> None:
+    page = opened()
+    expect(page.get_by_text(f"{MANY} pipelines")).to_be_visible()
+    expect(page.locator("tbody tr").nth(2)).to_contain_text("catching up")
+    assert shown(page)[:3] == [ROLLED_BACK, DEAD, BEHIND]
+    expect(page.locator("tbody tr").nth(0)).to_contain_text("on_rollback")
+    expect(page.locator("tbody tr").nth(1)).to_contain_text("brokers=kafka-2:9092 gave no answer within 30 s")
+    asked = page.evaluate("performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/')).length")
+    assert asked <= int(page.evaluate("document.body.dataset.read")) + 1
+
+
+def test_keyboard_alone_sorts_filters_and_opens_and_the_focus_stays(opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.get_by_role("button", name="Pipeline").press("Enter")
+    expect(page.get_by_role("columnheader", name="Pipeline")).to_have_attribute("aria-sort", "ascending")
+    assert shown(page)[0] == NAMES[0]
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="Pipeline")).to_have_attribute("aria-sort", "descending")
+    assert shown(page)[0] == NAMES[-1]
+    page.get_by_role("searchbox").fill("number 09")
+    expect(page.get_by_text(f"12 of {MANY} pipelines")).to_be_visible()
+    assert "q=number" in page.url
+    page.reload()
+    expect(page.get_by_text(f"12 of {MANY} pipelines")).to_be_visible()
+    only = page.get_by_role("button", name="catching up")
+    only.press("Space")
+    expect(only).to_have_attribute("aria-pressed", "true")
+    assert shown(page) == [BEHIND]
+    page.get_by_role("link", name=BEHIND).press("Enter")
+    expect(page.get_by_role("heading", name="Partitions")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_stands_out_from_its_ground_and_all_that_is_told_has_a_name(
+    opened: Callable[..., Page], theme: str
+) -> None:
+    for path in ("", f"pipelines/{ROLLED_BACK}", f"pipelines/{BEHIND}/dead-letters"):
+        page = opened(path, theme)
+        expect(page.locator("html")).to_have_attribute("data-theme", theme)
+        expect(page.locator("main")).not_to_contain_text("Reading")
+        assert page.evaluate(CONTRAST) == []
+        assert page.locator("table:not(:has(caption))").count() == 0
+        assert page.locator("h1").count() == 1
+
+
+def test_viewer_is_offered_nothing_to_start(opened: Callable[..., Page]) -> None:
+    page = opened(f"pipelines/{BEHIND}", role="viewer")
+    expect(page.get_by_text("may look, but start nothing")).to_be_visible()
+    assert page.get_by_role("button", name="Flush now").count() == 0
+    expect(page.get_by_role("row").filter(has_text=BEHIND).first).to_be_visible()
