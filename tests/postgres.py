@@ -1,0 +1,129 @@
+"""A PostgreSQL server for tests: one cluster in a folder of its own, on a free port, forgotten afterwards."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from local.ports import HOST, choose
+
+ALLOWED_WITHOUT = "TIDEGATE_WITHOUT_POSTGRES"
+INSTALL = (
+    "apt-get update -q && DEBIAN_FRONTEND=noninteractive "
+    "apt-get install -y -q --no-install-recommends postgresql postgresql-contrib"
+)
+
+
+class PostgreSQL:
+    """`connect` gives an autocommitting connection; `close` ends the server and removes its folder."""
+
+    user, database = "tidegate", "postgres"
+
+    def __init__(self, **settings: Any) -> None:
+        self.bin = _binaries()
+        self.port = choose(["postgres"])["postgres"]
+        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-postgres-"))
+        self._owner = _owner()
+        if self._owner:
+            shutil.chown(self._folder, self._owner)
+        self.log = self._folder / "log"
+        data = str(self._folder / "data")
+        self._run("initdb", "-D", data, "-U", self.user, "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        given = {"port": self.port, "listen_addresses": HOST, "unix_socket_directories": "", "fsync": "off", **settings}
+        options = [part for name, value in given.items() for part in ("-c", f"{name}={value}")]
+        with self.log.open("wb") as log:
+            command = [*self._as_owner("--pdeathsig", "QUIT"), str(self.bin / "postgres"), "-D", data, *options]
+            self._server = subprocess.Popen(
+                command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def is_ready(self) -> bool:
+        """Whether it takes connections; an error once it has ended."""
+        assert self._server.poll() is None, self.log.read_text()
+        asked = [str(self.bin / "pg_isready"), "-q", *self.address]
+        return subprocess.run(asked, check=False).returncode == 0
+
+    def connect(self) -> Any:
+        import psycopg2
+
+        connection = psycopg2.connect(host=HOST, port=self.port, user=self.user, dbname=self.database)
+        connection.autocommit = True
+        return connection
+
+    def execute(self, *statements: str) -> None:
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+        finally:
+            connection.close()
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(query)
+                return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    @property
+    def address(self) -> list[str]:
+        """What its own programs are told to find it."""
+        return ["-h", HOST, "-p", str(self.port), "-U", self.user]
+
+    def pgbench(self, *words: str) -> None:
+        self._run("pgbench", *self.address, *words, self.database)
+
+    def close(self) -> None:
+        self._server.send_signal(signal.SIGINT)  # ends its clients' connections and then itself
+        try:
+            self._server.wait(30)
+        except subprocess.TimeoutExpired:
+            self._server.kill()
+            self._server.wait(30)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run(self, program: str, *words: str) -> None:
+        command = [*self._as_owner(), str(self.bin / program), *words]
+        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{program}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+    def _as_owner(self, *more: str) -> list[str]:
+        """It refuses to run as root."""
+        owner = ["--reuid", self._owner, "--regid", self._owner, "--clear-groups"] if self._owner else []
+        return ["setpriv", *owner, *more] if owner or more else []
+
+
+def _owner() -> str | None:
+    if os.geteuid() != 0:
+        return None
+    known = {user.pw_name for user in pwd.getpwall()}
+    return "postgres" if "postgres" in known else "nobody"
+
+
+def _binaries() -> Path:
+    """The folder of the newest server here; Debian's packages are installed where there is none and we may."""
+    found = _found()
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(INSTALL, shell=True, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        found = _found()
+    assert found, (
+        "PostgreSQL is not installed (initdb, postgres, pgbench): the change-data test cannot run. "
+        f"Install postgresql and postgresql-contrib, or set {ALLOWED_WITHOUT}=1 to build without this test"
+    )
+    return found
+
+
+def _found() -> Path | None:
+    folders = [
+        *sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: -float(path.parent.name)),
+        *(Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)),
+    ]
+    needed = ("initdb", "postgres", "pgbench", "pg_isready")
+    return next((folder for folder in folders if all((folder / name).exists() for name in needed)), None)
