@@ -312,10 +312,6 @@ def test_name_template_is_read_with_its_own_namespace(include: Path) -> None:
 
 
 LATER = {
-    "source.key.format": source("key: {format: protobuf}"),
-    "source.value.format": source("value: {format: protobuf}"),
-    "tables[0].key.format": table("key: {format: protobuf}"),
-    "tables[0].value.format": table("value: {format: protobuf}"),
     "tables[0].history": table("history: scd2"),
 }
 

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
 
-from tidegate_spark.formats import avro, canal, csv, debezium, debezium_avro, maxwell, objects, text
+from tidegate_spark.formats import avro, canal, csv, debezium, debezium_avro, maxwell, objects, protobuf, text
 from tidegate_spark.formats.found import FoundKey, FoundValue
 
 KEYS: dict[str, Callable[[DataFrame, StageTable], FoundKey]] = {
     "json": objects.read,
     "avro": avro.read,
+    "protobuf": protobuf.read,
     "string": text.read,
     "raw": text.read_raw,
     "csv": csv.read,
@@ -18,6 +19,7 @@ KEYS: dict[str, Callable[[DataFrame, StageTable], FoundKey]] = {
 VALUES: dict[str, Callable[[DataFrame, StageTable], FoundValue]] = {
     "json": objects.located,
     "avro": avro.located,
+    "protobuf": protobuf.located,
     "debezium-avro": debezium_avro.located,
     "string": text.located,
     "raw": text.located_raw,

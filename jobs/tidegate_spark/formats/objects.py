@@ -2,8 +2,10 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs import StageTable
 from tidegate.spark_sql import literal
 
@@ -20,6 +22,9 @@ def key_fields(table: StageTable) -> Fields:
 
 def located(records: DataFrame, table: StageTable) -> FoundValue:
     """A value is an upsert, no value is a delete."""
+    told = table.value.options
+    if "ids" in told:
+        records = records.withColumn("value_text", headless("value"))
     if reads_envelope(table):
         return _enveloped(records, table)
     fields, keys = Fields(table.value_columns, table.value.timestamp_unit), key_fields(table)
@@ -29,7 +34,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         "*",
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"j.{OBJECT} AS row",
-        f"CASE WHEN value IS NULL THEN NULL {unreadable('j', misfits)} END AS located_reason",
+        f"CASE WHEN value IS NULL THEN NULL {headed('value', told)} {unreadable('j', misfits)} END AS located_reason",
     )
     return FoundValue(
         records=found,
@@ -56,7 +61,7 @@ def _enveloped(records: DataFrame, table: StageTable) -> FoundValue:
     changes = found.selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"CASE WHEN value IS NULL THEN NULL {unreadable('j', misfits)} "
+        f"CASE WHEN value IS NULL THEN NULL {headed('value', table.value.options)} {unreadable('j', misfits)} "
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' END AS located_reason",
         f"kvj.{OBJECT}.payload AS kv",
     )
@@ -97,6 +102,8 @@ def read(records: DataFrame, table: StageTable) -> FoundKey:
     if enveloped and "schema" not in names and reads_envelope(table):
         fields = told = ConnectFields(fields.columns, fields.unit, "key_kinds")
         kinds, schema = told.kinds_of("kj.schema.fields"), f", schema: {told.row_schema}"
+    if "ids" in table.key.options:
+        records = records.withColumn("key_text", headless("key"))
     inner = fields.inner + (f", payload: {fields.text_struct}" if enveloped else "") + schema
     parsed = records.selectExpr("*", f"{_object_text(fields)} AS key_json").selectExpr(
         "*", f"{parsed_json('key_json', inner)} AS kjj"
@@ -107,10 +114,29 @@ def read(records: DataFrame, table: StageTable) -> FoundKey:
     chosen = parsed.selectExpr("*", f"{found} AS kf", f"{kinds} AS key_kinds")
     bad = f"NOT is_valid_utf8(key_text) OR {not_an_object('key_json')} OR kj IS NULL OR kjj.{CORRUPT} IS NOT NULL"
     reason = (
-        f"CASE WHEN {bad} THEN 'the key is not a JSON object that fits the key columns' "
+        f"CASE {headed('key', table.key.options)} "
+        f"WHEN {bad} THEN 'the key is not a JSON object that fits the key columns' "
         f"ELSE {fields.reason('kf', 'the key')} END"
     )
     return FoundKey(chosen, fields.struct("kf"), reason)
+
+
+def headless(part: str) -> Column:
+    """The text behind a magic byte and a schema id."""
+    return F.expr(f"CAST(substring({part}, 6) AS STRING)")
+
+
+def headed(part: str, options: dict[str, Any]) -> str:
+    """`WHEN … THEN …` for bytes without a magic byte and a known schema id; nothing where no registry is asked."""
+    if "ids" not in options:
+        return ""
+    known = ", ".join(literal(f"00{number:08X}") for number in options["ids"])
+    return (
+        f"WHEN length({part}) < 5 OR hex(substring({part}, 1, 1)) <> '00' "
+        f"THEN 'the {part} does not begin with the magic byte and a schema id' "
+        f"WHEN hex(substring({part}, 1, 5)) NOT IN ({known}) THEN concat('the {part} has schema id=', "
+        f"conv(hex(substring({part}, 2, 4)), 16, 10), ', which is no version of its subject')"
+    )
 
 
 def reads_envelope(table: StageTable) -> bool:

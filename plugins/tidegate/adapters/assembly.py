@@ -53,7 +53,7 @@ def assemble(include: Path, name: str, resolve: Resolve, engine: Engine | None =
         sql=SqlFiles("iceberg"),
         now_ms=lambda: int(time.time() * 1000),
         new_attempt=lambda: uuid.uuid4().hex,
-        schemas=RegistrySchemas(resolve),
+        schemas=RegistrySchemas(resolve, include),
         heartbeat_hook=hook(pipeline.heartbeat.hook),
         dialects=dict.fromkeys(warehouses, googlesql),
     )

@@ -1,10 +1,13 @@
-"""Gives a table the columns and the decoding of its Avro key and value: from a registry, or from the file's schema."""
+"""Gives a table the columns and the decoding of its Avro or Protobuf key and value: from a registry, or from a file."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
+from tidegate import json_schema
+from tidegate.adapters import protobuf_schema
 from tidegate.adapters.connections import Resolve
-from tidegate.adapters.registry import Registry, registry_settings
+from tidegate.adapters.registry import Registry, Version, registry_settings
 from tidegate.avro_decoding import decoding
 from tidegate.avro_schema import (
     THERE,
@@ -20,23 +23,28 @@ from tidegate.avro_schema import (
 from tidegate.datatypes import Primitive, parse
 from tidegate.errors import ConfigurationError
 from tidegate.pipeline import Column, Table
+from tidegate.protobuf_shape import column_type
 
 AVRO = ("avro", "debezium-avro")
+DESCRIBED, REGISTRY = (*AVRO, "protobuf"), "registry"
 # without loss; a time without a zone is one of UTC, as the session's is
 WIDER = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_NTZ", "TIMESTAMP")}
 
 
 class RegistrySchemas:
-    """Implements `tidegate.schemas.Schemas`. A registry is asked once per subject in the life of this object."""
+    """Implements `tidegate.schemas.Schemas`. A registry is asked once per subject in the life of this object.
 
-    def __init__(self, resolve: Resolve) -> None:
-        self._resolve = resolve
+    Paths of descriptor files are relative to `folder`.
+    """
+
+    def __init__(self, resolve: Resolve, folder: Path = Path()) -> None:
+        self._resolve, self._folder = resolve, folder
         self._registries: dict[str, Registry] = {}
         self._tables: dict[str, Table] = {}
 
     def described(self, table: Table) -> Table:
         """See the port."""
-        if table.key.format not in AVRO and table.value.format not in AVRO:
+        if not any(part.format in DESCRIBED or REGISTRY in part.options for part in (table.key, table.value)):
             return table
         if table.name not in self._tables:
             self._tables[table.name] = self._with_key(self._with_value(table))
@@ -44,6 +52,13 @@ class RegistrySchemas:
 
     def _with_value(self, table: Table) -> Table:
         value = table.value
+        if value.format == "protobuf":
+            options = self._messages(value.options, table, "value")
+            columns = _agreed(table, "value", value.columns, _message_columns(options))
+            return replace(table, value=replace(value, columns=columns, options=options))
+        if value.format == "json" and REGISTRY in value.options:
+            options, found = self._objects(value.options, table, "value", value.columns is None)
+            return replace(table, value=replace(value, columns=value.columns or found, options=options))
         if value.format not in AVRO:
             return table
         options = self._options(value.options, table, "value")
@@ -62,15 +77,23 @@ class RegistrySchemas:
 
     def _with_key(self, table: Table) -> Table:
         key = table.key
-        if key.format != "avro" or not key.fields:
+        if key.format == "json" and REGISTRY in key.options and key.fields:
+            options, found = self._objects(key.options, table, "key", key.columns is None)
+            return replace(table, key=replace(key, columns=key.columns or found, options=options))
+        if key.format not in ("avro", "protobuf") or not key.fields:
             return table
-        options = self._options(key.options, table, "key")
-        schema = parsed(options["reader"])
-        bare = () if is_record(schema) else (Column(key.fields[0], spark_type(schema, {})),)
-        found = bare or columns_of(schema)
+        bare: tuple[Column, ...] = ()
+        if key.format == "protobuf":
+            options = self._messages(key.options, table, "key")
+            found = _message_columns(options)
+        else:
+            options = self._options(key.options, table, "key")
+            schema = parsed(options["reader"])
+            bare = () if is_record(schema) else (Column(key.fields[0], spark_type(schema, {})),)
+            found = bare or columns_of(schema)
         declared = {c.name for c in found}
         missing = [name for name in key.fields if name not in declared]
-        if missing or (not is_record(schema) and len(key.fields) > 1):
+        if missing or (bare and len(key.fields) > 1):
             raise ConfigurationError(
                 f"table={table.name}: key.fields={missing or list(key.fields)} are not in the key's schema, which has "
                 f"{', '.join(sorted(declared))}; correct key.fields"
@@ -81,23 +104,51 @@ class RegistrySchemas:
     def _options(self, given: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
         if "schema" in given:
             return asdict(decoding(parsed(given["schema"]), {}), dict_factory=_without_writers)
-        registry = self._registry(given.get("registry", "schema_registry_default"))
-        subjects = [given["subject"]] if "subject" in given else [f"{topic}-{part}" for topic in table.topics]
-        if not subjects:
-            raise ConfigurationError(
-                f"table={table.name}: its topics come from a pattern, so {part}.avro.subject must be given"
-            )
-        versions = [version for subject in subjects for version in registry.versions(subject)]
+        versions = self._versions(given, table, part, "avro")
         writers = {}
         for version in versions:
             known = {name: parsed(text) for name, text in version.references.items()}
             writers[version.id] = with_references(parsed(version.text), known)
         return asdict(decoding(writers[versions[-1].id], writers))
 
+    def _messages(self, given: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
+        if "descriptor" in given:
+            return protobuf_schema.from_file(self._folder / given["descriptor"], given.get("message"))
+        return protobuf_schema.from_registry(self._versions(given, table, part, "protobuf"), given.get("message"))
+
+    def _objects(
+        self, given: dict[str, Any], table: Table, part: str, wanted: bool
+    ) -> tuple[dict[str, Any], tuple[Column, ...] | None]:
+        """Options with the ids that records may have, and the columns of the newest schema if they are `wanted`."""
+        versions = self._versions(given, table, part, "json")
+        options = {**given, "ids": sorted({version.id for version in versions})}
+        return options, json_schema.columns_of(versions[-1].text) if wanted else None
+
+    def _versions(self, given: dict[str, Any], table: Table, part: str, word: str) -> list[Version]:
+        """All versions of the subject, or of the topics' subjects; the newest last."""
+        registry = self._registry(given.get("registry", "schema_registry_default"))
+        subjects = [given["subject"]] if "subject" in given else [f"{topic}-{part}" for topic in table.topics]
+        if not subjects:
+            raise ConfigurationError(
+                f"table={table.name}: its topics come from a pattern, so {part}.{word}.subject must be given"
+            )
+        versions = [version for subject in subjects for version in registry.versions(subject)]
+        other = next((version for version in versions if version.kind != word.upper()), None)
+        if other is not None:
+            raise ConfigurationError(
+                f"table={table.name}: the schema id={other.id} of its {part}s is of type {other.kind}; "
+                f"correct {part}.format={word}, or the subject"
+            )
+        return versions
+
     def _registry(self, place: str) -> Registry:
         if place not in self._registries:
             self._registries[place] = Registry(place, registry_settings(place, self._resolve))
         return self._registries[place]
+
+
+def _message_columns(options: dict[str, Any]) -> tuple[Column, ...]:
+    return tuple(Column(field["name"], column_type(field["shape"])) for field in options["shape"]["fields"])
 
 
 def _without_writers(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -133,7 +184,7 @@ def _agreed(
         held = by_name.get(column.name)
         if held is None or not (held == column.type or _widens(held, column.type)):
             raise ConfigurationError(
-                f"table={table.name}: {part}.schema has {column.name} {column.type}, and the Avro schema "
+                f"table={table.name}: {part}.schema has {column.name} {column.type}, and the registered schema "
                 f"{f'has it as {held}' if held else 'has no such field'}; correct it, or leave {part}.schema out"
             )
     return wanted

@@ -30,18 +30,31 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
                 findings.add((*path, "schema"), f"{problem}; use STRING, or format json")
     if part.avro is not None and part.avro.schema_ is not None:
         _check_avro(part.avro, (*path, "avro"), findings)
+    _check_protobuf(part, path, findings)
+    if part.json_ is not None and part.json_.subject is not None and part.json_.registry is None:
+        findings.add((*path, "json", "subject"), "a subject of no registry; give json.registry")
     if part.format == "csv" and what == "value" and part.schema_ is None:
         findings.add((*path, "format"), "columns of csv are known by their place; give value.schema in their order")
 
 
 def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:
     used = {word for word in OPTIONS if getattr(part, word) is not None and word not in part.format}
-    if isinstance(part, ValueModel) and part.json_ is not None and part.format != "json":
+    if part.json_ is not None and part.format != "json":
         used.add("json")
     for word in sorted(used):
         findings.add((*path, word), f"options of another format than {part.format}; leave them out")
     if isinstance(part, ValueModel) and part.truncate != "refuse" and part.format not in TRUNCATES:
         findings.add((*path, "truncate"), f"format {part.format} knows no truncate; leave it out")
+
+
+def _check_protobuf(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:
+    given = part.protobuf
+    if given is None or given.descriptor is None:
+        return
+    if given.subject is not None or "registry" in given.model_fields_set:
+        findings.add((*path, "protobuf", "descriptor"), "a registry is given too; keep the file or the registry")
+    if given.message is None:
+        findings.add((*path, "protobuf", "message"), "missing; name the message of the descriptor set")
 
 
 def _check_avro(avro: AvroModel, path: KeyPath, findings: Findings) -> None:

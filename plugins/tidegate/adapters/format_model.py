@@ -1,6 +1,6 @@
 """The words of a pipeline file for a record's key and value: formats and their options, with their defaults."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -8,7 +8,6 @@ KeyWord = Literal["json", "avro", "protobuf", "csv", "string", "raw"]
 ValueWord = Literal[
     "json", "avro", "protobuf", "csv", "string", "raw", "debezium-json", "debezium-avro", "canal-json", "maxwell-json"
 ]
-FormatOptions = dict[str, Any] | None
 Character = Annotated[str, Field(min_length=1, max_length=1)]
 
 
@@ -40,8 +39,35 @@ class AvroModel(Words):
     )
 
 
-class JsonModel(Words):
-    """What stands around the object."""
+class ProtobufModel(Words):
+    """Where a message's descriptor comes from."""
+
+    registry: str = Field(
+        default="schema_registry_default", description="Airflow connection id, or the registry's http(s) address."
+    )
+    subject: str | None = Field(default=None, description="Subject of the registry; default <topic>-key or -value.")
+    descriptor: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A descriptor set in the include folder: records are bare messages, and no registry is asked.",
+    )
+    message: str | None = Field(
+        default=None, min_length=1, description="Which message of the schema; default its first."
+    )
+
+
+class JsonKeyModel(Words):
+    """What stands before the object."""
+
+    registry: str | None = Field(
+        default=None,
+        description="Airflow connection id or http(s) address: a magic byte and a schema id stand before the object.",
+    )
+    subject: str | None = Field(default=None, description="Subject of the registry; default <topic>-key or -value.")
+
+
+class JsonModel(JsonKeyModel):
+    """What stands before and around the object."""
 
     envelope: bool = Field(default=False, description="Kafka Connect's {schema, payload} around every value.")
 
@@ -58,8 +84,9 @@ class KeyModel(Words):
         default=None, description="One struct column that holds the whole key instead of flat columns."
     )
     schema_: str | None = Field(default=None, alias="schema", description="Spark DDL of the key, e.g. id BIGINT.")
+    json_: JsonKeyModel | None = Field(default=None, alias="json", description="Options of the json format.")
     avro: AvroModel | None = Field(default=None, description="Options of the avro formats.")
-    protobuf: FormatOptions = Field(default=None, description="Options of the protobuf format.")
+    protobuf: ProtobufModel | None = Field(default=None, description="Options of the protobuf format.")
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
 
 
@@ -83,5 +110,5 @@ class ValueModel(Words):
     )
     unavailable_value: str | None = Field(default=None, description="What stands for an unchanged value; '' for none.")
     avro: AvroModel | None = Field(default=None, description="Options of the avro formats.")
-    protobuf: FormatOptions = Field(default=None, description="Options of the protobuf format.")
+    protobuf: ProtobufModel | None = Field(default=None, description="Options of the protobuf format.")
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")

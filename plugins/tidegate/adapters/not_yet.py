@@ -7,19 +7,6 @@ from tidegate.adapters.yaml_lines import KeyPath
 
 # Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
 AVAILABLE: dict[str, tuple[Any, ...]] = {
-    "key.format": ("json", "avro", "string", "raw", "csv"),
-    "value.format": (
-        "json",
-        "avro",
-        "string",
-        "raw",
-        "csv",
-        "debezium-json",
-        "debezium-avro",
-        "canal-json",
-        "maxwell-json",
-    ),
-    "protobuf": (None,),
     "tables.history": ("none",),
 }
 DESTINATIONS = ("iceberg", "bigquery")

@@ -111,9 +111,13 @@ def _key(key: KeyModel, value: ValueModel) -> KeyFormat:
 
 def format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
     """The options that stand beside the format under its own name, without those left out."""
-    given = {"csv": part.csv, "avro": part.avro, "debezium-avro": part.avro, "json": getattr(part, "json_", None)}.get(
-        part.format
-    )
+    given = {
+        "csv": part.csv,
+        "avro": part.avro,
+        "debezium-avro": part.avro,
+        "protobuf": part.protobuf,
+        "json": part.json_,
+    }.get(part.format)
     options = {} if given is None else given.model_dump(exclude_none=True, by_alias=True)
     if isinstance(part, ValueModel) and part.truncate != "refuse":
         options["truncate"] = part.truncate

@@ -36,10 +36,10 @@ class Registry:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
-            client = SchemaRegistryClient(self._settings)
+            client, other = SchemaRegistryClient(self._settings), SchemaRegistryClient(self._settings)
             alive = set(client.get_versions(subject))
             numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
-            found = tuple(self._version(client, subject, number) for number in numbers)
+            found = tuple(self._version(client, other, subject, number) for number in numbers)
         except SchemaRegistryError as fault:
             raise self._told(subject, fault.http_status_code, fault.error_message) from fault
         except (httpx.HTTPError, OSError) as fault:
@@ -50,21 +50,23 @@ class Registry:
             raise self._told(subject, GONE[0], "it has no version")
         return found
 
-    def _version(self, client: Any, subject: str, number: int) -> Version:
-        found = client.get_version(subject, number, deleted=True)
+    def _version(self, client: Any, other: Any, subject: str, number: int) -> Version:
+        """`other` is a client that has not seen the version: one would remember it in the form asked for first."""
+        found, form = client.get_version(subject, number, deleted=True), None
         kind = found.schema.schema_type or "AVRO"
         if kind == "PROTOBUF":  # as the compiler's own description, so that nobody has to compile it again
-            found = client.get_version(subject, number, deleted=True, fmt="serialized")
+            client, form = other, "serialized"
+            found = client.get_version(subject, number, deleted=True, fmt=form)
         texts: dict[str, str] = {}
-        self._follow(client, found.schema, texts)
+        self._follow(client, found.schema, texts, form)
         return Version(found.schema_id, kind, found.schema.schema_str, texts)
 
-    def _follow(self, client: Any, schema: Any, texts: dict[str, str]) -> None:
+    def _follow(self, client: Any, schema: Any, texts: dict[str, str], form: str | None) -> None:
         for reference in schema.references or ():
             if reference.name not in texts:
-                found = client.get_version(reference.subject, reference.version, deleted=True)
+                found = client.get_version(reference.subject, reference.version, deleted=True, fmt=form)
                 texts[reference.name] = found.schema.schema_str
-                self._follow(client, found.schema, texts)
+                self._follow(client, found.schema, texts, form)
 
     def _told(self, subject: str, status: int, message: str) -> Exception:
         where = f"registry={self._name} subject={subject}"

@@ -1,0 +1,208 @@
+"""Protobuf messages decoded in batches of Arrow, on Spark's Python workers.
+
+The module travels to the workers by value, so it imports nothing of the product; `protobuf` and `pyarrow` are there.
+"""
+
+import base64
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+HEADER = 5  # the magic byte and four bytes of schema id
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999
+TYPES = {
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), "int32"),
+    **dict.fromkeys(("int64", "sint64", "sfixed64", "uint32", "fixed32", "duration"), "int64"),
+    **dict.fromkeys(("string", "enum", "json"), "string"),
+    **{"double": "float64", "float": "float32", "bool": "bool_", "empty": "bool_", "bytes": "binary"},
+}
+
+
+class Bad(Exception):
+    """Bytes that are no message, or a value that no column holds; the text says which."""
+
+
+def decoder(options: dict[str, Any], part: str) -> Callable[[Any], Any]:
+    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, one of them NULL."""
+
+    def decode(values: Any) -> Any:
+        import pyarrow as pa
+
+        reader = Reader(options, part)
+        made = [reader.made(value) for value in values.to_pylist()]
+        kind = pa.struct([("row", arrow_type(options["shape"])), ("reason", pa.string())])
+        return pa.array([None if m is None else {"row": m[0], "reason": m[1]} for m in made], kind)
+
+    return decode
+
+
+class Reader:
+    """Reads messages of all schema ids; classes are made when the first record of their id comes."""
+
+    def __init__(self, options: dict[str, Any], part: str) -> None:
+        self._options, self._part = options, part
+        self._shape = options["shape"]
+        self._classes: dict[tuple[str, tuple[int, ...]], Any] = {}
+
+    def made(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
+        """The row, or the reason why there is none; None for no bytes."""
+        if value is None:
+            return None
+        try:
+            return self._row(value), None
+        except Bad as told:
+            return None, str(told)
+        except Exception:  # the runtime has errors of several kinds for bytes that are no message
+            return None, f"the {self._part} is not a Protobuf message of its schema"
+
+    def _row(self, value: bytes) -> dict[str, Any]:
+        if "files" in self._options:
+            message = self._class("", ()).FromString(value)
+        else:
+            number, indexes, body = self._header(value)
+            message = self._class(number, indexes).FromString(body)
+        return row_of(message, self._shape, "")
+
+    def _header(self, value: bytes) -> tuple[str, tuple[int, ...], bytes]:
+        if len(value) <= HEADER or value[0] != 0:
+            raise Bad(f"the {self._part} does not begin with the magic byte, a schema id and message indexes")
+        number = str(int.from_bytes(value[1:HEADER], "big"))
+        if number in self._options["refused"]:
+            raise Bad(f"the {self._part} has schema id={number}, whose {self._options['refused'][number]}")
+        if number not in self._options["writers"]:
+            raise Bad(f"the {self._part} has schema id={number}, which is no version of its subject")
+        count, at = varint(value, HEADER)
+        indexes = []
+        for _ in range(count):
+            index, at = varint(value, at)
+            indexes.append(index)
+        return number, tuple(indexes) or (0,), value[at:]
+
+    def _class(self, number: str, indexes: tuple[int, ...]) -> Any:
+        known = self._classes.get((number, indexes))
+        if known is None:
+            known = self._classes[number, indexes] = self._made_class(number, indexes)
+        return known
+
+    def _made_class(self, number: str, indexes: tuple[int, ...]) -> Any:
+        from google.protobuf.descriptor_pb2 import FileDescriptorSet
+        from google.protobuf.descriptor_pool import DescriptorPool
+        from google.protobuf.message_factory import GetMessageClass
+
+        wanted = self._options["message"]
+        files = FileDescriptorSet.FromString(
+            base64.b64decode(self._options["writers"][number] if number else self._options["files"])
+        ).file
+        pool = DescriptorPool()
+        for file in files:
+            pool.Add(file)
+        if not indexes:
+            return GetMessageClass(pool.FindMessageTypeByName(wanted))
+        found, below = None, list(pool.FindFileByName(files[-1].name).message_types_by_name.values())
+        for index in indexes:
+            if not 0 <= index < len(below):
+                raise Bad(f"the {self._part} has message indexes={list(indexes)}, which schema id={number} does not")
+            found, below = below[index], list(below[index].nested_types)
+        if found is None or found.full_name != wanted:
+            raise Bad(f"the {self._part} is a message={getattr(found, 'full_name', None)}, not {wanted}")
+        return GetMessageClass(found)
+
+
+def varint(value: bytes, at: int) -> tuple[int, int]:
+    """A zigzag number and where it ends."""
+    number = shift = 0
+    while True:
+        byte = value[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return (number >> 1) ^ -(number & 1), at
+
+
+def row_of(message: Any, shape: dict[str, Any], path: str) -> dict[str, Any]:
+    """The message as a dictionary, by the reader's names; fields that the writer does not know are None."""
+    known = message.DESCRIPTOR.fields_by_number
+    row = {}
+    for field in shape["fields"]:
+        own = known.get(field["number"])
+        there = own is not None and (not own.has_presence or message.HasField(own.name))
+        below = f"{path}.{field['name']}"
+        row[field["name"]] = _value(getattr(message, own.name), own, field["shape"], below) if there else None
+    return row
+
+
+def _value(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
+    if shape["kind"] == "list":
+        return [_one(element, own, shape["element"], path) for element in value]
+    if shape["kind"] == "map":
+        fields = own.message_type.fields_by_name
+        items = ((k, value[k]) for k in value)  # a message map makes what it is asked for
+        return [
+            (_one(k, fields["key"], shape["key"], path), _one(v, fields["value"], shape["value"], path))
+            for k, v in items
+        ]
+    return _one(value, own, shape, path)
+
+
+def _one(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
+    match shape["kind"]:
+        case _ if own.enum_type is not None:
+            made: Any = _named(value, own, path)
+        case "message":
+            made = row_of(value, shape, path)
+        case "wrapper":
+            made = _one(value.value, value.DESCRIPTOR.fields_by_name["value"], shape["value"], path)
+        case "timestamp" | "duration" as kind:
+            made = _micros(value, kind, path)
+        case "json":
+            made = _json(value)
+        case "empty":
+            made = True
+        case "uint64" | "fixed64":
+            made = Decimal(value)
+        case _:
+            made = value
+    return made
+
+
+def _named(value: int, own: Any, path: str) -> str:
+    named = own.enum_type.values_by_number.get(value)
+    if named is None:
+        raise Bad(f"the field {path.removeprefix('.')} has number={value}, which its enum does not name")
+    return str(named.name)
+
+
+def _json(value: Any) -> str:
+    from google.protobuf.json_format import MessageToJson
+
+    return MessageToJson(value, indent=None, ensure_ascii=False)
+
+
+def _micros(value: Any, kind: str, path: str) -> int:
+    least = 0 if kind == "timestamp" else 1 - 10**9
+    within = FIRST_SECOND <= value.seconds <= LAST_SECOND or kind == "duration"
+    if not within or value.nanos % 1000 or not least <= value.nanos < 10**9:
+        raise Bad(f"the field {path.removeprefix('.')} does not fit its column without loss")
+    return int(value.seconds * 1_000_000 + value.nanos // 1000)
+
+
+def arrow_type(shape: dict[str, Any]) -> Any:
+    """The Arrow type of the shape's column."""
+    import pyarrow as pa
+
+    match shape["kind"]:
+        case "message":
+            made = pa.struct([(field["name"], arrow_type(field["shape"])) for field in shape["fields"]])
+        case "list":
+            made = pa.list_(arrow_type(shape["element"]))
+        case "map":
+            made = pa.map_(arrow_type(shape["key"]), arrow_type(shape["value"]))
+        case "wrapper":
+            made = arrow_type(shape["value"])
+        case "timestamp":
+            made = pa.timestamp("us", "UTC")
+        case "uint64" | "fixed64":
+            made = pa.decimal128(20, 0)
+        case leaf:
+            made = getattr(pa, TYPES[leaf])()
+    return made

@@ -1,0 +1,137 @@
+"""Protobuf and JSON Schema as confluent-kafka's serializers write them, through real Kafka, Spark and Iceberg."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from protobuf_messages import a_file, classes, entry, field, message
+from schema_registry import SchemaRegistry
+from tidegate.errors import BadRecord
+
+AT = datetime(2026, 1, 1, 1, 2, 3, 456789, tzinfo=UTC)
+MONEY = message("Money", field("cents", 1, "int64"))
+OLD = message("Order", field("id", 1, "uint64"), field("name", 2, "string"))
+NEW = message(
+    "Order", field("id", 1, "uint64"), field("title", 2, "string"), field("at", 3, ".google.protobuf.Timestamp"),
+    field("lines", 4, ".shop.Money", repeated=True), field("marks", 5, ".shop.Order.MarksEntry", repeated=True),
+    field("note", 6, "string", optional=True), nested=(entry("MarksEntry", "string", "int32"),),
+)  # fmt: skip
+KEY = classes(a_file(message("Key", field("id", 1, "uint64")), name="key.proto"))["shop.Key"]
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    made = SchemaRegistry()
+    yield made
+    made.close()
+
+
+class Writer:
+    """Serializes as a producer does: registered under `<topic>-value`, or under `<topic>-key`."""
+
+    def __init__(self, registry: SchemaRegistry, topic: str) -> None:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        self.client, self.topic = SchemaRegistryClient({"url": registry.url}), topic
+
+    def message(self, made: Any, part: str = "value") -> bytes:
+        from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+
+        return self._written(ProtobufSerializer(type(made), self.client), made, part)
+
+    def object(self, schema: Any, data: Any, part: str = "value") -> bytes:
+        from confluent_kafka.schema_registry.json_schema import JSONSerializer
+
+        return self._written(JSONSerializer(json.dumps(schema), self.client), data, part)
+
+    def _written(self, serializer: Any, data: Any, part: str) -> bytes:
+        from confluent_kafka.serialization import SerializationContext
+
+        made = serializer(data, SerializationContext(self.topic, part))
+        assert isinstance(made, bytes)
+        return made
+
+
+def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(workbench, registry) -> None:
+    topic = workbench.topic()
+    written = Writer(registry, topic)
+    before, after = (classes(a_file(order, MONEY))["shop.Order"] for order in (OLD, NEW))
+
+    def record(id: int, made: Any) -> tuple[bytes, Any]:
+        return written.message(KEY(id=id), "key"), None if made is None else written.message(made)
+
+    large = 2**64 - 1
+    full = {"id": large, "title": "full", "at": AT, "lines": [{"cents": -5}, {}], "marks": {"a": 1}, "note": ""}
+    records = [
+        record(1, before(id=1, name="gone")),
+        record(2, before(id=2, name="old")),
+        record(large, after(**full)),
+        record(3, after(id=3)),
+        record(1, None),
+        (None, written.message(after(id=4, title="keyless"))),
+    ]
+    workbench.produce(topic, *records)
+    given = {"format": "protobuf", "protobuf": {"registry": registry.url}}
+    workbench.pipeline("messages", [topic], key={**given, "fields": ["id"]}, value=given)
+    workbench.flush("messages")
+    nothing = {"at": None, "lines": None, "marks": None, "note": None}
+    unset = {"at": None, "lines": [], "marks": [], "note": None}
+    rows = {int(row["id"]): row for row in workbench.rows("shop.messages")}
+    assert rows == {
+        2: {"id": 2, "title": "old", **nothing},
+        3: {"id": 3, "title": "", **unset},
+        4: {"id": 4, "title": "keyless", **unset},
+        large: {**full, "id": Decimal(large), "marks": [("a", 1)], "lines": [{"cents": -5}, {"cents": 0}]},
+    }
+    good = record(5, after(id=5, title="good"))
+    workbench.produce(topic, (good[0], good[1][:6] + b"\x12\x02\xff\xfe"), (b"\x00\x00", good[1]), good)
+    with pytest.raises(BadRecord, match=r"offset=6 reason=the value is not a Protobuf message of its schema"):
+        workbench.flush("messages")
+    tolerant = {"errors": {"tolerance": "all"}}
+    workbench.pipeline("messages", [topic], key={**given, "fields": ["id"]}, value=given, source=tolerant)
+    workbench.drain("messages")
+    letters = workbench.rows("shop.tidegate_messages_dead_letters")
+    assert [(row["offset"], row["stage"]) for row in sorted(letters, key=lambda r: r["offset"])] == [
+        (6, "value"), (7, "key")]  # fmt: skip
+    assert {int(row["id"]) for row in workbench.rows("shop.messages")} == {2, 3, 4, 5, large}
+
+
+def test_json_behind_a_schema_id_takes_its_columns_from_the_registry(workbench, registry) -> None:
+    topic = workbench.topic()
+    written = Writer(registry, topic)
+    key = {"title": "Key", "type": "object", "properties": {"id": {"type": "integer"}}}
+    properties = {
+        **key["properties"],
+        "at": {"oneOf": [{"type": "null"}, {"type": "string", "format": "date-time"}]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    }
+    old = {"title": "Order", "type": "object", "properties": {**key["properties"], "tags": properties["tags"]}}
+    new = {"title": "Order", "type": "object", "properties": properties}
+
+    def record(id: int, schema: Any, **more: Any) -> tuple[bytes, Any]:
+        value = None if schema is None else written.object(schema, {"id": id, **more})
+        return written.object(key, {"id": id}, "key"), value
+
+    one, two = record(1, old, tags=["a"]), record(2, new, at="2026-01-01T01:02:03.456789Z", tags=[])
+    workbench.produce(topic, one, two, record(3, new, at=None, tags=[]), record(3, None))
+    given = {"format": "json", "json": {"registry": registry.url}}
+    workbench.pipeline("objects", [topic], key={**given, "fields": ["id"]}, value=given)
+    workbench.flush("objects")
+    assert workbench.rows("shop.objects") == [
+        {"id": 1, "at": None, "tags": ["a"]},
+        {"id": 2, "at": AT, "tags": []},
+    ]
+    bad = {
+        b'{"id": 1}': "the value does not begin with the magic byte and a schema id",
+        b"\x00\x00\x00\x00\x63{}": "the value has schema id=99, which is no version of its subject",
+        two[1][:5] + b'{"id": "x"}': "the value does not fit value.schema, fields: id",
+    }
+    tolerant = {"errors": {"tolerance": "all"}}
+    workbench.pipeline("objects", [topic], key={**given, "fields": ["id"]}, value=given, source=tolerant)
+    workbench.produce(topic, *((one[0], value) for value in bad), (b'{"id": 7}', one[1]))
+    workbench.flush("objects")
+    letters = {row["value"]: row["message"] for row in workbench.rows("shop.tidegate_objects_dead_letters")}
+    assert letters == {**bad, one[1]: "the key does not begin with the magic byte and a schema id"}
