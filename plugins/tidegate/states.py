@@ -114,8 +114,8 @@ class Publication:
     """One compare-and-swap: main moves from `cut` to `head` if table, schema and main are still those named here.
 
     In the same commit `properties` are set on the table, and `tag`, where there is one, moves to `head`. A destination
-    without branches runs `statements` in that commit, if all rows of `source` are still there; what it leaves tells of
-    `attempt`.
+    without branches runs `statements` in that commit, if all rows of `source` are still there and the answer to each of
+    `audits`, which is a question and the user's words for it, is 0; what it leaves tells of `attempt`.
     """
 
     table: str
@@ -130,6 +130,7 @@ class Publication:
     attempt: str = ""
     statements: tuple[str, ...] = ()
     source: Source | None = None
+    audits: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,15 @@ def _publication(swap: Swap, head: Head) -> Publication:
         attempt=swap.attempt,
         statements=head.statements,
         source=swap.source if head.statements else None,
+        audits=_asked_in_publish(swap, head),
     )
+
+
+def _asked_in_publish(swap: Swap, head: Head) -> tuple[tuple[str, str], ...]:
+    """The audits, where only the publish itself can ask them."""
+    if swap.audited is None or not head.statements:
+        return ()
+    return tuple(zip(swap.audited.asked.questions, swap.audited.texts, strict=True))
 
 
 def _stands(swap: Swap, publication: Publication) -> bool:

@@ -10,7 +10,7 @@ from bigquery_hands import BigQueryHands
 from contract_words import FIRST, PIPELINE, SECOND, STAGED, START, TABLE, outcome_of, summary_of
 from tidegate import names
 from tidegate.crash_points import installed
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import AuditFailed, GiveUp, RetryLater
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, Publication
 from tidegate.states import Source
@@ -69,6 +69,15 @@ def test_rows_of_a_publish_that_fails_are_not_in_the_table(hands: BigQueryHands)
         hands.port.publish(replace(good, statements=(*good.statements, "SELECT ERROR('no')")))
     assert (ids(hands), hands.port.state(TABLE, PIPELINE).position) == ([], START)
     hands.port.publish(good)
+    assert ids(hands) == ["m1"]
+
+
+def test_batch_that_breaks_an_audit_is_not_published(hands: BigQueryHands) -> None:
+    asked = f"SELECT COUNTIF(n > 0) FROM {hands.name(TABLE)}"
+    with pytest.raises(AuditFailed, match=r"0: n <= 0.* does not hold; nothing was published"):
+        hands.port.publish(merged(hands, audits=((asked, "n <= 0"),)))
+    assert (ids(hands), hands.port.state(TABLE, PIPELINE).position) == ([], START)
+    hands.port.publish(merged(hands, audits=((f"SELECT COUNTIF(n < 0) FROM {hands.name(TABLE)}", "n >= 0"),)))
     assert ids(hands) == ["m1"]
 
 

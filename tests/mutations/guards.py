@@ -168,4 +168,25 @@ GUARDS = [
         "        pass\n",
         "tests/integration/test_backfill.py::test_command_shows_first_then_restores_what_is_missing_and_nothing_older",
     ),
+    Guard(
+        "BigQuery: the transaction asserts the position's version",
+        "include/sql/bigquery/publish.sql",
+        ") = 1 AS {{ moved | text }};",
+        ") >= 0 AS {{ moved | text }};",
+        DESTINATION + "publish_is_refused_when_another_publish_moved_the_position[bigquery]",
+    ),
+    Guard(
+        "BigQuery: staged rows are counted before they are merged",
+        "plugins/tidegate/adapters/bigquery_position.py",
+        " = {rows} AS ",
+        " >= 0 AS ",
+        "tests/contract/test_bigquery.py::test_staged_rows_that_went_by_themselves_are_not_published_as_nothing",
+    ),
+    Guard(
+        "BigQuery: a publish has a name of its own and runs once",
+        "plugins/tidegate/adapters/bigquery_position.py",
+        'job_name("publish", publication.table, publication.uuid, publication.attempt)',
+        'job_name("publish", object())',
+        "tests/contract/test_bigquery.py::test_publish_that_is_sent_twice_runs_once",
+    ),
 ]

@@ -12,10 +12,10 @@ from tidegate import names
 from tidegate.adapters import bigquery_staging as staging
 from tidegate.adapters.bigquery_client import Warehouse, job_name
 from tidegate.adapters.bigquery_errors import JobFailed, judged
-from tidegate.adapters.bigquery_statements import MOVED, transaction
+from tidegate.adapters.bigquery_statements import BROKEN, MOVED, transaction
 from tidegate.bigquery_sql import literal, quoted_name
 from tidegate.crash_points import reached
-from tidegate.errors import RetryLater
+from tidegate.errors import AuditFailed, RetryLater
 from tidegate.ports import CommitRefused, Head, Publication, Sql
 from tidegate.states import Source
 
@@ -106,6 +106,7 @@ def rewrite(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
             attempt=publication.attempt,
             properties={**publication.properties, TABLE: publication.uuid, JOB: job if writes else ""},
             statements=statements,
+            audits=publication.audits,
         )
 
     labels = {"tidegate_pipeline": publication.pipeline, "tidegate_table": publication.table.rsplit(".", 1)[1]}
@@ -132,6 +133,12 @@ def _refused(warehouse: Warehouse, where: str, publication: Publication, error: 
     if GONE in error.message and source is not None:
         staging.disown(warehouse, source.intermediate, source.batch, source.attempt)
         return RetryLater(f"{where}: staged rows are gone from intermediate={source.intermediate}")
+    if BROKEN in error.message:
+        told = " ".join(error.message.partition(BROKEN)[2].strip(" :").split())
+        return AuditFailed(
+            f"{where}: audit {told} does not hold; nothing was published and the batch stays staged; correct the audit "
+            "in the pipeline file, or what the audit looks at; the next flush tries again"
+        )
     if MOVED in error.message or error.is_conflict:
         return CommitRefused(f"{where}: {error}")
     return judged(where, error)
