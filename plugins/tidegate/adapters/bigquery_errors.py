@@ -8,8 +8,8 @@ from tidegate.errors import GiveUp, OutcomeUnknown, RetryLater
 
 # reasons of the REST API that pass by themselves
 PASSING = {
-    "backendError", "internalError", "jobBackendError", "jobInternalError", "jobRateLimitExceeded", "quotaExceeded",
-    "rateLimitExceeded", "resourceInUse", "stopped", "tableUnavailable", "timeout",
+    "backendError", "duplicate", "internalError", "jobBackendError", "jobInternalError", "jobRateLimitExceeded",
+    "quotaExceeded", "rateLimitExceeded", "resourceInUse", "stopped", "tableUnavailable", "timeout",
 }  # fmt: skip
 # what two transactions that meet in one table are told: BigQuery's words, and those of the local server
 CONFLICTS = (
