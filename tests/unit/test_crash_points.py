@@ -216,7 +216,9 @@ def blocks(tree: ast.AST) -> list[list[ast.stmt]]:
 
 
 def attributes(node: ast.AST) -> set[str]:
-    return {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+    """Attributes that are used; `sql` only where it is called, for columns have one too."""
+    called = {n.func.attr for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
+    return called | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr != "sql"}
 
 
 TO_THE_WORLD = {
