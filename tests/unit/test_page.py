@@ -145,6 +145,17 @@ def test_dead_letters_are_given_page_by_page_as_people_can_read_them(client: Any
     assert (letter["topic"], letter["partition"], letter["offset"], letter["stage"]) == ("orders", 0, 1, "value")
 
 
+def test_catalog_that_does_not_answer_is_told_about_without_its_password(
+    client: Any, airflow: Any, world: World
+) -> None:
+    def gone(name: str, limit: int) -> Any:
+        raise OSError("cannot reach postgresql://lake:hunter2@db/catalog")
+
+    world.destination.dead_letters = gone  # type: ignore[method-assign]
+    answer = client.get("/api/pipelines/shop/dead-letters", headers=login(airflow, "admin"))
+    assert (answer.status_code, answer.json()) == (503, {"detail": "OSError: cannot reach postgresql://***@db/catalog"})
+
+
 @pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
 def test_no_address_of_the_page_changes_anything(client: Any, airflow: Any, method: str) -> None:
     """What changes something goes to Airflow's own API, which checks the role and writes its audit log."""

@@ -94,7 +94,11 @@ def pipeline(name: str, desk: DeskDep, user: GetUserDep) -> dict[str, Any]:
 @api.get("/pipelines/{name}/dead-letters")
 def dead_letters(name: str, desk: DeskDep, user: GetUserDep, page: int = 1) -> dict[str, Any]:
     """One page of a pipeline's dead letters."""
-    return {"now": now(), **desk.dead_letters(_mine(desk, user, name), page)}
+    mine = _mine(desk, user, name)
+    try:
+        return {"now": now(), **desk.dead_letters(mine, page)}
+    except Exception as problem:  # a catalog that does not answer is told about in words, like everything else
+        raise HTTPException(503, told(problem)) from problem
 
 
 pages = APIRouter()
