@@ -14,7 +14,7 @@ export function replayButton(name, waiting, dag, may, after) {
 }
 
 async function replay(name, waiting, dag, button, after) {
-  if (!(await ask(`Replay ${waiting} dead letters of ${name}?`, TEXT, "Replay"))) return;
+  if (!(await ask(`Replay ${waiting === 1 ? "the dead letter" : `${waiting} dead letters`} of ${name}?`, TEXT, "Replay"))) return;
   button.disabled = true;
   try {
     const run = await trigger(dag);
