@@ -1,10 +1,12 @@
-"""Shows broken pipeline files as an import error in the UI, while the others keep running. Defines no DAG itself."""
+"""Shows broken files of pipelines and publications as an import error in the UI. Defines no DAG itself."""
 
 from airflow.sdk.exceptions import AirflowException
 from tidegate.adapters.pipeline_file import load_all
+from tidegate.adapters.publication_file import load_publications
 from tidegate.errors import ConfigurationError
 from tidegate.settings import include_folder
 
-refused = [found for _, found in load_all(include_folder()) if isinstance(found, ConfigurationError)]
+loaded = [*load_all(include_folder()), *load_publications(include_folder())]
+refused = [found for _, found in loaded if isinstance(found, ConfigurationError)]
 if refused:
     raise AirflowException("\n".join(str(problem) for problem in refused))

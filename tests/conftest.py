@@ -171,6 +171,9 @@ class Workbench:
         except KafkaException:
             return False
 
+    def exists_topic(self, topic: str) -> bool:
+        return bool(self._partitions(topic))
+
     def _partitions(self, topic: str) -> dict[int, Any]:
         found = self.admin.list_topics(timeout=30).topics.get(topic)
         return found.partitions if found and not found.error else {}

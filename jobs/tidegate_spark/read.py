@@ -19,19 +19,26 @@ def read(spark: SparkSession, job: StageJob) -> DataFrame:
     """Return the records of the job's ranges as the source gives them."""
     if job.letters is not None:
         return _dead_letters(spark, job.letters, job.ranges)
-    busy = [(topic, partition, start, end) for topic, partition, start, end in job.ranges if end > start]
     options = {
         **json.loads(spark.conf.get(KAFKA_CONF)),
         "kafka.isolation.level": job.isolation,
+        **offsets_options(job.ranges),
+        "includeHeaders": str(any(_wants_headers(table) for table in job.tables)).lower(),
+    }
+    return spark.read.format("kafka").options(**options).load()
+
+
+def offsets_options(ranges: Ranges) -> dict[str, str]:
+    """The source's options for exactly these ranges."""
+    busy = [(topic, partition, start, end) for topic, partition, start, end in ranges if end > start]
+    return {
         "assign": json.dumps(_grouped((t, p) for t, p, _, _ in busy)),
         "startingOffsets": json.dumps(_offsets((t, p, start) for t, p, start, _ in busy)),
         "endingOffsets": json.dumps(_offsets((t, p, end) for t, p, _, end in busy)),
         "maxRecordsPerPartition": str(RECORDS_PER_TASK),
         "kafkaConsumer.pollTimeoutMs": POLL_TIMEOUT_MS,
         "failOnDataLoss": "true",
-        "includeHeaders": str(any(_wants_headers(table) for table in job.tables)).lower(),
     }
-    return spark.read.format("kafka").options(**options).load()
 
 
 def _dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:

@@ -11,6 +11,7 @@ from tidegate.epochs import Epochs
 from tidegate.naming import Naming
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, KeyFormat, Route, ValueFormat
+from tidegate.publications.job import PublishJob
 from tidegate.selection import Projection, projection_from
 
 KAFKA_CONF = "spark.tidegate.secret.kafka"
@@ -153,7 +154,7 @@ class MaintainJob:
         return cls(**json.loads(text))
 
 
-Job = StageJob | MergeJob | MaintainJob
+Job = StageJob | MergeJob | MaintainJob | PublishJob
 
 
 def _columns(data: list[dict[str, Any]] | None) -> tuple[Column, ...] | None:

@@ -16,7 +16,7 @@ from tidegate_airflow.assets import announce
 
 class SubmitOperator(SparkSubmitOperator):
     """A step whose Spark job is submitted: `given` is the plan for stage, a table's queue for merge, a table's name
-    for maintain.
+    for maintain, whether to resynchronise for publish.
 
     The operator is the step's engine: a step may run more than one job, and each is one spark-submit.
     """
@@ -43,6 +43,8 @@ class SubmitOperator(SparkSubmitOperator):
         if self.verb == "backfill":
             context["slice"] = self.given["slice"]
             return tasks.run_backfill_slice(self.pipeline, self.backfill, self.given, self)
+        if self.verb == "publish":
+            return tasks.run_publish(self.pipeline, self.given == "True", self)
         queue = tasks.one_queue(self.given)
         context["table"] = queue["table"]
         published = tasks.run_merge(self.pipeline, queue, self)
@@ -75,10 +77,15 @@ class SubmitOperator(SparkSubmitOperator):
     def _private_conf(self) -> dict[str, str]:
         from tidegate.adapters.assembly import pipeline_path, spark_conf
         from tidegate.adapters.pipeline_file import load_pipeline
+        from tidegate.adapters.publication_assembly import publication_conf, publication_path
+        from tidegate.adapters.publication_file import load_publication
         from tidegate.settings import include_folder
 
         from tidegate_airflow.connections import resolve
 
         include = include_folder()
+        if self.verb == "publish":
+            publication = load_publication(publication_path(include, self.pipeline))
+            return publication_conf(include, publication, resolve)
         pipeline = load_pipeline(pipeline_path(include, self.pipeline))
         return spark_conf(include, pipeline, resolve)

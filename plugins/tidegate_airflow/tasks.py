@@ -160,3 +160,15 @@ def run_replay(name: str, engine: Any = None) -> list[Data]:
 
     with told_to_airflow():
         return [result.to_dict() for result in replay(ports(name, engine))]
+
+
+def run_publish(name: str, resynchronise: bool, engine: Any = None) -> Data:
+    """publish: a table's changes to its topic; skipped when there are none."""
+    from tidegate.adapters.publication_assembly import assemble_publication
+    from tidegate.publications.publish import publish
+    from tidegate.settings import include_folder
+
+    from tidegate_airflow.connections import resolve
+
+    with told_to_airflow():
+        return publish(assemble_publication(include_folder(), name, resolve, engine), resynchronise).to_dict()

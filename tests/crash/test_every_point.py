@@ -3,11 +3,13 @@
 Takes about half an hour; ``make test-crash`` runs it. ``ARGS="-k later"`` runs a part.
 """
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from crash.points import Point, cases
+from crash.publishing import each_once, walked
 from crash.trial import Trial
 
 
@@ -92,3 +94,10 @@ def test_every_fault_at_every_point_of_a_run_that_recovers(workbench, runners, f
         trial.suffers(at, kind)
 
     failures(cases(points), one)
+
+
+@pytest.mark.parametrize("fault", ["SIGKILL", "SIGSTOP"])
+def test_every_call_of_producers_killed_or_woken_up_late(workbench, fault: str, record_property) -> None:
+    told, records = walked(workbench, "exactly-once", fault, 1)
+    assert Counter(records) == each_once(told)
+    record_property("counted", {"crash cases on real components": told["cases"]})

@@ -24,6 +24,12 @@ on_failure:
 """
 LAKE = {"type": "sql", "uri": "postgresql://nowhere.invalid:1/c", "warehouse": "s3://nowhere/w"}
 PIPELINES = 12
+PUBLICATION = "{{table: lake.shop.p0, topic: {name}, key: {{fields: [id]}}, {more}}}"
+PUBLICATIONS = {
+    "asset": "delivery: exactly-once",
+    "timed": "interval: 5m, spark: {mode: submit}",
+    "by_hand": "on_table_change: false",
+}
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -58,6 +64,9 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(folder, f"p{number}")
     write(folder, "counted", "{interval: -1, records_threshold: 1000}")
     write(folder, "nightly", "{interval: '30 2 * * *', records_threshold: 5}")
+    (folder / "publications").mkdir()
+    for name, more in PUBLICATIONS.items():
+        (folder / "publications" / f"{name}.yaml").write_text(PUBLICATION.format(name=name, more=more))
     return folder
 
 
@@ -108,6 +117,14 @@ def test_time_and_records_start_a_flush_as_the_file_says(seen: dict[str, Any]) -
     assert '"delta": 600.0' in counted  # the heartbeat's
     assert "BacklogTrigger" in nightly
     assert "30 2 * * *" in nightly
+
+
+def test_publication_runs_when_its_table_was_published_or_on_its_interval_or_by_hand(seen: dict[str, Any]) -> None:
+    dags = {name: seen["dags"][f"tidegate_publish_{name}"] for name in PUBLICATIONS}
+    assert all(list(dag["tasks"]) == ["publish"] for dag in dags.values())
+    assert "lake.shop.p0" in dags["asset"]["serialized"]
+    assert '"delta": 300.0' in dags["timed"]["serialized"]
+    assert "NullTimetable" in dags["by_hand"]["serialized"]
 
 
 def test_changing_one_file_changes_the_dags_of_that_pipeline_alone(include: Path, seen: dict[str, Any]) -> None:

@@ -88,11 +88,11 @@ def _catalogs(include: Path, pipeline: Pipeline) -> list[Catalog]:
 def _engine(pipeline: Pipeline, resolve: Resolve, conf: dict[str, str]) -> Engine:
     if pipeline.spark.mode == "connect":
         return ConnectEngine(spark_remote(pipeline.spark, resolve), conf)
-    master = pipeline.spark.master or _master(pipeline.spark.connection, resolve)
+    master = pipeline.spark.master or spark_master(pipeline.spark.connection, resolve)
     return SubmitEngine(master, local_jars(), conf)
 
 
-def _master(connection_id: str, resolve: Resolve) -> str:
+def spark_master(connection_id: str, resolve: Resolve) -> str:
     """A Spark connection's master, as Airflow's spark-submit hook reads it."""
     connection = required(connection_id, resolve)
     host = connection.host or ""

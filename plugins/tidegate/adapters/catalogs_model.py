@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tidegate.adapters.format_model import Words
-from tidegate.adapters.pipeline_model import PropertyText
+from tidegate.adapters.settings_model import PropertyText
 
 
 class CatalogModel(Words, ABC):

@@ -29,7 +29,7 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
                 problem = f"{column.name} is {column.type}, and format {part.format} has no parts inside a column"
                 findings.add((*path, "schema"), f"{problem}; use STRING, or format json")
     if part.avro is not None and part.avro.schema_ is not None:
-        _check_avro(part.avro, (*path, "avro"), findings)
+        check_avro(part.avro, (*path, "avro"), findings)
     _check_protobuf(part, path, findings)
     if part.json_ is not None and part.json_.subject is not None and part.json_.registry is None:
         findings.add((*path, "json", "subject"), "a subject of no registry; give json.registry")
@@ -57,7 +57,8 @@ def _check_protobuf(part: KeyModel | ValueModel, path: KeyPath, findings: Findin
         findings.add((*path, "protobuf", "message"), "missing; name the message of the descriptor set")
 
 
-def _check_avro(avro: AvroModel, path: KeyPath, findings: Findings) -> None:
+def check_avro(avro: AvroModel, path: KeyPath, findings: Findings) -> None:
+    """Note a schema that is none, or that stands beside a registry."""
     if avro.subject is not None or "registry" in avro.model_fields_set:
         findings.add((*path, "schema"), "a registry is given too; keep the schema or the registry")
     try:

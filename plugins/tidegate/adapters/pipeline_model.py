@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from tidegate.adapters.cron import interval_or_cron
 from tidegate.adapters.format_model import KeyModel, ValueModel, Words
+from tidegate.adapters.settings_model import KafkaPlace, PropertyText
 from tidegate.durations import parse_duration
 
 Duration = Annotated[
@@ -19,13 +20,6 @@ DurationOrCron = Annotated[
     BeforeValidator(interval_or_cron),
     WithJsonSchema({"type": ["integer", "string"], "examples": ["60s", "10m", "0 * * * *"]}),
 ]
-
-
-def _property_text(value: object) -> object:
-    """Properties are text for everyone downstream; YAML's true and 5 mean the words, not Python's True."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
 
 
 def _moment(value: object) -> datetime:
@@ -45,15 +39,8 @@ def _partition(value: object) -> object:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
-PropertyText = Annotated[
-    str, BeforeValidator(_property_text), WithJsonSchema({"type": ["string", "integer", "number", "boolean"]})
-]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Partition = Annotated[int, BeforeValidator(_partition), Field(ge=0)]
-
-
-def _kafka_tag(value: object) -> str | None:
-    return "<inline>" if isinstance(value, dict) else "<connection>" if isinstance(value, str) else None
 
 
 def _start_tag(value: object) -> str | None:
@@ -86,14 +73,7 @@ class ErrorsModel(Words):
 class SourceModel(Words):
     """The topics and how their records are read."""
 
-    kafka: Annotated[
-        Annotated[str, Tag("<connection>")] | Annotated[dict[str, PropertyText], Tag("<inline>")],
-        Discriminator(
-            _kafka_tag,
-            custom_error_type="kafka",
-            custom_error_message="write a connection id or a mapping of librdkafka settings",
-        ),
-    ] = Field(
+    kafka: KafkaPlace = Field(
         default="kafka_default", description="Airflow connection id, or inline librdkafka settings without secrets."
     )
     topics: list[str] = Field(default=[], description="Topics to read; this or topic_pattern.")

@@ -64,7 +64,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         on_rollback=model.on_rollback,
         on_partition_growth=model.on_partition_growth,
         on_incomplete_start=model.on_incomplete_start,
-        spark=_spark(model.spark),
+        spark=spark_target(model.spark),
         freshness_target_seconds=model.freshness_target,
         on_failure=tuple(Notifier(told.notifier, dict(told.kwargs)) for told in model.on_failure),
     )
@@ -207,6 +207,7 @@ def _route(table: TableModel) -> Route | None:
     return Route(table.route.field, table.route.pattern, names)
 
 
-def _spark(spark: SparkModel) -> SparkTarget:
+def spark_target(spark: SparkModel) -> SparkTarget:
+    """Where the jobs run: a master of its own means spark-submit."""
     mode = "submit" if spark.master is not None else spark.mode
     return SparkTarget(mode, spark.connection, spark.remote, spark.master, dict(spark.conf))

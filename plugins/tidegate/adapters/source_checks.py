@@ -26,10 +26,7 @@ def check_source(model: PipelineModel, findings: Findings) -> None:
     """Note everything that is wrong with the source."""
     _check_topics(model, findings)
     _check_start(model, findings)
-    if isinstance(model.source.kafka, dict):
-        _check_inline_kafka(model.source.kafka, findings)
-    elif not model.source.kafka.strip():
-        findings.add(("source", "kafka"), "empty; name an Airflow connection such as kafka_default")
+    check_kafka(model.source.kafka, ("source", "kafka"), findings)
     _check_metadata(model, findings)
     for index, pattern in enumerate(model.heartbeat.ignore_topics):
         check_pattern(("heartbeat", "ignore_topics", index), pattern, findings)
@@ -70,14 +67,19 @@ def _check_start(model: PipelineModel, findings: Findings) -> None:
                 findings.add(("source", "start", "offsets", topic), "not one of source.topics; correct it or drop it")
 
 
-def _check_inline_kafka(kafka: dict[str, str], findings: Findings) -> None:
-    path = ("source", "kafka")
+def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Findings) -> None:
+    """Note an empty connection id, and what must not stand in inline settings."""
+    if isinstance(kafka, str):
+        if not kafka.strip():
+            findings.add(path, "empty; name an Airflow connection such as kafka_default")
+        return
     if "bootstrap.servers" not in kafka and "metadata.broker.list" not in kafka:
         findings.add(path, "bootstrap.servers is missing; write e.g. {bootstrap.servers: 'localhost:9092'}")
     for name in kafka:
         if is_secret_name(name) and name not in JAVA_NAMES:
             findings.add(
-                (*path, name), "a secret in a file; put it into an Airflow connection and name that in source.kafka"
+                (*path, name),
+                f"a secret in a file; put it into an Airflow connection and name that in {'.'.join(map(str, path))}",
             )
         elif name in OURS:
             ours = (

@@ -1,7 +1,7 @@
 """Checks when a record's flush runs and where its Spark jobs go."""
 
 from tidegate.adapters.findings import Findings
-from tidegate.adapters.pipeline_model import PipelineModel
+from tidegate.adapters.pipeline_model import PipelineModel, SparkModel
 from tidegate.adapters.secret_names import holds_secret, is_secret_name
 
 IN_A_FILE = "a secret in a file; put it into the Spark connection"
@@ -21,9 +21,14 @@ def check_timing_and_spark(model: PipelineModel, findings: Findings) -> None:
             ("merge", "catch_up_records"),
             f"smaller than max_records={model.merge.max_records}; raise it or leave it out",
         )
-    _check_place(model, findings)
     _check_notifiers(model, findings)
-    for name, value in model.spark.conf.items():
+    check_spark(model.spark, findings)
+
+
+def check_spark(spark: SparkModel, findings: Findings) -> None:
+    """Note contradicting places, and settings that are none or that hold a secret."""
+    _check_place(spark, findings)
+    for name, value in spark.conf.items():
         if is_secret_name(name) or holds_secret(value):
             findings.add(("spark", "conf", name), IN_A_FILE)
         elif not name.startswith("spark."):
@@ -32,8 +37,8 @@ def check_timing_and_spark(model: PipelineModel, findings: Findings) -> None:
             )
 
 
-def _check_place(model: PipelineModel, findings: Findings) -> None:
-    spark, given = model.spark, model.spark.model_fields_set
+def _check_place(spark: SparkModel, findings: Findings) -> None:
+    given = spark.model_fields_set
     if spark.remote is not None and spark.master is not None:
         findings.add(("spark", "master"), "remote is given too; keep remote for Connect or master for spark-submit")
     if spark.remote is not None and holds_secret(spark.remote):

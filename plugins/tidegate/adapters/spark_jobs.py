@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidegate.jobs import KAFKA_CONF, Job, MaintainJob, MergeJob, StageJob
+from tidegate.publications.job import PublishJob
 
 JOBS_FOLDER = Path(__file__).parents[3] / "jobs"
 
 
 def verb(job: Job) -> str:
-    """``stage``, ``merge`` or ``maintain``: the module of `tidegate_spark` and the file in ``jobs/``."""
-    return {StageJob: "stage", MergeJob: "merge", MaintainJob: "maintain"}[type(job)]
+    """``stage``, ``merge``, ``maintain`` or ``publish``: the module of `tidegate_spark` and the file in ``jobs/``."""
+    return {StageJob: "stage", MergeJob: "merge", MaintainJob: "maintain", PublishJob: "publish"}[type(job)]
 
 
 def private_conf(catalogs: Mapping[str, str], kafka: Mapping[str, str]) -> dict[str, str]:

@@ -17,7 +17,11 @@ from tidegate.jobs import Job
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 # What a Connect session leaves in its process; each would turn a submitted driver into a Connect client.
 CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE")
-LIBRARIES = {"plugins": "tidegate/*.py", "jobs": "tidegate_spark/**/*.py"}
+LIBRARIES = (
+    ("plugins", "tidegate/*.py"),
+    ("plugins", "tidegate/publications/*.py"),
+    ("jobs", "tidegate_spark/**/*.py"),
+)
 
 
 class SubmitEngine:
@@ -56,7 +60,7 @@ def packed(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         properties.write_text("\n".join(lines) + "\n")
         libraries = Path(folder) / "tidegate.zip"
         with zipfile.ZipFile(libraries, "w") as archive:
-            for root, pattern in LIBRARIES.items():
+            for root, pattern in LIBRARIES:
                 for source in sorted((JOBS_FOLDER.parent / root).glob(pattern)):
                     archive.write(source, source.relative_to(JOBS_FOLDER.parent / root).as_posix())
         yield str(properties), str(libraries)

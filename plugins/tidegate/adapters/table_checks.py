@@ -24,7 +24,7 @@ def check_tables(
         findings.add(("tables",), "no table to write; add e.g. - name: lake.shop.orders")
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index)
-        _check_name(table.name, (*path, "name"), catalogs, findings)
+        check_name(table.name, (*path, "name"), catalogs, findings)
         _check_modes(table, model, path, findings)
         _check_feeding_topics(table, model, path, findings)
         if table.route is not None and table.route.pattern is not None:
@@ -38,7 +38,8 @@ def check_tables(
     _check_every_topic_is_used(model, findings)
 
 
-def _check_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+def check_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+    """Note a name that is no table's, or whose catalog cannot be used."""
     parts = [FIELD.sub("x", name).split(".")[0], *split_template(FIELD.sub("x", name).partition(".")[2])]
     if is_template(FIELD.sub("x", name)) or len(parts) < 3 or not all(NAME_PART.fullmatch(part) for part in parts):
         findings.add(path, "not a table's full name; write <catalog>.<namespace>.<table>, e.g. lake.shop.orders")

@@ -9,14 +9,18 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tidegate.adapters.assembly import assemble, pipeline_path
 from tidegate.adapters.catalogs_file import catalog_problems
 from tidegate.adapters.connections import connection_from_env
 from tidegate.adapters.pipeline_file import json_schema, load_all, load_pipeline
+from tidegate.adapters.publication_file import load_publication, load_publications
+from tidegate.adapters.publication_model import publication_schema
 from tidegate.cli import shown
 from tidegate.cli.backfill import add_backfill, run_backfill
 from tidegate.cli.dead_letters import add_dead_letters, dead_letters
+from tidegate.cli.publications import add_publish, is_publication, publications_status, run_publish, status_text
 from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
 from tidegate.flush import flush
 from tidegate.ports import Ports
@@ -70,7 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     keep.add_argument("pipeline")
     keep.add_argument("--json", action="store_true", help="stable output for programs")
     add_dead_letters(commands)
-    commands.add_parser("schema", help="JSON Schema of the pipeline file, for editors")
+    add_publish(commands)
+    schema = commands.add_parser("schema", help="JSON Schema of the pipeline file, for editors")
+    schema.add_argument("of", nargs="?", choices=("pipeline", "publication"), default="pipeline")
     return parser
 
 
@@ -80,10 +86,11 @@ def _ports(name: str) -> Ports:
 
 def _validate(words: argparse.Namespace) -> int:
     if words.file is not None:
-        load_pipeline(words.file)
+        is_out = words.file.resolve().parent.name == "publications"
+        _ = load_publication(words.file) if is_out else load_pipeline(words.file)
         print(f"{words.file}: ok")
         return 0
-    results = load_all(include_folder())
+    results = [*load_all(include_folder()), *load_publications(include_folder())]
     problems = catalog_problems(include_folder())
     print("\n".join([*problems, *(str(r) if isinstance(r, ConfigurationError) else f"{n}: ok" for n, r in results)]))
     return 1 if problems or any(isinstance(result, ConfigurationError) for _, result in results) else 0
@@ -115,8 +122,11 @@ def _plan(words: argparse.Namespace) -> int:
 
 
 def _status(words: argparse.Namespace) -> int:
-    names = [words.pipeline] if words.pipeline else [name for name, _ in load_all(include_folder())]
-    found = []
+    asked, found = words.pipeline, list[dict[str, Any]]()
+    names = [asked] if asked else [name for name, _ in load_all(include_folder())]
+    published = publications_status(asked) if asked is None or is_publication(asked) else []
+    if asked and published and not (include_folder() / "pipelines" / f"{asked}.yaml").exists():
+        names = []
     for name in names:
         pipeline_path(include_folder(), name)
         try:
@@ -125,8 +135,9 @@ def _status(words: argparse.Namespace) -> int:
             if words.pipeline:
                 raise
             found.append({"pipeline": name, "error": str(problem)})
-    print(json.dumps({"pipelines": found}) if words.json else "\n\n".join(shown.status(one) for one in found))
-    return 1 if any("error" in one for one in found) else 0
+    texts = [shown.status(one) for one in found] + [status_text(one) for one in published]
+    print(json.dumps({"pipelines": found, "publications": published}) if words.json else "\n\n".join(texts))
+    return 1 if any("error" in one for one in (*found, *published)) else 0
 
 
 def _rebase(words: argparse.Namespace) -> int:
@@ -164,8 +175,8 @@ def _maintain(words: argparse.Namespace) -> int:
     return 0
 
 
-def _schema(_: argparse.Namespace) -> int:
-    print(json.dumps(json_schema(), indent=2))
+def _schema(words: argparse.Namespace) -> int:
+    print(json.dumps(publication_schema() if words.of == "publication" else json_schema(), indent=2))
     return 0
 
 
@@ -178,5 +189,6 @@ COMMANDS = {
     "backfill": run_backfill,
     "maintain": _maintain,
     "dead-letters": dead_letters,
+    "publish": run_publish,
     "schema": _schema,
 }

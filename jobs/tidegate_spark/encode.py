@@ -1,0 +1,115 @@
+"""A publication's rows as records: key and value in bytes, headers, timestamp and topic, by Spark's own writers."""
+
+import json
+import struct
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
+from tidegate.errors import ConfigurationError
+from tidegate.publications.job import REGISTRY_CONF, PublishJob
+from tidegate.spark_sql import literal, quoted
+
+from tidegate_spark.avro_out import record_name, record_schema
+from tidegate_spark.register import registered
+
+# Spark would cut times to milliseconds and leave NULL fields out.
+JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+CSV = {key: form for key, form in JSON.items() if key != "ignoreNullFields"}
+Fields = list[tuple[str, str]]  # a column of the result, and its name in the record
+
+
+def encoded(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFrame:
+    """Columns topic, key, value, headers and timestamp (milliseconds). ConfigurationError names a missing column."""
+    names = {name.casefold(): name for name in rows.schema.names}
+    for name in (*job.key.fields, *job.metadata.columns):
+        if name.casefold() not in names:
+            raise ConfigurationError(
+                f"publication={job.publication}: column={name} is not in the result; there are: "
+                f"{', '.join(rows.schema.names)}; correct key.fields, metadata or sql"
+            )
+    key = [(name, name.removeprefix(job.key.prefix)) for name in job.key.fields]
+    left_out = {name.casefold() for name in job.metadata.columns}
+    if job.value.fields_include == "EXCEPT_KEY":
+        left_out |= {name.casefold() for name in job.key.fields}
+    value = [(name, name) for name in rows.schema.names if name.casefold() not in left_out]
+    if not value:
+        raise ConfigurationError(
+            f"publication={job.publication}: no column is left for the value; use fields_include: ALL"
+        )
+    topic = f"CAST({quoted(job.metadata.topic)} AS STRING)" if job.metadata.topic else literal(job.topics[0])
+    return rows.selectExpr(
+        f"{topic} AS topic",
+        f"{_bytes(spark, rows, job, 'key', key)} AS key",
+        f"{_bytes(spark, rows, job, 'value', value)} AS value",
+        f"{_headers(rows, job.metadata.headers)} AS headers",
+        f"{_timestamp(job.metadata.timestamp)} AS timestamp",
+    )
+
+
+def _bytes(spark: SparkSession, rows: DataFrame, job: PublishJob, what: str, fields: Fields) -> str:
+    part = job.key if what == "key" else job.value
+    form, options = part.format, part.options
+    row = ", ".join(f"{literal(name)}, {quoted(column)}" for column, name in fields)
+    if form in ("string", "raw"):
+        if len(fields) != 1:
+            raise ConfigurationError(
+                f"{what}.format={form}: it takes one column, and there are {len(fields)}; use json"
+            )
+        column = quoted(fields[0][0])
+        is_binary = isinstance(rows.schema[fields[0][0]].dataType, BinaryType)
+        return column if is_binary else f"CAST(CAST({column} AS STRING) AS BINARY)"
+    if form == "avro":
+        return _avro(spark, rows, job, what, fields)
+    if form == "csv":
+        chosen = {"sep": options.get("delimiter") or ",", "quote": options.get("quote") or '"'}
+        absent = options.get("null_literal")
+        return f"CAST(to_csv(named_struct({row}), {_map({**CSV, **chosen, 'nullValue': absent or ''})}) AS BINARY)"
+    return f"CAST({as_json(f'named_struct({row})')} AS BINARY)"
+
+
+def as_json(row: str) -> str:
+    """A struct as text that tells all of it."""
+    return f"to_json({row}, {_map(JSON)})"
+
+
+def _avro(spark: SparkSession, rows: DataFrame, job: PublishJob, what: str, fields: Fields) -> str:
+    """Confluent's form: a zero byte, the schema's id in four, then Avro; without a registry Avro alone."""
+    options = (job.key if what == "key" else job.value).options
+    given = options.get("schema")
+    typed = [(name, rows.schema[column].dataType) for column, name in fields]
+    schema = given or json.dumps(record_schema(record_name(job.topics[0], what), typed))
+    row = ", ".join(f"{literal(name)}, {quoted(column)}" for column, name in fields)
+    plain = f"to_avro(named_struct({row}), {literal(schema)})"
+    if given:
+        return plain
+    subject = options.get("subject")
+    subjects = [subject] if subject else [f"{topic}-{what}" for topic in job.topics]
+    settings = json.loads(spark.conf.get(REGISTRY_CONF))[what]
+    header = struct.pack(">bI", 0, registered(settings, subjects, schema))
+    return f"concat(X'{header.hex()}', {plain})"
+
+
+def _map(options: dict[str, str]) -> str:
+    return f"map({', '.join(f'{literal(name)}, {literal(value)}' for name, value in options.items())})"
+
+
+def _headers(rows: DataFrame, column: str | None) -> str:
+    """A list of key and value in bytes: a map's entries in the order of their keys, a list as it is."""
+    nothing = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
+    if column is None:
+        return nothing
+    kind = rows.schema[column].dataType
+    listed = f"array_sort(map_entries({quoted(column)}))" if isinstance(kind, MapType) else quoted(column)
+    element = kind.elementType if isinstance(kind, ArrayType) else None
+    if not isinstance(kind, MapType) and not (isinstance(element, StructType) and element.names == ["key", "value"]):
+        raise ConfigurationError(f"metadata.headers={column}: it must be a MAP or an ARRAY<STRUCT<key, value>>")
+    made = "named_struct('key', CAST(e.key AS STRING), 'value', CAST(e.value AS BINARY))"
+    return f"coalesce(transform({listed}, e -> {made}), {nothing})"
+
+
+def _timestamp(column: str | None) -> str:
+    return f"unix_millis(CAST({quoted(column)} AS TIMESTAMP))" if column else "CAST(NULL AS BIGINT)"

@@ -1,0 +1,240 @@
+"""A part's changes on their last way: a producer in the executor, and the part's progress behind them.
+
+These functions travel to the executors by value: they may use the standard library, pyarrow and confluent_kafka only.
+
+With exactly-once a part has a transactional id of its own, and its progress is written in the transaction of the
+changes before it. A new attempt first fences the earlier one by that id, then reads the part's newest progress: only
+if that is still what the run was planned on does it produce, and it goes on after the last key that is committed. So a
+killed, repeated or late attempt neither repeats nor loses a change for readers with ``read_committed``.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import confluent_kafka as kafka  # as a module: its classes cannot travel by value
+import pyarrow
+
+KEY = b"position"
+MARK = "k"  # before a key's digits, so that an empty key is not taken for none
+PATIENCE = 120.0  # seconds for one answer of the brokers
+TRANSACTION_MS = 600_000
+READER = {
+    "group.id": "tidegate-publications", "isolation.level": "read_committed", "enable.partition.eof": "true",
+    "enable.auto.commit": "false", "auto.offset.reset": "earliest", "log_level": "3",
+    "fetch.wait.max.ms": "10",  # the end of a short topic is told at once
+}  # fmt: skip
+# as Kafka's own clients choose a partition, so that other producers and Kafka Streams agree
+PRODUCER = {"partitioner": "murmur2_random"}
+DEFAULTS = {"linger.ms": "20", "log_level": "3"}
+FENCED = (kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH, kafka.KafkaError.PRODUCER_FENCED)
+DELIVERY: dict[str, dict[str, Any]] = {
+    "at-least-once": {"enable.idempotence": "true", "acks": "all"},
+    "exactly-once": {"enable.idempotence": "true", "acks": "all", "transaction.timeout.ms": TRANSACTION_MS},
+    "none": {"acks": "1"},
+}
+Batches = Iterator[pyarrow.RecordBatch]
+
+
+class Superseded(Exception):
+    """Another attempt or run has taken this part over: nothing more may be produced for it."""
+
+
+def producing(plan: dict[str, Any]) -> Callable[[Batches], Batches]:
+    """The function for ``mapInArrow``: batches of one or more parts, each in the order of its keys; what became of it.
+
+    Each part begins with a row without a key.
+    """
+
+    def run(batches: Batches) -> Batches:
+        part: _Part | None = None
+        try:
+            for batch in batches:
+                for row in batch.to_pylist():
+                    if part is None or part.number != row["part"]:
+                        if part is not None:
+                            yield _told(part.number, part.finish())
+                        part = _Part(row["part"], plan)
+                    if row["key"] is not None:
+                        part.send(row)
+            if part is not None:
+                yield _told(part.number, part.finish())
+        except BaseException:
+            if part is not None:
+                part.give_up()
+            raise
+
+    return run
+
+
+def _told(number: int, outcome: str) -> pyarrow.RecordBatch:
+    return pyarrow.RecordBatch.from_pydict(
+        {"part": pyarrow.array([number], pyarrow.int32()), "outcome": pyarrow.array([outcome])}
+    )
+
+
+def newest(settings: dict[str, str], topic: str, partition: int) -> str | None:
+    """The last committed record of one partition of the state topic, as text."""
+    consumer = kafka.Consumer({**settings, **READER})
+    found: str | None = None
+    try:
+        consumer.assign([kafka.TopicPartition(topic, partition, 0)])
+        while True:
+            message = consumer.poll(PATIENCE)
+            if message is None:
+                raise TimeoutError(f"topic={topic} partition={partition}: no answer within {PATIENCE:.0f} s; run again")
+            if message.error() is None:
+                found = message.value().decode()
+            elif message.error().code() == kafka.KafkaError._PARTITION_EOF:
+                return found
+            elif not message.error().retriable():
+                raise kafka.KafkaException(message.error())
+    finally:
+        consumer.close()
+
+
+class _Part:
+    """One part of the keys in one attempt."""
+
+    def __init__(self, number: int, plan: dict[str, Any]) -> None:
+        self.number, self._plan = number, plan
+        self._part = plan["parts"][number]
+        self._is_transactional = plan["delivery"] == "exactly-once"
+        self._failure: Any = None
+        self._is_fenced = False
+        self._superseded = False
+        self._unsent = 0
+        self._after: bytes | None = None
+        self._last: bytes | None = None
+        settings = {**DEFAULTS, **plan["settings"], **PRODUCER, **DELIVERY[plan["delivery"]], "error_cb": self._noted}
+        if self._is_transactional:
+            settings["transactional.id"] = f"{plan['state_topic']}-{number}"
+        self._producer = kafka.Producer(settings)
+        try:
+            self._begin()
+        except Superseded:
+            self._superseded = True
+
+    def _begin(self) -> None:
+        """Fence earlier attempts, and see where the part stands."""
+        if self._is_transactional:
+            self._answered(lambda: self._producer.init_transactions(PATIENCE))
+        found = newest(self._plan["settings"], self._plan["state_topic"], self.number)
+        known = json.loads(found) if found else None
+        after, self._counts = self._part["after"], dict(self._part["counts"])
+        if known is not None and known["run"] == self._plan["position"]["run"]:  # an earlier attempt of this very run
+            if known["after"] is None:
+                raise Superseded
+            after, self._counts = known["after"], known["counts"]
+        elif found != self._part["expected"]:
+            raise Superseded
+        self._after = bytes.fromhex(after.removeprefix(MARK)) if after else None
+        if self._is_transactional:
+            self._producer.begin_transaction()
+        if found is None:  # from here on the topic may hold records of ours: say so before the first
+            self._advance("")
+
+    def send(self, row: dict[str, Any]) -> None:
+        """Produce one change, unless an earlier attempt did."""
+        key = row["key"]
+        if self._superseded or (self._after is not None and key <= self._after):
+            return
+        if self._last is not None and key < self._last:
+            raise ValueError(f"part={self.number}: keys are out of order, so progress could not be told; report this")
+        if self._unsent >= self._plan["transaction_records"] and key != self._last:  # it may go to two topics
+            self._guarded(lambda: self._advance(self._told(self._last)))
+        self._guarded(lambda: self._produce(row))
+        self._last = key
+        self._unsent += 1
+        self._counts[row["kind"]] = self._counts.get(row["kind"], 0) + 1
+
+    def finish(self) -> str:
+        """Commit what is left with the part's final progress; what became of the part."""
+        self._guarded(lambda: self._advance(None))
+        return "superseded" if self._superseded else "produced"
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        if self._superseded:
+            return
+        try:
+            step()
+        except Superseded:
+            self._superseded = True
+
+    def _produce(self, row: dict[str, Any]) -> None:
+        headers = None if row["headers"] is None else [(h["key"], h["value"]) for h in row["headers"]]
+        given: dict[str, Any] = {"headers": headers} if headers else {}
+        if row["timestamp"] is not None:
+            given["timestamp"] = row["timestamp"]
+        self._hand_over(row["topic"], key=row["key"], value=row["value"], **given)
+
+    def _hand_over(self, topic: str, **record: Any) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, on_delivery=self._delivered, **record)
+                self._producer.poll(0)
+                return
+            except BufferError:
+                self._producer.poll(1)
+            except kafka.KafkaException as error:
+                raise self._meaning(error) from error
+
+    def _delivered(self, error: Any, _: Any) -> None:
+        self._failure = self._failure or error
+
+    def _told(self, key: bytes | None) -> str:
+        return "" if key is None else MARK + key.hex()
+
+    def _advance(self, after: str | None) -> None:
+        """Write the part's progress behind its changes: `after` a key, or None when they are all produced."""
+        if not self._is_transactional:
+            self._flush()
+        position = {
+            **self._plan["position"],
+            "after": after,
+            "counts": self._counts,
+            "at_ms": int(time.time() * 1000),
+        }
+        value = json.dumps(position).encode()
+        self._hand_over(self._plan["state_topic"], key=KEY, value=value, partition=self.number)
+        self._flush()
+        if self._is_transactional:
+            self._answered(lambda: self._producer.commit_transaction(PATIENCE))
+            if after is not None:
+                self._producer.begin_transaction()
+        self._unsent = 0
+
+    def _flush(self) -> None:
+        left = self._producer.flush(PATIENCE)
+        if self._plan["delivery"] == "none":
+            return
+        if self._failure is not None:
+            raise self._meaning(kafka.KafkaException(self._failure))
+        if left:
+            raise TimeoutError(f"part={self.number}: {left} records are not acknowledged after {PATIENCE:.0f} s")
+
+    def _answered(self, call: Callable[[], None]) -> None:
+        """A call of the transactional producer; what may pass is tried again."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                call()
+                return
+            except kafka.KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise self._meaning(error) from error
+
+    def _noted(self, error: Any) -> None:
+        """The client's own word on what went wrong for good; later calls only say that something did."""
+        self._is_fenced = self._is_fenced or error.code() in FENCED
+
+    def _meaning(self, error: kafka.KafkaException) -> Exception:
+        return Superseded() if self._is_fenced or error.args[0].code() in FENCED else error
+
+    def give_up(self) -> None:
+        """Abort what is open, so that readers need not wait for the next attempt to do so."""
+        if self._is_transactional and not self._is_fenced:
+            with suppress(Exception):  # the failure that led here is what must be told
+                self._producer.abort_transaction(10)

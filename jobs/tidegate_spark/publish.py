@@ -1,0 +1,82 @@
+"""The publish job: a table's changes between two snapshots, produced to Kafka from the executors."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from tidegate.crash_points import reached
+from tidegate.errors import BadRecord
+from tidegate.publications.job import PRODUCER_CONF, PublishJob
+
+from tidegate_spark import produce
+from tidegate_spark.changes import changes
+
+# The executors have no code of ours: the functions travel by value.
+cloudpickle.register_pickle_by_value(produce)
+
+
+def run(spark: SparkSession, job: PublishJob) -> None:
+    """Produce the job's changes.
+
+    1. Compare the two states, key by key; keep the result, because it is used twice.
+    2. Check all of it: nothing is produced of a run in which one record would be wrong.
+    3. Give each part its changes in the order of their keys, and an empty row, so that parts without changes advance.
+    4. Produce, part by part. What was done is found in the state topic.
+    """
+    found = changes(spark, job).persist()
+    try:
+        _check(found, job)
+        reached("job.compared")
+        parts = [part.number for part in job.parts]
+        rows = _by_part(spark, found, job).where(f"part IN ({', '.join(map(str, parts))})")
+        ordered = rows.repartition(job.parallelism, "part").sortWithinPartitions("part", "key", "topic")
+        plan = plan_of(job, json.loads(spark.conf.get(PRODUCER_CONF)))
+        ordered.mapInArrow(produce.producing(plan), "part INT, outcome STRING").collect()
+        reached("job.produced")
+    finally:
+        found.unpersist()
+
+
+def _by_part(spark: SparkSession, found: DataFrame, job: PublishJob) -> DataFrame:
+    columns = ("topic", "key", "value", "headers", "timestamp", "kind")
+    part = f"CAST(crc32(key) % {job.parallelism} AS INT) AS part"
+    empty = [f"CAST(NULL AS {found.schema[name].dataType.simpleString()}) AS {name}" for name in columns]
+    own = spark.range(job.parallelism).selectExpr("CAST(id AS INT) AS part", *empty)
+    return found.selectExpr(part, *columns).unionByName(own)
+
+
+def _check(found: DataFrame, job: PublishJob) -> None:
+    """BadRecord where a key has several rows, or is none, or its row cannot be told from a delete, or has no topic."""
+    # a job of its own, before the first record is sent
+    wrong = {
+        "copies > 1": "has several rows; correct key.fields, or the SQL",
+        "key IS NULL": "is NULL, which no compacted topic takes; correct key.fields, or filter such rows",
+        "value IS NULL AND kind <> 'deleted'": "has a NULL value, which would delete it; use another value.format",
+        f"topic IS NULL OR NOT array_contains({_topics(job)}, topic)": "goes to a topic that is not listed in topics",
+    }
+    asked = [f"min(CASE WHEN {condition} THEN hex(coalesce(key, x'')) END)" for condition in wrong]
+    answer = found.selectExpr(*asked).collect()[0]
+    for told, key in zip(wrong.values(), answer, strict=True):
+        if key is not None:
+            shown = bytes.fromhex(key).decode(errors="replace")
+            raise BadRecord(f"publication={job.publication} snapshot={job.position.to} key={shown}: it {told}")
+
+
+def _topics(job: PublishJob) -> str:
+    from tidegate.spark_sql import literal
+
+    return f"array({', '.join(literal(topic) for topic in job.topics)})"
+
+
+def plan_of(job: PublishJob, settings: dict[str, str]) -> dict[str, Any]:
+    """What the functions in the executors are told; `settings` are librdkafka's, secrets included."""
+    return {
+        "settings": settings,
+        "delivery": job.delivery,
+        "state_topic": job.state_topic,
+        "transaction_records": job.transaction_records,
+        "position": job.position.to_dict(),
+        "parts": {part.number: asdict(part) for part in job.parts},
+    }

@@ -1,0 +1,137 @@
+"""What a table's snapshots say to a publication: which there are, which files two of them differ in, and pins."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.table import Table
+
+from tidegate.adapters.iceberg_catalogs import Catalogs
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.publications.job import TouchedFiles
+from tidegate.publications.ports import TableNow
+
+MOST_FILES = 500  # more than these are not named one by one; then all rows are compared
+FILE_PATH = 2147483546  # the field id of a position delete's file_path, as the format fixes it
+TRIES = 5
+
+
+class IcebergSnapshots:
+    """Implements `tidegate.publications.ports.Snapshots`."""
+
+    def __init__(self, catalogs: Catalogs) -> None:
+        self._catalogs = catalogs
+
+    def table(self, name: str) -> TableNow | None:
+        """See the port."""
+        table = self._catalogs.table(name)
+        if table is None:
+            return None
+        current = table.current_snapshot()
+        uuid = str(table.metadata.table_uuid)
+        return TableNow(uuid, current.snapshot_id, current.timestamp_ms) if current else TableNow(uuid, None)
+
+    def has(self, name: str, snapshot_id: int) -> bool:
+        """See the port."""
+        return self._loaded(name).metadata.snapshot_by_id(snapshot_id) is not None
+
+    def at(self, name: str, timestamp_ms: int) -> int | None:
+        """See the port."""
+        before = [entry for entry in self._loaded(name).metadata.snapshot_log if entry.timestamp_ms <= timestamp_ms]
+        return before[-1].snapshot_id if before else None
+
+    def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
+        """See the port.
+
+        A data file that both snapshots have holds the same rows in both, unless a delete file that only one of them
+        has may apply to it.
+        """
+        table = self._loaded(name)
+        before, after = _live(table, old), _live(table, new)
+        changed = [
+            file for path, file in (before | after).items() if _is_delete(file) and (path in before) != (path in after)
+        ]
+        data = {path for path, file in (before | after).items() if not _is_delete(file)}
+        applies = [_Reach(file, data) for file in changed]
+
+        def of(here: dict[str, DataFile], there: dict[str, DataFile]) -> tuple[str, ...]:
+            files = (file for file in here.values() if not _is_delete(file))
+            return tuple(
+                sorted(f.file_path for f in files if f.file_path not in there or any(r.covers(f) for r in applies))
+            )
+
+        found = TouchedFiles(of(before, after), of(after, before))
+        return None if len(found.old) + len(found.new) > MOST_FILES else found
+
+    def pin(self, name: str, snapshot_id: int, tag: str) -> None:
+        """See the port."""
+        for _ in range(TRIES):
+            table = self._loaded(name)
+            if tag in table.metadata.refs:
+                return
+            with suppress(CommitFailedException):  # a flush was faster; tags do not disturb it, nor it them
+                table.manage_snapshots().create_tag(snapshot_id, tag).commit()
+                return
+        raise RetryLater(f"table={name} tag={tag}: other commits were faster {TRIES} times; try again")
+
+    def pins(self, name: str, prefix: str) -> list[str]:
+        """See the port."""
+        return sorted(ref for ref in self._loaded(name).metadata.refs if ref.startswith(prefix))
+
+    def unpin(self, name: str, tags: list[str]) -> None:
+        """See the port."""
+        for tag in tags:
+            for _ in range(TRIES):
+                table = self._loaded(name)
+                if tag not in table.metadata.refs:
+                    break
+                with suppress(CommitFailedException):
+                    table.manage_snapshots().remove_tag(tag).commit()
+                    break
+
+    def _loaded(self, name: str) -> Table:
+        table = self._catalogs.table(name)
+        if table is None:
+            raise GiveUp(f"table={name} does not exist any more; create it, or remove its publication")
+        return table
+
+
+class _Reach:
+    """Which data files a delete file may apply to."""
+
+    def __init__(self, delete: DataFile, known: set[str]) -> None:
+        self._place = _place(delete)
+        self._everywhere = delete.content == DataFileContent.EQUALITY_DELETES
+        lower = (delete.lower_bounds or {}).get(FILE_PATH)
+        upper = (delete.upper_bounds or {}).get(FILE_PATH)
+        # equal bounds name the one file that all positions are of, unless a writer cut them short
+        name = lower.decode() if lower is not None and lower == upper else None
+        self._only = name if name in known else None
+
+    def covers(self, data: DataFile) -> bool:
+        if self._everywhere:
+            return True
+        return data.file_path == self._only if self._only is not None else _place(data) == self._place
+
+
+def _place(file: DataFile) -> str:
+    return f"{file.spec_id} {file.partition}"
+
+
+def _is_delete(file: DataFile) -> bool:
+    return file.content != DataFileContent.DATA
+
+
+def _live(table: Table, snapshot_id: int) -> dict[str, DataFile]:
+    """The snapshot's files by path, deletes included."""
+    return {file.file_path: file for file in _files(table, snapshot_id)}
+
+
+def _files(table: Table, snapshot_id: int) -> Iterator[DataFile]:
+    snapshot = table.metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        raise GiveUp(f"snapshot={snapshot_id} has expired; see docs/publications.md on expired snapshots")
+    for manifest in snapshot.manifests(table.io):
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            yield entry.data_file

@@ -1,0 +1,97 @@
+"""Reads the SQL of a publication: rows for rows, or an aggregate whose groups can be told from the rows in them."""
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from tidegate.publications.publication import PLACEHOLDER, Grouped
+
+EXAMPLE = f"write e.g. SELECT id, upper(name) AS name FROM {PLACEHOLDER} WHERE NOT hidden"
+GROUP_EXAMPLE = f"write e.g. SELECT word, count(*) AS n FROM {PLACEHOLDER} GROUP BY word"
+STAND_IN = "_tidegate_table"
+SESSION = "session_window"
+WINDOW, WINDOWED = re.compile(r"\bwindow\s*\(", re.IGNORECASE), "_tidegate_window"  # a word of its own to the parser
+# Their answer differs from call to call: the same row would look changed, or a change would look like none.
+MOVING = (
+    "CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_TIME", "NOW", "RAND", "RANDN", "RANDOM", "UUID", "SHUFFLE",
+    "LOCALTIMESTAMP", "MONOTONICALLY_INCREASING_ID", "UNIX_TIMESTAMP", "CURDATE", "RANDSTR", "UNIFORM",
+)  # fmt: skip
+# Their answer depends on the order in which rows come.
+ORDERED = (
+    "FIRST", "LAST", "FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "COLLECT_LIST", "COLLECT_SET", "ARRAY_AGG", "LISTAGG",
+    "STRING_AGG", "GROUP_CONCAT", "APPROX_PERCENTILE", "PERCENTILE_APPROX", "APPROX_QUANTILE", "ARRAY_UNIQUE_AGG",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def read_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
+    """How the groups of an aggregate are told; None for SQL that looks at one row at a time.
+
+    ValueError unless `sql` is one SELECT over `{table}` alone whose answer depends on the rows and nothing else.
+    """
+    from sqlglot import exp
+
+    tree = _select(sql)
+    if tree.find(exp.Window, exp.Limit, exp.Offset, exp.Order) or tree.args.get("distinct"):
+        raise ValueError(f"OVER, DISTINCT, ORDER BY and LIMIT look across rows and groups; {EXAMPLE}")
+    names = _functions(tree)
+    moving = sorted({name for name in names if name in MOVING})
+    if moving:
+        raise ValueError(f"{moving[0].lower()}() answers differently each time; store its value in the table")
+    if not tree.find(exp.AggFunc, exp.Group):
+        return None
+    ordered = sorted({name for name in names if name in ORDERED})
+    if ordered:
+        raise ValueError(f"{ordered[0].lower()}() depends on the order of rows; use min, max, sum, count or the like")
+    return _grouped(tree, key)
+
+
+def _select(sql: str) -> Any:
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    if sql.count(PLACEHOLDER) != 1:
+        raise ValueError(f"{PLACEHOLDER} must stand in it once, behind FROM; {EXAMPLE}")
+    try:
+        text = WINDOW.sub(f"{WINDOWED}(", sql.replace(PLACEHOLDER, STAND_IN))
+        statements = sqlglot.parse(text, read="spark")
+    except SqlglotError as fault:
+        raise ValueError(f"not SQL that Spark reads; {EXAMPLE}") from fault
+    tree = statements[0] if len(statements) == 1 else None
+    if not isinstance(tree, exp.Select):
+        raise ValueError(f"not one SELECT; {EXAMPLE}")
+    if [table.name for table in tree.find_all(exp.Table)] != [STAND_IN] or tree.find(exp.Join, exp.Subquery):
+        raise ValueError(f"it may read {PLACEHOLDER} alone: a change of another table would not be seen; {EXAMPLE}")
+    return tree
+
+
+def _grouped(tree: Any, key: tuple[str, ...]) -> Grouped:
+    """The keys of the groups that some rows are in: the same SELECT with the key alone."""
+    from sqlglot import exp
+
+    group = tree.args.get("group")
+    if group is not None and (group.args.get("all") or tree.find(exp.Rollup, exp.Cube, exp.GroupingSets)):
+        raise ValueError(f"GROUP BY takes a list of expressions; {GROUP_EXAMPLE}")
+    if any(isinstance(entry, exp.Literal) for entry in (group.expressions if group is not None else ())):
+        raise ValueError(f"GROUP BY takes expressions, not their numbers; {GROUP_EXAMPLE}")
+    items = {item.alias_or_name.casefold(): item for item in tree.selects}
+    wanted = []
+    for name in key:
+        item = items.get(name.casefold())
+        if item is None or item.find(exp.AggFunc):
+            raise ValueError(f"key column {name} must stand in SELECT, as a group or a constant; {GROUP_EXAMPLE}")
+        wanted.append(item.copy())
+    keys = tree.copy()
+    keys.set("expressions", wanted)
+    keys.set("having", None)
+    matched = tuple(name for name, item in zip(key, wanted, strict=True) if SESSION not in item.sql("spark").casefold())
+    text = keys.sql("spark").replace(STAND_IN, PLACEHOLDER)
+    return Grouped(re.sub(WINDOWED, "window", text, flags=re.IGNORECASE), matched)
+
+
+def _functions(tree: Any) -> list[str]:
+    from sqlglot import exp
+
+    named = [node.name.upper() for node in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc)]
+    return named + [name for node in tree.find_all(exp.Func) for name in node.sql_names() if name]

@@ -1,0 +1,191 @@
+"""plan: which two snapshots of the table the next run lies between, and what every part of the keys has to do."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.errors import GiveUp, NothingToDo
+from tidegate.publications.job import Part, TouchedFiles
+from tidegate.publications.ports import FoundTopics, PublicationPorts, TableNow
+from tidegate.publications.progress import CHANGES, EVERYTHING, TOPIC, Progress, Standing
+
+REMEDY = "run `bin/tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The next run: the position that it leads to, the parts that it has to bring there, the files that it reads."""
+
+    position: Progress
+    parts: tuple[Part, ...]
+    touched: TouchedFiles | None
+    found: FoundTopics
+    resumed: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """For people and programs."""
+        files = None if self.touched is None else len(self.touched.old) + len(self.touched.new)
+        return {
+            "from_snapshot_id": self.position.origin,
+            "to_snapshot_id": self.position.to,
+            "compared_with": self.position.mode,
+            "resumed": self.resumed,
+            "parts": len(self.parts),
+            "touched_files": files,
+        }
+
+
+def plan(ports: PublicationPorts, resynchronise: bool = False) -> Planned:
+    """Decide the next run; changes nothing.
+
+    1. A run that some parts have finished and others have not is finished first, towards the same snapshot.
+    2. Else the parts go from the snapshot that they stand at to the table's current one.
+    3. The first run goes from nothing, or from where `start` says.
+    4. With `resynchronise`, or where the snapshot of the last run is gone and `on_expired` says so, the table is
+       compared with what the topic holds instead.
+
+    `NothingToDo` when no row can have changed; `GiveUp` when the recorded progress no longer fits table or topic.
+    """
+    publication = ports.publication
+    table = ports.snapshots.table(publication.table)
+    if table is None or table.snapshot_id is None:
+        raise NothingToDo(f"publication={publication.name}: table={publication.table} does not exist yet")
+    found, standing = ports.topics.found(publication), ports.topics.standing(publication)
+    _refuse_growth(ports, standing, found)
+    if not resynchronise:
+        reason = _estranged(ports, standing, found, table)
+        if reason:
+            raise GiveUp(f"publication={publication.name}: {reason}; {REMEDY.format(name=publication.name)}")
+        unfinished = standing.unfinished
+        if unfinished is not None and not _is_lost(ports, unfinished):
+            return _rest_of(ports, standing, unfinished, found)
+        if not _needs_topic(ports, standing, table):
+            return _next(ports, standing, found, table)
+    return _planned(ports, standing, found, _position(ports, TOPIC, None, table, found))
+
+
+def _estranged(ports: PublicationPorts, standing: Standing, found: FoundTopics, table: TableNow) -> str | None:
+    """Why the recorded progress says nothing about this table and this topic any more."""
+    publication, known = ports.publication, [part for part in standing.parts if part is not None]
+    if not known:
+        full = publication.start.kind == "full"
+        return f"no progress is recorded, and topics={_list(found.ids)} hold records" if full and _held(found) else None
+    last = max(known, key=lambda part: part.at_ms)
+    if last.digest != publication.digest:
+        return "its file has changed what the topic's records look like since the last run"
+    for topic in publication.topics:
+        if last.topic_ids.get(topic) != found.ids.get(topic):
+            return f"topic={topic} was deleted or made anew since the last run"
+    if publication.on_expired == "fail":
+        if last.table_uuid != table.uuid:
+            return f"table={publication.table} was replaced by another of that name since the last run"
+        gone = _gone(ports, standing)
+        if gone is not None:
+            return f"snapshot={gone} of table={publication.table}, which was published last, has expired"
+    return None
+
+
+def _held(found: FoundTopics) -> bool:
+    return found.holds_records
+
+
+def _list(ids: dict[str, str]) -> str:
+    return ", ".join(sorted(ids))
+
+
+def _gone(ports: PublicationPorts, standing: Standing) -> int | None:
+    """A snapshot that the next run would have to read and cannot."""
+    unfinished, settled = standing.unfinished, standing.settled
+    needed = [unfinished.origin, unfinished.to] if unfinished else [settled.to] if settled else []
+    if unfinished is not None and unfinished.mode == TOPIC:
+        needed = [unfinished.to]
+    table = ports.publication.table
+    return next((one for one in needed if one is not None and not ports.snapshots.has(table, one)), None)
+
+
+def _is_lost(ports: PublicationPorts, unfinished: Progress) -> bool:
+    """Whether an unfinished run cannot be finished as it was begun, so that the topic itself must be looked at."""
+    table = ports.snapshots.table(ports.publication.table)
+    needed = [one for one in (unfinished.origin, unfinished.to) if one is not None]
+    is_there = all(ports.snapshots.has(ports.publication.table, one) for one in needed)
+    return table is None or table.uuid != unfinished.table_uuid or not is_there
+
+
+def _needs_topic(ports: PublicationPorts, standing: Standing, table: TableNow) -> bool:
+    settled = standing.settled
+    if settled is None:
+        return not standing.is_new
+    return settled.table_uuid != table.uuid or not ports.snapshots.has(ports.publication.table, settled.to)
+
+
+def _refuse_growth(ports: PublicationPorts, standing: Standing, found: FoundTopics) -> None:
+    """Keys of a topic with another number of partitions lie elsewhere: their old records would never be replaced."""
+    for part in standing.parts:
+        for topic, partitions in (part.partitions if part else {}).items():
+            now = found.partitions.get(topic)
+            is_same = part is not None and found.ids.get(topic) == part.topic_ids.get(topic)
+            if is_same and now not in (None, partitions):
+                raise GiveUp(
+                    f"publication={ports.publication.name} topic={topic}: it had {partitions} partitions and "
+                    f"has {now}, so its keys no longer lie where their records are; publish to a new topic"
+                )
+
+
+def _next(ports: PublicationPorts, standing: Standing, found: FoundTopics, table: TableNow) -> Planned:
+    publication, settled = ports.publication, standing.settled
+    origin = settled.to if settled else _beginning(ports)
+    to = table.snapshot_id
+    if origin == to:
+        raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
+    mode = EVERYTHING if origin is None else CHANGES
+    planned = _planned(ports, standing, found, _position(ports, mode, origin, table, found))
+    if planned.touched == TouchedFiles() and settled is not None:
+        raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
+    return planned
+
+
+def _beginning(ports: PublicationPorts) -> int | None:
+    """The snapshot that a first run begins at; None for nothing."""
+    publication, start = ports.publication, ports.publication.start
+    if start.kind == "full":
+        return None
+    wanted = start.snapshot_id
+    if start.timestamp_ms is not None:
+        wanted = ports.snapshots.at(publication.table, start.timestamp_ms)
+    if wanted is None or not ports.snapshots.has(publication.table, wanted):
+        raise GiveUp(
+            f"publication={publication.name} table={publication.table}: there is no snapshot for its start "
+            f"(snapshot={start.snapshot_id} timestamp_ms={start.timestamp_ms}); choose a later one, or start: full"
+        )
+    return wanted
+
+
+def _position(ports: PublicationPorts, mode: str, origin: int | None, table: TableNow, found: FoundTopics) -> Progress:
+    to, digest = table.snapshot_id or 0, ports.publication.digest
+    return Progress(ports.new_run(), mode, origin, to, digest, table.uuid, found.ids, found.partitions)
+
+
+def _planned(ports: PublicationPorts, standing: Standing, found: FoundTopics, position: Progress) -> Planned:
+    parts = tuple(Part(number, raw) for number, raw in enumerate(standing.raw))
+    return Planned(position, parts, _touched(ports, position), found)
+
+
+def _touched(ports: PublicationPorts, position: Progress) -> TouchedFiles | None:
+    if position.mode != CHANGES or position.origin is None:
+        return None
+    return ports.snapshots.touched(ports.publication.table, position.origin, position.to)
+
+
+def _rest_of(ports: PublicationPorts, standing: Standing, unfinished: Progress, found: FoundTopics) -> Planned:
+    """The parts that have not come to where the unfinished run leads; those that were on the way go on."""
+    position = Progress(
+        ports.new_run(), unfinished.mode, unfinished.origin, unfinished.to, unfinished.digest, unfinished.table_uuid,
+        found.ids, found.partitions,
+    )  # fmt: skip
+    parts = []
+    for number, (raw, part) in enumerate(zip(standing.raw, standing.parts, strict=True)):
+        if part is not None and part.is_complete and part.to == unfinished.to:
+            continue
+        is_on_the_way = part is not None and not part.is_complete and part.mode != TOPIC
+        after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})
+        parts.append(Part(number, raw, after, counts))
+    return Planned(position, tuple(parts), _touched(ports, position), found, resumed=True)

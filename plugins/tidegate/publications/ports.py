@@ -1,0 +1,97 @@
+"""What a publication needs from the outside world: the topics, the table's snapshots, Spark and a clock."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tidegate.offsets import Ranges
+from tidegate.ports import Engine
+from tidegate.publications.job import TouchedFiles
+from tidegate.publications.progress import Standing
+from tidegate.publications.publication import Publication
+
+
+@dataclass(frozen=True)
+class FoundTopics:
+    """The topics as the brokers have them: ids and partition counts of those that exist, and what they hold."""
+
+    ids: dict[str, str] = field(default_factory=dict)
+    partitions: dict[str, int] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=lambda: Ranges({}))
+
+    @property
+    def holds_records(self) -> bool:
+        """Whether anything was ever produced and is still there."""
+        return self.ranges.span > 0
+
+
+@dataclass(frozen=True)
+class TableNow:
+    """A table's identity and its current snapshot; None without one."""
+
+    uuid: str
+    snapshot_id: int | None
+    snapshot_ms: int = 0
+
+
+class Topics(Protocol):
+    """Kafka, as far as a publication needs it."""
+
+    def found(self, publication: Publication) -> FoundTopics:
+        """What is there now; GiveUp names a topic that is not compacted, unless that is allowed."""
+        ...
+
+    def create(self, publication: Publication) -> None:
+        """Make the topics that are missing, compacted, and the state topic with a partition for each part."""
+        ...
+
+    def standing(self, publication: Publication, at_rest: bool = False) -> Standing:
+        """The newest record of each part; GiveUp when the state topic has another number of partitions.
+
+        `at_rest` waits a little for transactions that are still being ended.
+        """
+        ...
+
+
+class Snapshots(Protocol):
+    """A table's history."""
+
+    def table(self, name: str) -> TableNow | None:
+        """What stands there now; None where there is no table."""
+        ...
+
+    def has(self, name: str, snapshot_id: int) -> bool:
+        """Whether that snapshot can still be read."""
+        ...
+
+    def at(self, name: str, timestamp_ms: int) -> int | None:
+        """The snapshot that was current at that time; None before the first, or where it has expired."""
+        ...
+
+    def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
+        """The files in which the two snapshots may differ; None for too many to be listed."""
+        ...
+
+    def pin(self, name: str, snapshot_id: int, tag: str) -> None:
+        """Keep a snapshot from expiring; idempotent."""
+        ...
+
+    def pins(self, name: str, prefix: str) -> list[str]:
+        """The tags that begin with `prefix`."""
+        ...
+
+    def unpin(self, name: str, tags: list[str]) -> None:
+        """Let them go; those that are gone are let go too."""
+        ...
+
+
+@dataclass(frozen=True)
+class PublicationPorts:
+    """Everything that the steps may touch, for one publication."""
+
+    publication: Publication
+    topics: Topics
+    snapshots: Snapshots
+    engine: Engine
+    now_ms: Callable[[], int]
+    new_run: Callable[[], str]

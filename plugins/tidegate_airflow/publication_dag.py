@@ -1,0 +1,60 @@
+"""The DAG of one publication: a single task, when its table was published, on an interval, or by hand."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Asset, Param, get_current_context, task
+from tidegate.publications.publication import Publication
+
+from tidegate_airflow import documents, tasks
+from tidegate_airflow.flush_dag import LONG, RETRIES
+
+RESYNCHRONISE = Param(
+    False, type="boolean", title="Resynchronise", description="Compare the whole table with what the topic holds."
+)
+
+
+def publication_dag(publication: Publication) -> DAG:
+    """The DAG ``tidegate_publish_<publication>``. No connection is opened and nothing heavy is imported here."""
+    with DAG(
+        dag_id=f"tidegate_publish_{publication.name}",
+        description=publication.description or f"{publication.table} to {', '.join(publication.topics)}",
+        doc_md=documents.PUBLISH,
+        schedule=_schedule(publication),
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params={"resynchronise": RESYNCHRONISE},
+        default_args={"owner": "tidegate", **RETRIES},
+        tags=["tidegate", "publish", publication.catalog],
+    ) as dag:
+        _publish(publication)
+    return dag
+
+
+def _schedule(publication: Publication) -> Any:
+    if publication.interval_seconds > 0:
+        return timedelta(seconds=publication.interval_seconds)
+    return [Asset(publication.table)] if publication.on_table_change else None
+
+
+def _publish(publication: Publication) -> None:
+    settings: dict[str, Any] = {
+        "task_id": "publish",
+        "doc_md": documents.PUBLISH,
+        "execution_timeout": LONG,
+        "pool": f"tidegate_{publication.catalog}",
+    }
+    if publication.spark.mode == "submit" and publication.spark.master is None:
+        from tidegate_airflow.submit import SubmitOperator
+
+        asked = "{{ params.resynchronise }}"
+        connection = publication.spark.connection
+        SubmitOperator(verb="publish", pipeline=publication.name, given=asked, conn_id=connection, **settings)
+        return
+
+    @task(**settings, multiple_outputs=True)
+    def publish() -> dict[str, Any]:
+        return tasks.run_publish(publication.name, bool(get_current_context()["params"]["resynchronise"]))
+
+    publish()

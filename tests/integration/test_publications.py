@@ -1,0 +1,188 @@
+"""A table's changes back in Kafka: what a plain reader of the topic makes of them is the table."""
+
+import json
+import subprocess
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from round_trip import Way, read
+from schema_registry import SchemaRegistry
+from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo
+
+ROOT, PATIENCE = Path(__file__).parents[2], 180
+
+
+def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbench) -> None:
+    way = Way(workbench, "roundtrip", delivery="exactly-once", create={"partitions": 3}, parallelism=2)
+    way.flush(k1="a", k2="b", k3="c", k4="d")
+    first = way.publish()
+    assert (first.inserted, first.updated, first.deleted, first.from_snapshot_id) == (4, 0, 0, None)
+    assert way.latest() == way.table()
+    with pytest.raises(NothingToDo):
+        way.publish()
+    kept = way.ports().snapshots.table("lake.shop.roundtrip").snapshot_id
+
+    way.flush(k1="a2", k2=None, k5="e")
+    way.flush(k1="a3", k5=None)
+    second = way.publish()
+    assert (second.inserted, second.updated, second.deleted) == (0, 1, 1), "net changes: k5 came and went"
+    assert way.latest() == way.table()
+
+    before = len(way.records())
+    workbench.spark_sql(
+        "CALL lake.system.rewrite_data_files(table => 'shop.roundtrip', options => map('rewrite-all', 'true'))"
+    )
+    compacted = way.publish()
+    assert (compacted.inserted, compacted.updated, compacted.deleted) == (0, 0, 0)
+    assert len(way.records()) == before, "a compaction has no changes"
+
+    workbench.spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.roundtrip', {kept})")
+    back = way.publish()
+    assert (back.inserted, back.updated, back.deleted) == (1, 1, 0), "the rollback as the difference of the states"
+    assert way.latest() == way.table()
+
+
+def test_topic_is_mended_by_comparing_it_with_the_table(workbench) -> None:
+    """Progress is lost, a key is missing in the topic, one is wrong and one is there that the table never had."""
+    way = Way(workbench, "mended", create={"partitions": 1})
+    way.flush(k1="a", k2="b", k3="c")
+    way.publish()
+    workbench.produce(way.topic, ('{"id":2}', None), ('{"id":3}', '{"id":3}'), ('{"id":9}', '{"id":9}'))
+    refused = workbench.cli("publish", "mended", "--resynchronise", "--dry-run", "--json")
+    assert json.loads(refused.stdout)["compared_with"] == "topic"
+    before = len(way.records())
+    done = way.publish(resynchronise=True)
+    assert (done.inserted, done.updated, done.deleted) == (1, 1, 1)
+    assert len(way.records()) == before + 3, "what is right is not produced again"
+    assert way.latest() == way.table()
+
+
+def test_projection_formats_and_metadata_are_written_as_the_file_says(workbench) -> None:
+    folder = [f"m-{workbench.topic()}" for _ in range(2)]
+    sql = f"""SELECT id AS k_id, upper(name) AS name, price, CAST(NULL AS STRING) AS note,
+        map('who', name, 'none', NULL) AS more, at, if(name = 'b', '{folder[0]}', '{folder[1]}') AS place
+        FROM {{table}} WHERE name <> 'hidden'"""
+    key = {"format": "string", "fields": ["k_id"], "fields_prefix": "k_"}
+    value = {"format": "csv", "fields_include": "EXCEPT_KEY", "csv": {"delimiter": ";", "null_literal": "-"}}
+    metadata = {"headers": "more", "timestamp": "at", "topic": "place"}
+    way = Way(workbench, "formats", topic=None, topics=folder, sql=sql, key=key, value=value, metadata=metadata)
+    way.flush(k1="a;b", k2="b", k3="hidden")
+    way.publish()
+    found = [(m.topic(), m.key(), m.value(), m.headers(), m.timestamp()[1]) for t in folder for m in read(workbench, t)]
+    assert found == [
+        (folder[0], b"2", b"B;2.50;-", [("none", None), ("who", b"b")], 1767225602000),
+        (folder[1], b"1", b'"A;B";1.50;-', [("none", None), ("who", b"a;b")], 1767225601000),
+    ]
+    way.flush(k2="c", k1="hidden")
+    way.publish()
+    assert [(m.key(), m.value()) for m in read(workbench, folder[0])][1:] == [(b"2", None)], "it moved"
+    moved = {m.key(): m.value() for m in read(workbench, folder[1])}
+    assert moved == {b"1": None, b"2": b"C;2.50;-"}
+
+
+def test_row_that_makes_no_record_is_refused_before_anything_is_produced(workbench) -> None:
+    way = Way(workbench, "refused", sql="SELECT id % 2 AS id, name FROM {table}")
+    way.flush(k1="a", k2="b", k3="c")
+    with pytest.raises(BadRecord, match=r'key=\{"id":1\}: it has several rows; correct key.fields'):
+        way.publish()
+    assert way.records() == []
+    way.publication(
+        key={"format": "string", "fields": ["name"]}, sql="SELECT id, nullif(name, 'b') AS name FROM {table}"
+    )
+    with pytest.raises(BadRecord, match="is NULL, which no compacted topic takes"):
+        way.publish()
+    way.publication(key={"fields": ["nr"]})
+    with pytest.raises(ConfigurationError, match="column=nr is not in the result; there are: id, name"):
+        way.publish()
+
+
+def test_topic_that_is_not_compacted_is_refused_unless_allowed_and_a_missing_one_is_made_compacted(workbench) -> None:
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    way = Way(workbench, "care")
+    way.flush(k1="a")
+    way.publish()
+    asked = ConfigResource(ResourceType.TOPIC, way.topic)
+    assert workbench.admin.describe_configs([asked])[asked].result(30)["cleanup.policy"].value == "compact"
+    plain = workbench.topic()
+    way.publication(topic=plain, state_topic=f"{plain}-state")
+    with pytest.raises(GiveUp, match=r"cleanup\.policy=delete would let the last record of a key go"):
+        way.publish()
+    way.publication(topic=plain, state_topic=f"{plain}-state", allow_uncompacted=True)
+    assert way.publish().inserted == 1
+
+
+def test_partition_of_every_key_is_what_the_java_client_chooses(workbench, tmp_path) -> None:
+    import random
+
+    from confluent_kafka import Producer
+    from tidegate_spark.produce import PRODUCER
+
+    chance = random.Random(7)
+    keys = [b"a", b"\x00\xff", b'{"id":1}', *(chance.randbytes(chance.randint(1, 40)) for _ in range(300))]
+    topic = workbench.topic(partitions=7)
+    producer = Producer({"bootstrap.servers": workbench.stack.kafka_bootstrap, **PRODUCER})
+    for key in keys:
+        producer.produce(topic, key=key, value=b"x")
+    assert producer.flush(60) == 0
+    source = tmp_path / "Partitions.java"
+    source.write_text(JAVA)
+    jars = ROOT / ".cache" / "jars" / "kafka" / "*"
+    words = ["java", "-cp", str(jars), str(source), "7", *(key.hex() for key in keys)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout.split()
+    assert {m.key(): m.partition() for m in read(workbench, topic)} == dict(zip(keys, map(int, told), strict=True))
+
+
+JAVA = """
+import org.apache.kafka.clients.producer.internals.BuiltInPartitioner;
+public class Partitions {
+    public static void main(String[] words) {
+        for (int i = 1; i < words.length; i++) {
+            byte[] key = java.util.HexFormat.of().parseHex(words[i]);
+            System.out.println(BuiltInPartitioner.partitionForKey(key, Integer.parseInt(words[0])));
+        }
+    }
+}
+"""
+
+
+def test_command_line_publishes_tells_and_validates(workbench) -> None:
+    way = Way(workbench, "words")
+    way.flush(k1="a", k2="b")
+    planned = json.loads(workbench.cli("publish", "words", "--dry-run", "--json").stdout)
+    assert (planned["publication"], planned["compared_with"]) == ("words", "everything")
+    waiting = json.loads(workbench.cli("status", "words", "--json").stdout)["publications"][0]
+    assert (waiting["published_snapshot_id"], waiting["waiting"]["parts"]) == (None, 4)
+    done = workbench.cli("publish", "words", "--json")
+    assert json.loads(done.stdout)["inserted"] == 2, done.stderr
+    again = workbench.cli("publish", "words")
+    assert (again.returncode, "nothing came since" in again.stdout) == (0, True)
+    told = json.loads(workbench.cli("status", "--json").stdout)["publications"][0]
+    assert told["published_snapshot_id"] == told["table_snapshot_id"] == planned["to_snapshot_id"]
+    assert workbench.cli("validate").stdout.splitlines() == ["words: ok", "words: ok"]
+
+
+def test_avro_is_what_the_real_deserializer_reads_with_the_schema_of_the_registry(workbench) -> None:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroDeserializer
+    from confluent_kafka.serialization import SerializationContext
+
+    registry = SchemaRegistry()
+    try:
+        avro = {"format": "avro", "avro": {"registry": registry.url}}
+        sql = "SELECT *, array(named_struct('a', id, 'b', CAST(at AS DATE))) AS more FROM {table}"
+        way = Way(workbench, "avro", sql=sql, key={"fields": ["id"], **avro}, value=avro, start="full")
+        way.flush(k1="a")
+        way.publish()
+        read_avro = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
+        (found,) = read(workbench, way.topic)
+        key = read_avro(found.key(), SerializationContext(way.topic, "key"))
+        value = read_avro(found.value(), SerializationContext(way.topic, "value"))
+        at = datetime(2026, 1, 1, 0, 0, 1, 1, UTC)
+        more = [{"a": 1, "b": date(2026, 1, 1)}]
+        assert (key, value) == ({"id": 1}, {"id": 1, "name": "a", "price": Decimal("1.50"), "at": at, "more": more})
+        assert set(registry.subjects) == {f"{way.topic}-key", f"{way.topic}-value"}
+    finally:
+        registry.close()

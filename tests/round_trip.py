@@ -1,0 +1,98 @@
+"""A pipeline into a table, a publication out of it, and a plain reader of what comes out."""
+
+import json
+from typing import Any
+
+import yaml
+from tidegate.publications.publish import publish
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING, price DECIMAL(12,2), at TIMESTAMP"}
+EAGER = {"compact": "always"}
+
+
+class Way:
+    """A pipeline into a table and a publication out of it, with a reader of what comes out."""
+
+    def __init__(self, workbench: Any, name: str, **publication: Any) -> None:
+        self.workbench, self.name = workbench, name
+        self.source, self.topic = workbench.topic(), f"out-{workbench.topic()}"
+        workbench.pipeline(name, [self.source], key=KEY, value=VALUE, maintenance=EAGER)
+        self.publication(**publication)
+
+    @classmethod
+    def over(cls, other: "Way", name: str, **publication: Any) -> "Way":
+        """Another publication of the same table."""
+        made = cls.__new__(cls)
+        made.workbench, made.name, made.source = other.workbench, name, other.source
+        made.topic = f"out-{made.workbench.topic()}"
+        made.publication(table=f"lake.shop.{other.name}", **publication)
+        return made
+
+    def publication(self, **more: Any) -> None:
+        given = {"table": f"lake.shop.{self.name}", "topic": self.topic, "key": {"fields": ["id"]}}
+        folder = self.workbench.include / "publications"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{self.name}.yaml").write_text(
+            yaml.safe_dump({name: value for name, value in {**given, **more}.items() if value is not None})
+        )
+
+    def ports(self) -> Any:
+        from tidegate.adapters.publication_assembly import assemble_publication
+
+        return assemble_publication(self.workbench.include, self.name, self.workbench.resolve())
+
+    def publish(self, **words: Any) -> Any:
+        return publish(self.ports(), **words)
+
+    def flush(self, **rows: str | None) -> None:
+        records = []
+        for key, name in rows.items():
+            number = int(key[1:])
+            at = f"2026-01-01T00:00:{number % 60:02d}.000{number:03d}Z"
+            value = None if name is None else {"id": number, "name": name, "price": f"{number}.50", "at": at}
+            records.append(({"id": number}, value))
+        self.workbench.produce(self.source, *records)
+        self.workbench.flush(self.name)
+
+    def records(self, topic: str | None = None) -> list[tuple[str, Any]]:
+        return [
+            (m.key().decode(), m.value() and json.loads(m.value())) for m in read(self.workbench, topic or self.topic)
+        ]
+
+    def latest(self) -> dict[str, Any]:
+        """What a reader holds that keeps the last value of each key."""
+        return {key: value for key, value in dict(self.records()).items() if value is not None}
+
+    def table(self) -> dict[str, Any]:
+        rows = self.workbench.rows(f"shop.{self.name}")
+        told = [{**r, "price": float(r["price"]), "at": r["at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")} for r in rows]
+        return {json.dumps({"id": row["id"]}, separators=(",", ":")): row for row in told}
+
+
+def read(workbench: Any, topic: str) -> list[Any]:
+    """All committed records, in the order of each partition."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    settings = {
+        "group.id": "reader",
+        "enable.partition.eof": "true",
+        "isolation.level": "read_committed",
+        "fetch.wait.max.ms": "10",
+    }
+    if not workbench.exists_topic(topic):
+        return []
+    consumer = Consumer({"bootstrap.servers": workbench.stack.kafka_bootstrap, **settings})
+    partitions = set(workbench.ends(topic)[topic])
+    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+    found = []
+    while partitions:
+        message = consumer.poll(60)
+        assert message is not None
+        if message.error() is None:
+            found.append(message)
+        else:
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            partitions.discard(message.partition())
+    consumer.close()
+    return found

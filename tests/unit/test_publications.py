@@ -1,0 +1,196 @@
+"""Runs of a publication in memory: where they begin, what they resume, and what they refuse."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.publications import Killed, Outside
+from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere
+from tidegate.publications.plan import plan
+from tidegate.publications.publication import Begin, KeyOut
+from tidegate.publications.publish import publish, status
+
+
+@pytest.fixture
+def outside() -> Outside:
+    made = Outside()
+    made.table.commit(a="1", b="1", c="1", d="1", e="1")
+    return made
+
+
+def test_first_run_produces_the_whole_table_and_the_next_only_what_differs(outside: Outside) -> None:
+    assert publish(outside.ports()).compared_with == "everything"
+    assert outside.topic.latest() == outside.table.snapshots[10]
+    outside.table.commit(a="2", b="1", d="1", e="1")
+    done = publish(outside.ports())
+    assert (done.from_snapshot_id, done.to_snapshot_id, done.compared_with) == (10, 11, "changes")
+    assert sorted(outside.topic.records[5:]) == [("a", "2"), ("c", None)]
+    with pytest.raises(NothingToDo, match="nothing came since"):
+        publish(outside.ports())
+
+
+def test_snapshot_that_touched_no_file_is_no_run(outside: Outside) -> None:
+    publish(outside.ports())
+    outside.table.snapshots[11] = outside.table.snapshots[10]
+    outside.table.current = 11
+    with pytest.raises(NothingToDo, match="no row has changed"):
+        publish(outside.ports())
+
+
+def test_table_that_is_not_there_yet_is_nothing_to_do(outside: Outside) -> None:
+    outside.table.exists = False
+    with pytest.raises(NothingToDo, match="does not exist yet"):
+        publish(outside.ports())
+
+
+@pytest.mark.parametrize("start", [Begin("snapshot", snapshot_id=10), Begin("timestamp", timestamp_ms=10)])
+def test_first_run_may_begin_at_a_snapshot_or_a_time(start: Begin) -> None:
+    outside = Outside(start=start)
+    outside.table.commit(a="1", b="1")
+    outside.table.commit(a="2", b="1")
+    publish(outside.ports())
+    assert outside.topic.records == [("a", "2")]
+
+
+def test_start_at_a_snapshot_that_is_not_there_is_refused() -> None:
+    outside = Outside(start=Begin("snapshot", snapshot_id=99))
+    outside.table.commit(a="1")
+    with pytest.raises(GiveUp, match="no snapshot for its start"):
+        publish(outside.ports())
+
+
+@pytest.mark.parametrize("after", range(7))
+def test_killed_run_is_finished_towards_the_same_snapshot_and_repeats_nothing(outside: Outside, after: int) -> None:
+    outside.spark.dies_after = after
+    outside.table.commit(**outside.table.snapshots[10])
+    with pytest.raises(Killed):
+        publish(outside.ports())
+    outside.table.commit(a="2", b="1", c="1", d="1")
+    assert publish(outside.ports()).to_snapshot_id == 11
+    publish(outside.ports())
+    outside.table.commit(a="3", b="1", c="1", d="1")
+    publish(outside.ports())
+    assert outside.topic.latest() == outside.table.snapshots[13]
+    assert len(outside.topic.records) == len(set(outside.topic.records)), "no change twice"
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_killed_run_of_changes_is_resumed(outside: Outside, after: int) -> None:
+    publish(outside.ports())
+    outside.table.commit(a="2", b="2", c="2")
+    outside.spark.dies_after = after
+    with pytest.raises(Killed):
+        publish(outside.ports())
+    pinned = set(outside.table.tags.values())
+    assert pinned == {10, 11}, "both ends stay"
+    outside.table.commit(a="3", b="2", c="2")
+    if plan(outside.ports()).resumed:
+        assert publish(outside.ports()).to_snapshot_id == 11
+    publish(outside.ports())
+    assert outside.topic.latest() == {"a": "3", "b": "2", "c": "2"}
+    seen = outside.topic.records[5:]
+    assert len(seen) == len(set(seen))
+    assert set(outside.table.tags.values()) == {12}
+
+
+def test_run_that_was_planned_before_another_one_published_changes_nothing(outside: Outside) -> None:
+    publish(outside.ports())
+    outside.table.commit(a="2")
+    late = outside.ports()
+
+    class Overtaken:
+        def run(self, job) -> None:
+            publish(outside.ports())
+            outside.table.commit(a="3")
+            publish(outside.ports())
+            outside.spark.run(job)
+
+    with pytest.raises(PublishedElsewhere):
+        publish(replace(late, engine=Overtaken()))
+    assert outside.topic.latest() == {"a": "3"}
+
+
+def test_expired_snapshot_is_refused_or_answered_with_a_comparison(outside: Outside) -> None:
+    publish(outside.ports())
+    outside.table.commit(a="2", b="1")
+    del outside.table.snapshots[10]
+    with pytest.raises(GiveUp, match=r"snapshot=10 .* has expired; run `bin/tidegate publish out --resynchronise`"):
+        publish(outside.ports())
+    outside.publication = replace(outside.publication, on_expired="resynchronise")
+    assert publish(outside.ports()).compared_with == "topic"
+    assert outside.topic.latest() == {"a": "2", "b": "1"}
+    assert sorted(outside.topic.records[5:], key=str) == [("a", "2"), ("c", None), ("d", None), ("e", None)]
+
+
+def test_unfinished_run_to_a_snapshot_that_has_expired_is_answered_with_a_comparison(outside: Outside) -> None:
+    outside.publication = replace(outside.publication, on_expired="resynchronise")
+    publish(outside.ports())
+    outside.table.commit(a="2", b="2")
+    outside.spark.dies_after = 1
+    with pytest.raises(Killed):
+        publish(outside.ports())
+    outside.table.commit(a="3", b="1")
+    del outside.table.snapshots[11]
+    assert publish(outside.ports()).compared_with == "topic"
+    assert outside.topic.latest() == {"a": "3", "b": "1"}
+
+
+@pytest.mark.parametrize("after", range(5))
+def test_killed_resynchronisation_compares_again(outside: Outside, after: int) -> None:
+    publish(outside.ports())
+    outside.table.commit(a="2", b="2", e="2")
+    outside.spark.dies_after = after
+    with pytest.raises(Killed):
+        publish(outside.ports(), resynchronise=True)
+    publish(outside.ports())
+    assert outside.topic.latest() == {"a": "2", "b": "2", "e": "2"}
+    assert len(outside.topic.records) == len(set(outside.topic.records))
+
+
+def test_changed_file_replaced_table_and_new_topic_are_refused_until_resynchronised(outside: Outside) -> None:
+    publish(outside.ports())
+    outside.table.commit(a="2")
+    before = outside.publication
+    outside.publication = replace(before, key=KeyOut(("id",), prefix="k_"))
+    with pytest.raises(GiveUp, match="its file has changed"):
+        publish(outside.ports())
+    outside.publication = before
+    outside.topic.id = "t2"
+    with pytest.raises(GiveUp, match="deleted or made anew"):
+        publish(outside.ports())
+    outside.topic.id, outside.table.uuid = "t1", "u2"
+    with pytest.raises(GiveUp, match="was replaced by another"):
+        publish(outside.ports())
+    publish(outside.ports(), resynchronise=True)
+    assert outside.topic.latest() == {"a": "2"}
+    with pytest.raises(NothingToDo):
+        publish(outside.ports())
+
+
+def test_topic_that_grew_is_refused_even_with_a_comparison(outside: Outside) -> None:
+    publish(outside.ports())
+    outside.table.commit(a="2")
+    outside.topic.partitions = 4
+    for resynchronise in (False, True):
+        with pytest.raises(GiveUp, match="had 3 partitions and has 4"):
+            publish(outside.ports(), resynchronise)
+
+
+def test_topic_with_records_and_no_progress_is_refused_until_compared(outside: Outside) -> None:
+    outside.topic.id, outside.topic.records = "t1", [("a", "1"), ("x", "1")]
+    with pytest.raises(GiveUp, match="no progress is recorded, and topics=out hold records"):
+        publish(outside.ports())
+    publish(outside.ports(), resynchronise=True)
+    assert outside.topic.latest() == outside.table.snapshots[10]
+    assert ("a", "1") not in outside.topic.records[2:], "what is right already is not produced again"
+
+
+def test_dry_run_and_status_change_nothing_and_tell_what_waits(outside: Outside) -> None:
+    assert plan(outside.ports()).to_dict()["to_snapshot_id"] == 10
+    assert status(outside.ports())["waiting"]["compared_with"] == "everything"
+    assert (outside.topic.id, outside.topic.newest, outside.table.tags) == (None, {}, {})
+    publish(outside.ports())
+    told = status(outside.ports())
+    assert (told["published_snapshot_id"], told["waiting"], told["problem"]) == (10, None, None)
+    outside.table.commit(a="2")
+    outside.table.uuid = "u2"
+    assert "was replaced" in status(outside.ports())["problem"]
