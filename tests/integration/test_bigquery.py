@@ -1,5 +1,6 @@
 """BigQuery as a destination, on a local server that answers like it: the whole way of a batch, and what is left."""
 
+import itertools
 import json
 from datetime import date, datetime
 from decimal import Decimal
@@ -221,13 +222,16 @@ class Trial:
 
 
 def test_fault_at_any_point_of_bigquerys_is_made_good_by_the_next_run(dwh: Any, runners: Any) -> None:
-    trial = Trial(dwh, runners, "faults")
-    for number, (situation, (point, kind)) in enumerate({**FIRST, **LATER}.items(), 1):
-        if situation in FIRST:
-            trial = Trial(dwh, runners, f"faults{number}")
-            dwh.sql("DROP TABLE IF EXISTS `last`")
-            dwh.sql("DROP TABLE IF EXISTS `every`")
+    numbers = itertools.count(1)
+    for point, kind in FIRST.values():
+        number = next(numbers)
+        trial = Trial(dwh, runners, f"faults{number}")
         trial.suffers(number, point, kind)
+        dwh.sql("DROP TABLE `last`")
+        dwh.sql("DROP TABLE `every`")
+    trial = Trial(dwh, runners, "faults")
+    for point, kind in LATER.values():
+        trial.suffers(next(numbers), point, kind)
 
 
 def test_records_that_cannot_be_read_are_set_aside_in_the_transaction_of_their_batch(dwh: Any) -> None:
