@@ -40,6 +40,8 @@ def _moving(row: dict[str, Any], schedule: Schedule, interval_seconds: int, now_
     """Of a pipeline that nothing stops: whether it moves, and fast enough."""
     if not row["lag"]:
         return CURRENT, "nothing waits"
+    if row["lag"] < row.get("starts_at", 1):
+        return CURRENT, f"{row['lag']} records wait: fewer than the {row['starts_at']} that start a flush"
     waited = row["lag_seconds"] or 0
     patience = max(LEAST_SECONDS, float(INTERVALS * interval_seconds))
     idle = None if row["published_ms"] is None else (now_ms - row["published_ms"]) / 1000

@@ -24,6 +24,7 @@ def overview(ports: Ports, found: list[View], log: Log, proof: int | None = None
 
     `lag_seconds`: age of the oldest record that is not published, 0 when there is none, None when nobody tells.
     `proof` is the time that change-data connectors vouch for, where it was asked for before the tables and the log.
+    `starts_at`: how many offsets must wait before a flush starts.
     `published_ms`: when the last snapshot of any table was published, None before the first.
     """
     tables = [_table(ports, view, proof) for view in found]
@@ -33,6 +34,7 @@ def overview(ports: Ports, found: list[View], log: Log, proof: int | None = None
         "lag": sum(table["lag"] for table in tables),
         "lag_seconds": _oldest([table["lag_seconds"] for table in tables]),
         "freshness": min((t["valid_through"] for t in tables if t["valid_through"]), default=None),
+        "starts_at": _starts_at(ports),
         "open_batches": max((table["open_batches"] for table in tables), default=0),
         "published_ms": max((v.state.snapshot_ms for v in found if v.state and v.state.snapshot_ms), default=None),
         "tables": tables,
@@ -48,6 +50,11 @@ def overview(ports: Ports, found: list[View], log: Log, proof: int | None = None
             for topic, partition, offset, end in published(log, found)
         ],
     }
+
+
+def _starts_at(ports: Ports) -> int:
+    merge = ports.pipeline.merge
+    return 1 if merge.is_timed else max(1, merge.records_threshold)
 
 
 def _table(ports: Ports, view: View, proof: int | None) -> dict[str, Any]:

@@ -188,7 +188,7 @@ class Table:
 class Merge:
     """When a flush runs and how large a batch may be. `interval_seconds` and `records_threshold`: -1 disables.
 
-    `cron` stands in for the interval, in UTC. `catch_up_records` caps a batch while more than `max_records` wait.
+    `cron`, in UTC, wins; the interval is its longest pause. While more than `max_records` wait, the other cap holds.
     """
 
     interval_seconds: int = 60

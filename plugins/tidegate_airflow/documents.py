@@ -36,6 +36,11 @@ HEARTBEAT = """
 partitions keep their committed offset. It turns red when a task before it failed, or the plan refused a table, so that
 the run shows it.
 """
+JANITOR = """
+Tells what pipelines have left behind whose file was deleted: intermediate, dead-letter and control tables, and marks in
+destinations, each with the statement that removes it (`remove` in the result). It removes nothing: the data is yours.
+Skipped when there is nothing.
+"""
 FRESHNESS = """
 **freshness** turns red, and with it the run, when a record has waited longer than `freshness_target`.
 """

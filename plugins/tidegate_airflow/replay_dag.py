@@ -8,6 +8,7 @@ from tidegate.pipeline import Pipeline
 
 from tidegate_airflow import documents, tasks
 from tidegate_airflow.flush_dag import LONG, RETRIES, is_submitted, pool
+from tidegate_airflow.notifiers import on_failure
 
 
 def sets_aside(pipeline: Pipeline) -> bool:
@@ -25,6 +26,7 @@ def replay_dag(pipeline: Pipeline) -> DAG:
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
+        on_failure_callback=on_failure(pipeline),
         is_paused_upon_creation=False,
         default_args={"owner": "tidegate", **RETRIES},
         tags=["tidegate", "replay", *sorted({table.catalog for table in pipeline.entries})],

@@ -3,6 +3,7 @@
 Imports stand inside, so that parsing a DAG stays cheap and a task loads only what it uses.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ from tidegate_airflow import metrics
 from tidegate_airflow.failures import told_to_airflow
 
 Data = dict[str, Any]
+log = logging.getLogger(__name__)
 
 
 def ports(name: str, engine: Any = None) -> Any:
@@ -172,3 +174,20 @@ def run_publish(name: str, resynchronise: bool, engine: Any = None) -> Data:
 
     with told_to_airflow():
         return publish(assemble_publication(include_folder(), name, resolve, engine), resynchronise).to_dict()
+
+
+def run_leftovers() -> list[Data]:
+    """What pipelines without a file have left in the catalogs, with what removes it; skipped when there is nothing."""
+    from tidegate.adapters.assembly import leftovers_below
+    from tidegate.errors import NothingToDo
+    from tidegate.settings import include_folder
+
+    from tidegate_airflow.connections import resolve
+
+    with told_to_airflow():
+        found = leftovers_below(include_folder(), resolve)
+        if not found:
+            raise NothingToDo("every pipeline that wrote something has its file")
+    for one in found:
+        log.warning("left behind: pipeline=%s: %s", one["pipeline"], "; ".join(one["remove"]))
+    return found

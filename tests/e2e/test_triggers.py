@@ -46,3 +46,16 @@ def test_one_batch_by_hand_and_then_back_to_back_until_current(scene: Scene) -> 
     sizes = [scene.airflow.result(dag, run["dag_run_id"], "merge", key="staged") for run in runs[1:]]
     assert sizes == [10, 50, 50, 20]  # while more than max_records wait, catch_up_records at a time
     scene.airflow.unpause(dag, paused=True)
+
+
+def test_a_deleted_file_stops_its_pipeline_and_the_janitor_tells_what_is_left(scene: Scene) -> None:
+    (scene.folder / "include" / "pipelines" / "behind.yaml").unlink()
+    wait_until(lambda: "tidegate_behind" not in scene.airflow.dag_ids(), "the DAG to go")
+    assert "tidegate_counted" in scene.airflow.dag_ids()
+    run = scene.first_run("tidegate-janitor")
+    assert scene.airflow.finished("tidegate-janitor", run) == "success"
+    [left] = scene.airflow.result("tidegate-janitor", run, "leftovers")
+    assert left["pipeline"] == "behind"
+    assert left["tables"] == ["lake.e2e.behind_behind_tmp", "lake.e2e.tidegate_behind_batches"]
+    assert left["destinations"] == ["lake.e2e.behind"]
+    assert len(scene.rows("e2e.behind")) == 130

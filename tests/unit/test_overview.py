@@ -7,7 +7,7 @@ import pytest
 from fakes import BAD, World, a_pipeline, a_table
 from tidegate import health, names
 from tidegate.flush import flush
-from tidegate.health import Schedule, in_words
+from tidegate.health import CURRENT, STUCK, Schedule, in_words
 from tidegate.history import advances
 from tidegate.overview import lately, overview, unpublished
 from tidegate.pipeline import Errors
@@ -140,3 +140,9 @@ def test_state_in_words(changed: dict[str, Any], schedule: dict[str, Any], state
     calm = {"lag": 0, "lag_seconds": 0.0, "open_batches": 0, "published_ms": 1, "tables": []}
     row = changed if "error" in changed else {**calm, **changed}
     assert told(row, now_ms=2_000_000, **schedule)[0] == state
+
+
+def test_fewer_records_than_start_a_flush_may_wait_for_ever() -> None:
+    row = {"tables": [], "lag": 9, "lag_seconds": 90_000.0, "published_ms": 0, "open_batches": 0, "starts_at": 10}
+    assert in_words(row, Schedule(), 0, 100_000_000)[0] == CURRENT
+    assert in_words({**row, "lag": 10}, Schedule(), 0, 100_000_000)[0] == STUCK

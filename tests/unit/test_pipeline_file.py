@@ -162,7 +162,9 @@ def test_schema_for_editors_refuses_unknown_keys_and_requires_what_has_no_defaul
 
 def test_an_interval_may_be_a_cron_expression(include: Path) -> None:
     hourly = load(include, MINIMAL + "\nmerge: {interval: '0  * * * *'}\n").merge
-    assert (hourly.cron, hourly.interval_seconds, hourly.is_timed) == ("0 * * * *", -1, True)
+    assert (hourly.cron, hourly.interval_seconds, hourly.is_timed) == ("0 * * * *", 3600, True)
+    workdays = load(include, MINIMAL + "\nmerge: {interval: '0 6 * * 1-5'}\n").merge
+    assert workdays.interval_seconds == 3 * 86_400
 
 
 def test_records_alone_may_start_a_flush(include: Path) -> None:

@@ -3,6 +3,7 @@
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 from tidegate.adapters.bigquery import BigQueryDestination, BigQueryEngine
 from tidegate.adapters.bigquery_client import Warehouse
@@ -14,7 +15,8 @@ from tidegate.adapters.iceberg import IcebergDestination
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.kafka import KafkaBroker
 from tidegate.adapters.kafka_settings import java_settings, kafka_settings
-from tidegate.adapters.pipeline_file import load_pipeline
+from tidegate.adapters.leftovers import leftovers
+from tidegate.adapters.pipeline_file import load_all, load_pipeline
 from tidegate.adapters.routing import RoutedEngine, routed
 from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_conf
 from tidegate.adapters.spark_connect import ConnectEngine
@@ -103,3 +105,12 @@ def local_jars() -> str:
     """The jars that ``make setup`` brought, for --jars; empty where Spark has its own."""
     folder = repository_root() / ".cache" / "jars" / "spark"
     return ",".join(str(jar) for jar in sorted(folder.glob("*.jar")))
+
+
+def leftovers_below(include: Path, resolve: Resolve) -> list[dict[str, Any]]:
+    """What pipelines without a file have left in the Iceberg catalogs of an include folder."""
+    kept = {name for name, _ in load_all(include)}
+    found = [catalog for catalog in read_catalogs(include).values() if isinstance(catalog, Catalog)]
+    iceberg = [catalog for catalog in found if catalog.type == "iceberg"]
+    opened = Catalogs({catalog.name: catalog_properties(catalog, resolve) for catalog in iceberg})
+    return [one for catalog in iceberg for one in leftovers(opened, catalog.name, kept)]

@@ -55,14 +55,23 @@ class KafkaBroker:
         self._servers = settings["bootstrap.servers"]
         self._settings = {"socket.timeout.ms": "20000", **settings}
         self._client: AdminClient | None = None
+        self._refusal: GiveUp | None = None
         self._epochs: tuple[Ranges, Epochs] | None = None
         self._layout: tuple[float, dict[str, list[int]]] | None = None
 
     @property
     def _admin(self) -> AdminClient:
         if self._client is None:
-            self._client = AdminClient({**self._settings, "log_level": "3"})
+            self._client = AdminClient({**self._settings, "error_cb": self._refused_by, "log_level": "0"})
         return self._client
+
+    def _refused_by(self, error: KafkaError) -> None:
+        """A refused log-in would be retried in silence until every call has timed out."""
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self._refusal = GiveUp(
+                f"brokers={self._servers} refuse the log-in: {error.str().partition(': ')[2] or error.name()}; "
+                "check user, password and mechanism of the Kafka connection, and the certificate's authority"
+            )
 
     def topics(self, pattern: str) -> tuple[str, ...]:
         """See the port."""
@@ -238,17 +247,28 @@ class KafkaBroker:
         return _by_topic({(tp.topic, tp.partition): self._result("offsets", f).offset for tp, f in futures.items()})
 
     def _result(self, what: str, future: "Future[Any]") -> Any:
-        try:
-            return future.result(timeout=TIMEOUT + 5)
-        except KafkaException as error:
-            if error.args[0].code() in PASSING:
-                raise
-            raise self._failure(what, error) from error
-        except TimeoutError as error:
-            raise RetryLater(f"brokers={self._servers} gave no answer within {TIMEOUT:.0f} s: {what}") from error
+        deadline = time.monotonic() + TIMEOUT + 5
+        while True:
+            try:
+                return future.result(timeout=PAUSE if self._refusal is None else 0)
+            except KafkaException as error:
+                if error.args[0].code() in PASSING:
+                    raise
+                raise self._failure(what, error) from error
+            except TimeoutError as error:
+                self._admin.poll(0)
+                if self._refusal is not None:
+                    raise self._refusal from error
+                if time.monotonic() > deadline:
+                    raise RetryLater(
+                        f"brokers={self._servers} gave no answer within {TIMEOUT:.0f} s: {what}"
+                    ) from error
 
     def _failure(self, what: str, failure: KafkaException) -> Exception:
         error: KafkaError = failure.args[0]
+        self._admin.poll(0)
+        if self._refusal is not None:
+            return self._refusal
         if error.code() in UNKNOWN_TOPIC:
             return PositionLost(
                 f"{what} does not exist on brokers={self._servers}: create it, or correct source.topics"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tidegate.adapters.cron import longest_pause
 from tidegate.adapters.ddl import parse_columns
 from tidegate.adapters.format_model import KeyModel, ValueModel
 from tidegate.adapters.pipeline_model import (
@@ -72,7 +73,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
 
 def _merge(merge: MergeModel) -> Merge:
     cron = merge.interval if isinstance(merge.interval, str) else None
-    seconds = merge.interval if isinstance(merge.interval, int) else -1
+    seconds = merge.interval if isinstance(merge.interval, int) else longest_pause(merge.interval)
     sizes = (merge.records_threshold, merge.max_records, merge.intermediate_suffix)
     return Merge(seconds, *sizes, cron, merge.catch_up_records)
 
