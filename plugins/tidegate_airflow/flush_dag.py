@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Param, TriggerRule, get_current_context, task
+from airflow.sdk import DAG, Param, TaskGroup, TriggerRule, get_current_context, task
 from airflow.sdk.definitions.param import ParamsDict
 from tidegate.pipeline import Pipeline
 
@@ -78,9 +78,11 @@ def _tasks(pipeline: Pipeline) -> None:
         outlets=[more(name)],
         **quick,
     )(last_of_the_run)
-    published = _merge(pipeline, _stage(pipeline, plan(name)))
-    beat = heartbeat(name)
-    published >> commit_offsets(name) >> clean_up(name) >> beat
+    planned, beat = plan(name), heartbeat(name)
+    with TaskGroup("rows", prefix_group_id=False, tooltip="From the log into the tables"):
+        published = _merge(pipeline, _stage(pipeline, planned))
+    with TaskGroup("progress", prefix_group_id=False, tooltip="Reported to Kafka, and tidied up"):
+        published >> commit_offsets(name) >> clean_up(name) >> beat
     target = pipeline.freshness_target_seconds
     if target is not None:
         task(task_id="freshness", doc_md=documents.FRESHNESS, **{**quick, "retries": 0})(fresh_enough)(

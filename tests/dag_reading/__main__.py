@@ -30,7 +30,7 @@ def told(dag: Any) -> dict[str, Any]:
         "doc": bool(dag.doc_md),
         "description": dag.description,
         "schedule": repr(dag.timetable),
-        "params": {name: dag.params.get_param(name).schema for name in dag.params},
+        "params": {name: _word(dag.params.get_param(name)) for name in dag.params},
         "tasks": {
             task.task_id: {
                 "doc": bool(task.doc_md),
@@ -41,6 +41,10 @@ def told(dag: Any) -> dict[str, Any]:
         },
         "serialized": _serialized(dag),
     }
+
+
+def _word(param: Any) -> dict[str, Any]:
+    return {**param.schema, "description": param.description}
 
 
 def _serialized(dag: Any) -> str:

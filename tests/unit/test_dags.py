@@ -101,12 +101,16 @@ def test_every_word_of_a_form_is_described(seen: dict[str, Any]) -> None:
     for name, dag in seen["dags"].items():
         for word, schema in dag["params"].items():
             assert schema["title"], f"{name}.{word}"
+            assert schema["description"], f"{name}.{word}"
     assert set(seen["dags"]["tidegate_p0"]["params"]) == {"max_records", "until_current", "dry_run"}
 
 
 def test_the_tasks_of_a_flush_are_named_by_its_verbs(seen: dict[str, Any]) -> None:
     tasks = ["plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat", "freshness"]
-    assert sorted(seen["dags"]["tidegate_p0"]["tasks"]) == sorted(tasks)
+    found = seen["dags"]["tidegate_p0"]["tasks"]
+    assert sorted(found) == sorted(tasks)
+    assert {task for task in tasks if found[task]["group"] == "rows"} == {"stage", "merge"}
+    assert {task for task in tasks if found[task]["group"] == "progress"} == {"commit_offsets", "clean_up"}
 
 
 def test_time_and_records_start_a_flush_as_the_file_says(seen: dict[str, Any]) -> None:

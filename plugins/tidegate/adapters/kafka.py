@@ -33,6 +33,12 @@ READER = "tidegate-status"  # the group that peeks at single records; it commits
 BEAT = "heartbeat="
 TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
 UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+FORBIDDEN = (
+    KafkaError._AUTHENTICATION,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
 PASSING = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -273,7 +279,7 @@ class KafkaBroker:
             return PositionLost(
                 f"{what} does not exist on brokers={self._servers}: create it, or correct source.topics"
             )
-        if error.code() in (KafkaError._AUTHENTICATION, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+        if error.code() in FORBIDDEN:
             return GiveUp(f"brokers={self._servers} refuse {what}: {error.name()}; check the connection's rights")
         return RetryLater(f"brokers={self._servers} cannot be asked for {what}: {error.name()}: {error.str()}")
 
