@@ -1,0 +1,137 @@
+"""A broker that lets nobody in without TLS, a password and a right to each thing; it forgets offsets after a minute."""
+
+import base64
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from conftest import wait_until
+
+from local.kafka import HEAP, _java
+from local.layout import LOG4J
+from local.ports import HOST, answers, choose
+from local.server import clean_environment
+
+NAMED = f"subjectAltName=IP:{HOST}"
+
+
+@dataclass(frozen=True)
+class GuardedBroker:
+    """`guarded` is the door for users, `backdoor` that of the superuser without a name."""
+
+    guarded: str
+    backdoor: str
+    authority: Path
+    admin: Any
+
+    def settings(self, user: str, password: str) -> dict[str, str]:
+        """librdkafka's settings of a user."""
+        return {
+            "bootstrap.servers": self.guarded,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanisms": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": password,
+            "ssl.ca.location": str(self.authority),
+        }
+
+    def add_user(self, user: str, password: str) -> None:
+        """Make a user who may do nothing yet."""
+        how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        asked = [UserScramCredentialUpsertion(user, how, password.encode())]
+        for future in self.admin.alter_user_scram_credentials(asked).values():
+            future.result(30)
+
+    def allow(self, user: str, kind: str, name: str, *operations: str, prefixed: bool = False) -> None:
+        """Give a user rights to a topic or group, by its whole name or by the beginning of it."""
+        pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+        for operation in operations:
+            what = (ResourceType[kind], name, pattern, f"User:{user}", "*")
+            binding = AclBinding(*what, AclOperation[operation], AclPermissionType.ALLOW)
+            for future in self.admin.create_acls([binding]).values():
+                future.result(30)
+
+
+@contextmanager
+def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
+    """The broker, running; it ends with the block."""
+    folder.mkdir(parents=True)
+    ports = choose(["guarded", "backdoor", "controller"])
+    _certificates(folder)
+    (folder / "server.properties").write_text(_properties(folder, ports))
+    identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    format_ = _java("kafka.tools.StorageTool", "format", "-c", "server.properties", f"--cluster-id={identity}")
+    with (folder / "kafka.log").open("ab") as log:
+        subprocess.run(format_, cwd=folder, stdout=log, stderr=log, env=clean_environment(), check=True)
+        command = _java(f"-Xmx{HEAP}", f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties")
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=clean_environment())
+    try:
+        wait_until(lambda: answers(ports["guarded"]) and answers(ports["backdoor"]), "the guarded broker")
+        backdoor = f"{HOST}:{ports['backdoor']}"
+        admin = AdminClient({"bootstrap.servers": backdoor, "log_level": 0})
+        yield GuardedBroker(f"{HOST}:{ports['guarded']}", backdoor, folder / "ca.pem", admin)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _certificates(folder: Path) -> None:
+    """An authority, and a certificate of the broker's with its key in one file, as Java reads it."""
+    new = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
+    _run(folder, *new, "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
+    signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-addext", NAMED, "-addext", "basicConstraints=CA:FALSE")
+    _run(folder, *new, "-subj", "/CN=broker", "-keyout", "broker.key", "-out", "broker.crt", *signed)
+    (folder / "broker.pem").write_text((folder / "broker.key").read_text() + (folder / "broker.crt").read_text())
+
+
+def _run(folder: Path, *command: str) -> None:
+    subprocess.run(command, cwd=folder, capture_output=True, check=True, env={**os.environ, "LC_ALL": "C"})
+
+
+def _properties(folder: Path, ports: dict[str, int]) -> str:
+    doors = ",".join(f"{name.upper()}://{HOST}:{port}" for name, port in ports.items())
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@{HOST}:{ports['controller']}",
+        "listeners": doors,
+        "advertised.listeners": ",".join(door for door in doors.split(",") if not door.startswith("CONTROLLER")),
+        "listener.security.protocol.map": "GUARDED:SASL_SSL,BACKDOOR:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "BACKDOOR",
+        "controller.listener.names": "CONTROLLER",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.guarded.scram-sha-512.sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        ),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": folder / "broker.pem",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        "allow.everyone.if.no.acl.found": "false",
+        "log.dirs": folder / "data",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "group.initial.rebalance.delay.ms": 0,
+        "offsets.retention.minutes": 1,
+        "offsets.retention.check.interval.ms": 1000,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())

@@ -1,0 +1,145 @@
+"""A pipeline on a broker that asks for a password and a right to each thing: what it needs, and what nobody sees."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from conftest import PATIENCE, wait_until
+from guarded_broker import GuardedBroker, guarded_broker
+from tidegate.adapters.kafka import KafkaBroker
+from tidegate.errors import GiveUp
+
+PASSWORD = "s3cret-w0rd"
+WRONG = "an0ther-w0rd"
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+HOSTILE = [
+    "'; DROP TABLE lake.shop.guarded; --",
+    '"; rm -rf /',
+    "{{ 7 * 7 }}",
+    "${jndi:x}",
+    "../../etc/passwd",
+    "a`b;c",
+]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
+    with guarded_broker(tmp_path_factory.mktemp("guarded") / "broker") as running:
+        made = running.admin.create_topics([NewTopic("orders", 2, 1), NewTopic("salaries", 1, 1)])
+        for future in made.values():
+            future.result(60)
+        running.add_user("tidegate", PASSWORD)
+        yield running
+
+
+def documented_rights(broker: GuardedBroker) -> None:
+    """What docs/security.md says, and nothing else."""
+    broker.allow("tidegate", "TOPIC", "orders", "READ", "DESCRIBE_CONFIGS")
+    broker.allow("tidegate", "TOPIC", "connect-heartbeats", "CREATE", "WRITE")
+    broker.allow("tidegate", "GROUP", "tidegate-", "READ", prefixed=True)
+
+
+def run(workbench: Any, broker: GuardedBroker, password: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    """A command of a user whose connection holds this password."""
+    connection = json.dumps({"conn_type": "kafka", "extra": broker.settings("tidegate", password)})
+    return subprocess.run(
+        workbench.command("-v", *words),
+        env={**workbench.environment(), "AIRFLOW_CONN_KAFKA_DEFAULT": connection},
+        cwd=workbench.folder,
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
+    )
+
+
+def produce(broker: GuardedBroker, topic: str, *rows: dict[str, Any]) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.backdoor, "log_level": 0})
+    for row in rows:
+        producer.produce(topic, json.dumps(row), json.dumps({"id": row["id"]}), partition=0)
+    assert producer.flush(60) == 0
+
+
+def files_that_hold(word: str, *folders: Path) -> list[Path]:
+    """Files below the folders that hold the word anywhere."""
+    found = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    return [file for file in found if word.encode() in file.read_bytes()]
+
+
+def test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere(workbench, broker) -> None:
+    """spark-submit, because it leaves an event log and a command line behind, where a secret would show."""
+    documented_rights(broker)
+    events = workbench.folder / "events"
+    events.mkdir()
+    logged = {"spark.eventLog.enabled": True, "spark.eventLog.compress": False}
+    place = {"master": "local[1]", "conf": {**logged, "spark.eventLog.dir": f"file://{events}"}}
+    workbench.pipeline("guarded", ["orders"], key=KEY, value=VALUE, heartbeat={"produce": True}, spark=place)
+    produce(broker, "orders", *({"id": n, "name": name} for n, name in enumerate(HOSTILE)))
+    wait_until(lambda: _may_read(broker, "orders"), "the rights")
+    done = run(workbench, broker, PASSWORD, "flush", "guarded", "--json")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [row["name"] for row in workbench.rows("shop.guarded")] == HOSTILE
+    shown = run(workbench, broker, PASSWORD, "status", "guarded", "--json")
+    [status] = json.loads(shown.stdout)["pipelines"]
+    assert (status["lag"], status["warnings"]) == (0, [])
+    assert [part["committed"] for part in status["partitions"]] == [len(HOSTILE), 0]
+    assert any(events.iterdir()), "no event log was written"
+    assert PASSWORD not in done.stdout + done.stderr + shown.stdout + shown.stderr
+    assert files_that_hold(PASSWORD, workbench.folder) == []
+
+
+def _may_read(broker: GuardedBroker, topic: str) -> bool:
+    client = AdminClient({**broker.settings("tidegate", PASSWORD), "log_level": 0})
+    return topic in client.list_topics(timeout=30).topics
+
+
+def test_with_these_rights_nothing_else_can_be_read(workbench, broker) -> None:
+    documented_rights(broker)
+    wait_until(lambda: _may_read(broker, "orders"), "the rights")
+    assert not _may_read(broker, "salaries")
+    own = KafkaBroker(broker.settings("tidegate", PASSWORD))
+    assert set(own.topics(".*")) - {"connect-heartbeats"} == {"orders"}
+    with pytest.raises(GiveUp, match="salaries"):
+        own.log(("salaries",), "read_committed")
+    asked = AdminClient({**broker.settings("tidegate", PASSWORD), "log_level": 0})
+    with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
+        asked.describe_consumer_groups(["somebody-elses"], request_timeout=30)["somebody-elses"].result(60)
+
+
+def test_a_wrong_password_is_one_clear_error_that_does_not_hold_it(workbench, broker) -> None:
+    workbench.pipeline("locked", ["orders"], key=KEY, value=VALUE)
+    for command in (("plan", "locked"), ("flush", "locked"), ("status", "locked")):
+        done = run(workbench, broker, WRONG, *command)
+        [line] = [line for line in done.stderr.splitlines() if "refuse the log-in" in line]
+        assert done.returncode == 1
+        assert "check user, password and mechanism" in line
+        assert "Traceback" not in done.stderr
+        assert WRONG not in done.stdout + done.stderr
+    assert files_that_hold(WRONG, workbench.folder) == []
+
+
+def test_a_quiet_partition_keeps_its_offset_while_an_unkept_group_loses_its_own(workbench, broker) -> None:
+    """The broker forgets offsets a minute after their last commit, where others take seven days."""
+    connection = {"bootstrap.servers": broker.backdoor}
+    broker.admin.create_topics([NewTopic("quiet", 2, 1)])["quiet"].result(60)
+    workbench.pipeline("quiet", ["quiet"], key=KEY, value=VALUE, source={"kafka": connection})
+    produce(broker, "quiet", {"id": 1, "name": "a"})
+    workbench.flush("quiet")
+    own = KafkaBroker(connection)
+    own.commit("unkept", {"quiet": {0: 1, 1: 0}})
+    begun, beats = time.monotonic(), 0
+    while own.committed("unkept", ("quiet",)):
+        assert time.monotonic() - begun < 2 * PATIENCE, "the broker forgets nothing"
+        workbench.drain("quiet")  # nothing to do but the heartbeat
+        beats += 1
+    assert beats > 1
+    assert workbench.committed("quiet") == {"quiet": {0: 1, 1: 0}}
