@@ -91,7 +91,7 @@ def _misfits(asked: Projection) -> list[str]:
 
 
 def _unusable(asked: Projection, table: StageTable) -> str:
-    if not asked.unusable or table.sequence:
+    if not asked.unusable or table.sequence or table.has_history:
         return ""
     names = ", ".join(literal(name) for name in asked.unusable)
     told = literal(

@@ -4,10 +4,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs import StageTable
 from tidegate.pipeline import Column
-from tidegate.spark_sql import quoted
+from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.connect_fields import ConnectFields
-from tidegate_spark.formats.found import DELETE, FoundValue
+from tidegate_spark.formats.found import DELETE, NOTHING, FoundValue
 from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, parsed_json
 from tidegate_spark.value import metadata_of
 
@@ -23,6 +23,8 @@ def with_sequence(decoded: DataFrame, found: FoundValue, table: StageTable) -> D
     if not table.sequence:
         return decoded
     carried = _carried(table)
+    if table.has_history:
+        return _with_time(decoded, found, table)
     if carried.columns and table.value.format == "debezium-json":
         decoded = _with_before(decoded, carried)
     if table.value.format == "debezium-json":
@@ -34,6 +36,21 @@ def with_sequence(decoded: DataFrame, found: FoundValue, table: StageTable) -> D
     shown = " OR ".join(f"its_sequence.{quoted(c.name)} IS NOT NULL" for c in carried.columns) or "true"
     return decoded.selectExpr("*", f"struct({', '.join(parts)}) AS its_sequence").selectExpr(
         "*", f"CASE WHEN op <> '{DELETE}' OR {shown} THEN its_sequence END AS sequence"
+    )
+
+
+def _with_time(decoded: DataFrame, found: FoundValue, table: StageTable) -> DataFrame:
+    """The sequence where its first column is the time of a version: the row before a delete says when that one began,
+    so it is left out, and the delete has no time of its own unless metadata tell it."""
+    metadata = metadata_of(found, table)
+    names = {name: metadata.get(table.metadata.get(name, ""), f"row_struct.{quoted(name)}") for name in table.sequence}
+    parts = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in names.items())
+    first = table.sequence[0]
+    told = literal(f"{first} is NULL, and with history it says from when on a row holds")
+    is_row = f"op <> '{DELETE}' AND change <> '{NOTHING}' AND is_wanted"
+    untimed = f"CASE WHEN {is_row} AND sequence.{quoted(first)} IS NULL THEN {told} END"
+    return decoded.selectExpr("*", f"struct({parts}) AS sequence").withColumn(
+        "value_reason", F.expr(f"coalesce(value_reason, {untimed})")
     )
 
 

@@ -60,7 +60,7 @@ def check_audits(destination: Destination, where: str, audited: Audited) -> None
 
 def _rows(table: Table, staged: StagedBatch) -> str:
     """Where the rows that a batch writes are found: among the staged ones, unless these may be changed on their way."""
-    if table.sequence_by or table.deletes == "soft" or is_folded(table, staged):
+    if table.sequence_by or table.history or table.deletes == "soft" or is_folded(table, staged):
         return "branch"
     return "upsert" if table.upsert else table.mode
 

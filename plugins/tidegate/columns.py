@@ -25,6 +25,7 @@ def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -
     if table.value.columns is not None or table.select is not None:
         return replace(table, held=state.held)
     ours = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == "soft" else [])}
+    ours |= set(table.history.columns) if table.history else set()
     own = {c.name: c for c in state.columns}
     # a column that was renamed may come under its old names too
     fields = [(name, inner) for name, inner in readable(state.held).fields if name not in ours]
@@ -111,8 +112,9 @@ def unchanged_columns(table: Table) -> tuple[str, ...]:
 
 def stages_kept(table: Table) -> bool:
     """Whether a staged row says which of its columns keep the destination's value. NULL alone says so already in
-    partial updates, and with `sequence_by` such a record is bad."""
-    return bool(unchanged_columns(table)) and not table.partial_updates and not table.sequence_by
+    partial updates, and with `sequence_by` or history such a record is bad."""
+    ordered = bool(table.sequence_by) or table.history is not None
+    return bool(unchanged_columns(table)) and not table.partial_updates and not ordered
 
 
 def metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
@@ -129,6 +131,7 @@ def shape(table: Table, metadata: dict[str, str]) -> str:
     text = repr((*parts, table.key.options, table.value.options, *conditions, *kept, *table.sequence_by, *template))
     text += repr([(c.name, c.sql, c.type) for c in _selected(table, metadata)]) if table.select else ""
     text += repr([d.on for d in table.select.dimensions]) if table.select else ""
+    text += repr(table.history) if table.history else ""
     text += " dead letters" if table.errors.set_aside is not None else ""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -140,9 +143,23 @@ def destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Column,
     does not tell cases apart.
     """
     found = record_columns(table, metadata) if table.select is None else staged_columns(table, metadata)
-    columns = (*found, *((Column(table.deleted_column, "BOOLEAN"),) if table.deletes == "soft" else ()))
+    flag = (Column(table.deleted_column, "BOOLEAN"),) if table.deletes == "soft" else ()
+    columns = (*found, *flag, *version_columns(table, metadata))
     _check_names(table, columns)
     return columns
+
+
+def version_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """From when to when a version holds, and whether it does now; empty without history.
+
+    Versions are laid out by the first column of `sequence_by`, or by the record's timestamp.
+    """
+    if table.history is None:
+        return ()
+    ordered = sequence_columns(table, metadata)
+    axis = ordered[0].type if ordered else "TIMESTAMP"
+    begin, end, current = table.history.columns
+    return Column(begin, axis), Column(end, axis), Column(current, "BOOLEAN")
 
 
 def record_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:

@@ -48,15 +48,19 @@ def check_key(pipeline: Pipeline, table: Table, state: TableState) -> None:
     """Raise `IncompatibleSchema` where rows that are there could no longer be found by the key.
 
     A key may gain nullable columns, relax required ones and widen; rows of before have NULL in a new column.
-    The columns of `sequence_by`, and then the key's too, keep their names: remembered deletes are found by them.
+    The columns of `sequence_by`, and then the key's too, keep their names: remembered deletes are found by them. With
+    history all do.
     """
-    for name in (*table.sequence_by, *(table.key_columns if table.remembers_deletes else ())):
+    kept = table.key_columns if table.remembers else ()
+    if table.history is not None:  # what remembers changes has the columns by the pipeline's names
+        kept = tuple(column.name for column in destination_columns(table, pipeline.source.metadata))
+    for name in dict.fromkeys((*table.sequence_by, *kept)):
         own = state.held.named(name) or name
         if own.casefold() != name.casefold():
             raise IncompatibleSchema(
                 f"pipeline={pipeline.name} table={table.name} column={own}: it was called {name}, and with "
-                "sequence_by such a column keeps its name; nothing was written; rename it back, or name it so in the "
-                "pipeline file and in the records"
+                "sequence_by or history such a column keeps its name; nothing was written; rename it back, or name "
+                "it so in the pipeline file and in the records"
             )
     mark = state.marks.get(names.mark(pipeline.name, KEY))
     if mark is None or table.mode == "append":

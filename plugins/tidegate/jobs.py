@@ -26,8 +26,9 @@ class StageTable:
     order records of one key; `verified` are fields that must be equal in key and value. `set_aside` is how many bad
     records may be staged as dead letters; None stages none. `keys_only` leaves the value NULL. `unchanged` are columns
     whose place the source may hold for a value that did not change; with `stages_kept` a row says in which it does.
-    `epochs` tells the leader's epoch of each partition's records. `select` is what is made of each decoded row. With a
-    `folder`, rows and counts are left there as files instead, for the worker to bring in.
+    `epochs` tells the leader's epoch of each partition's records. `select` is what is made of each decoded row;
+    `has_history` says that each is a version, with a time of its own. With a `folder`, rows and counts are left
+    there as files instead, for the worker to bring in.
     """
 
     intermediate: str
@@ -56,6 +57,7 @@ class StageTable:
     unchanged: tuple[str, ...] = ()
     stages_kept: bool = False
     select: Projection | None = None
+    has_history: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,14 @@ from tidegate.evolution import aligned_field, struct_of
 from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Ports, Sql
 from tidegate.spark_sql import quoted
+from tidegate.versions import history_statements
 
 
 def merge_statements(sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> tuple[str, ...]:
     """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
     values = merge_values(pipeline, table, staged, branch)
+    if table.history is not None:
+        return history_statements(sql, pipeline, table, staged, values)
     if is_folded(table, staged):
         folded = {**values, "given": _given(table, _metadata(pipeline), values["values"])}
         return (sql.render("merge_folded", **{"flag": None, **folded}),)
@@ -92,6 +95,7 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
     """What a merge template is filled with. `table` has its columns resolved."""
     metadata = _metadata(pipeline)
     apart = {c.name for c in key_columns(table)} | ({table.deleted_column} if table.deletes == "soft" else set())
+    apart |= set(table.history.columns) if table.history else set()
     values: dict[str, Any] = {
         "target": table.name,
         "branch": f"branch_{branch}",
@@ -109,7 +113,7 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
         values["flag"] = table.deleted_column
     if is_folded(table, staged):
         values["kept"] = stages_kept(table)
-    if table.sequence_by:
+    if table.sequence_by or table.history:
         values["sequence"] = [c.name for c in sequence_columns(table, metadata)]
         values["deletes"] = names.deletes_table(table) if table.remembers_deletes else None
         values["soft"] = table.deletes == "soft"

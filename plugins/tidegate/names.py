@@ -31,7 +31,10 @@ def named_property(pipeline: Pipeline) -> str:
 def reserved(pipeline: Pipeline, taken: Iterable[str]) -> str:
     """A regular expression of names that no record may give to a table: the product's own, and those in `taken`."""
     suffix = re.escape(pipeline.merge.intermediate_suffix.lower())
-    own = ("tidegate_.*", ".*_deletes", ".*_tidegate_position", f".*{suffix}", f".*_{re.escape(pipeline.name)}_.*")
+    beside = [".*_deletes", ".*_tidegate_position"]
+    if pipeline.template is not None and pipeline.template.history is not None:
+        beside.append(".*_changes")
+    own = ("tidegate_.*", *beside, f".*{suffix}", f".*_{re.escape(pipeline.name)}_.*")
     return "|".join([*own, *(re.escape(name.lower()) for name in taken)])
 
 
@@ -51,6 +54,16 @@ def deletes_table(table: Table) -> str:
 def positions_table(table: str) -> str:
     """Where pipelines keep their positions in a destination that cannot carry them itself."""
     return f"{table}_tidegate_position"
+
+
+def changes_table(table: Table) -> str:
+    """The table that remembers the changes of a destination with history, beside the destination itself."""
+    return f"{table.name}_changes"
+
+
+def memory_table(table: Table) -> str:
+    """What remembers deletes, or changes, of a destination that has such a memory."""
+    return deletes_table(table) if table.history is None else changes_table(table)
 
 
 def backfill_table(pipeline: Pipeline, table: Table, backfill: str) -> str:

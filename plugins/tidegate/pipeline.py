@@ -9,7 +9,9 @@ from typing import Any
 
 from tidegate.datatypes import Struct
 from tidegate.naming import Naming
+from tidegate.running import Maintenance, SparkTarget
 from tidegate.selection import Select
+from tidegate.validity import History
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ class Table:
     held: Struct | None = None
     audits: tuple[str, ...] = ()
     select: Select | None = None
+    history: History | None = None
 
     @property
     def catalog(self) -> str:
@@ -174,7 +177,12 @@ class Table:
     @property
     def remembers_deletes(self) -> bool:
         """Whether deletes outlive their row, so that a late record cannot bring it back."""
-        return bool(self.sequence_by) and self.delete
+        return bool(self.sequence_by) and self.delete and self.history is None
+
+    @property
+    def remembers(self) -> bool:
+        """Whether there is a table beside it that remembers deletes, or changes."""
+        return self.remembers_deletes or self.history is not None
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -231,28 +239,6 @@ class Notifier:
 
 
 @dataclass(frozen=True)
-class Maintenance:
-    """How tables are kept small: `interval_seconds` below 1 disables the schedule; `compact` auto, always or never."""
-
-    interval_seconds: int = 86_400
-    compact: str = "auto"
-    keep_snapshots: int = 10
-    keep_snapshots_for_seconds: int = 5 * 86_400
-    orphans_older_than_seconds: int = 3 * 86_400
-
-
-@dataclass(frozen=True)
-class SparkTarget:
-    """Where the jobs run: `mode` connect or submit; `remote` and `master` win over the connection."""
-
-    mode: str = "connect"
-    connection: str = "spark_default"
-    remote: str | None = None
-    master: str | None = None
-    conf: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Catalog:
     """One entry of ``catalogs.yaml``. `properties` are PyIceberg's words for an Iceberg catalog."""
 
@@ -272,11 +258,11 @@ class Pipeline:
     description: str = ""
     merge: Merge = Merge()
     heartbeat: Heartbeat = Heartbeat()
-    maintenance: Maintenance = Maintenance()
+    maintenance: Maintenance = field(default_factory=Maintenance)
     on_rollback: str = "fail"
     on_partition_growth: str = "fail"
     on_incomplete_start: str = "fail"
-    spark: SparkTarget = SparkTarget()
+    spark: SparkTarget = field(default_factory=SparkTarget)
     template: Table | None = None
     freshness_target_seconds: int | None = None
     on_failure: tuple[Notifier, ...] = ()

@@ -21,6 +21,7 @@ def last_per_raw_key(pipeline: Pipeline, table: Table) -> bool:
         and table.mode == "upsert_delete"
         and table.deletes == "hard"
         and not table.sequence_by
+        and table.history is None
         and table.value.format not in SEVERAL_ROWS
         and not table.partial_updates
         and _is_found_in_bytes(table.value.unavailable)

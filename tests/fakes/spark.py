@@ -19,6 +19,7 @@ from fakes.dead_letters import waiting_letters, write_dead_letters
 from fakes.folded import merge_folded, without_placeholders
 from fakes.lake import MemoryDestination, Row
 from fakes.sequenced import comparable, merge_sequenced, remember_deletes
+from fakes.versions import merge_history, remember_changes
 
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 COUNTED = "spark.merge-into.num-target-rows-"
@@ -63,7 +64,7 @@ class MemoryEngine:
             summary = {k.removeprefix(SNAPSHOT_PROPERTY): v for k, v in job.conf.items() if SNAPSHOT_PROPERTY in k}
             for text in job.statements:
                 statement = json.loads(text)
-                if statement["statement"] == "remember_deletes":
+                if statement["statement"] in ("remember_deletes", "remember_changes"):
                     self._remember(statement)
                 elif "dead_letters" in statement["statement"]:
                     write_dead_letters(self.destination, statement)
@@ -224,10 +225,13 @@ class MemoryEngine:
         return [_as_held(row, statement) for row in rows]
 
     def _remember(self, statement: dict[str, Any]) -> None:
-        remembered, target = self.destination.tables[statement["deletes"]], self.destination.tables[statement["target"]]
+        has_history = statement["statement"] == "remember_changes"
+        memory = statement["changes" if has_history else "deletes"]
+        remembered, target = self.destination.tables[memory], self.destination.tables[statement["target"]]
         rows = target.rows(statement["branch"].removeprefix("branch_")) if statement["asks_rows"] else []
-        after = remember_deletes(statement, remembered.rows(), self._staged(statement), rows)
-        self.destination.add_snapshot(statement["deletes"], "main", tuple(after), {})
+        remember = remember_changes if has_history else remember_deletes
+        after = remember(statement, remembered.rows(), self._staged(statement), rows)
+        self.destination.add_snapshot(memory, "main", tuple(after), {})
 
     def _merge(self, statement: dict[str, Any], summary: dict[str, str]) -> None:
         rows = self._staged(statement)
@@ -239,6 +243,9 @@ class MemoryEngine:
         if statement["statement"] == "merge_sequenced":
             remembered = self.destination.tables[statement["deletes"]].rows() if statement["deletes"] else []
             after, counts = merge_sequenced(statement, target.rows(branch), rows, remembered)
+        elif statement["statement"] == "merge_history":
+            facts = self.destination.tables[statement["changes"]].rows()
+            after, counts = merge_history(statement, target.rows(branch), rows, facts)
         elif statement["statement"] == "merge_folded":
             after, counts = merge_folded(statement, target.rows(branch), rows)
         else:
@@ -266,7 +273,10 @@ def _unfit(table: StageTable, record: Record, key: Row, value: Row | None) -> st
         if key[table.key.prefix + name] != record.value.get(name):
             return f"the key and the value differ in field {name}"
     _, kept = without_placeholders(table, value or {})
-    return f"the value of {kept[0]} is not in the event" if kept and table.sequence else None
+    if table.has_history and table.sequence and value is not None and value.get(table.sequence[0], 0) is None:
+        return f"{table.sequence[0]} is NULL"
+    ordered = table.sequence or table.has_history
+    return f"the value of {kept[0]} is not in the event" if kept and ordered else None
 
 
 def _held(table: StageTable, record: Record) -> bool:
@@ -281,6 +291,7 @@ def _superseded(table: StageTable, record: Record, last: int) -> bool:
 def _sequence(table: StageTable, deleted: bool, row: Row) -> list[Any] | None:
     carried = [row.get(name) for name in table.sequence if name not in table.metadata]
     shown = not carried or any(part is not None for part in carried)
+    shown = shown or table.has_history
     return [row.get(name) for name in table.sequence] if table.sequence and (shown or not deleted) else None
 
 

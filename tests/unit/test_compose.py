@@ -21,7 +21,8 @@ from tidegate.adapters.connections import connection_from_env
 from tidegate.adapters.pipeline_file import load_all
 from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_conf
 from tidegate.adapters.spark_place import spark_remote
-from tidegate.pipeline import Pipeline, SparkTarget
+from tidegate.pipeline import Pipeline
+from tidegate.running import SparkTarget
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -7,7 +7,7 @@ from tidegate.adapters.connections import Connection, connection_from_env
 from tidegate.adapters.kafka_settings import java_settings, kafka_settings
 from tidegate.adapters.spark_place import spark_remote
 from tidegate.errors import ConfigurationError
-from tidegate.pipeline import SparkTarget
+from tidegate.running import SparkTarget
 
 
 def read(text: str) -> Connection:

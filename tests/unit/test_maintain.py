@@ -7,8 +7,8 @@ from fakes import World, a_pipeline
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.flush import flush
 from tidegate.jobs import MaintainJob
-from tidegate.pipeline import Maintenance
 from tidegate.ports import TableFiles
+from tidegate.running import Maintenance
 from tidegate.steps.maintain import MEANWHILE, maintain, maintained_tables, needs_compaction
 
 NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"

@@ -8,7 +8,8 @@ from pipeline_files import MINIMAL, load, problems, source, table
 from tidegate.adapters.pipeline_file import json_schema, load_all
 from tidegate.adapters.pipeline_model import PipelineModel
 from tidegate.errors import ConfigurationError
-from tidegate.pipeline import Column, Maintenance, Pipeline, Start
+from tidegate.pipeline import Column, Pipeline, Start
+from tidegate.running import Maintenance
 
 
 def test_minimal_file_has_the_documented_defaults(include: Path) -> None:

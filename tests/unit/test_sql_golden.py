@@ -69,6 +69,35 @@ KEPT = {
     "kept": True,
     "given": {"name": ("not_kept", ["name", "it's"]), "amount": ("always", [])},
 }
+HISTORY: dict[str, Any] = {
+    **MERGE,
+    "changes": "lake.shop.orders_changes",
+    "sequence": ["at", "lsn"],
+    "values": ["name", "tags", "at", "lsn"],
+    "compared": ["{}.`name`", "to_json(struct({}.`tags`))"],
+    "written": ["{}.`name`", "to_json(struct({}.`tags`))", "{}.`at`", "{}.`lsn`"],
+    "valid_from": "valid_from",
+    "valid_to": "valid_to",
+    "is_current": "is_current",
+}
+WOVEN = ("compared", "written", "is_current")
+REMEMBERED = {
+    **{name: value for name, value in HISTORY.items() if name not in WOVEN},
+    "fallback": "CAST(`_tidegate_timestamp` AS TIMESTAMP)",
+    "asks_rows": True,
+    "sequence_type": "STRUCT<`at`: TIMESTAMP, `lsn`: BIGINT>",
+}
+ODD_HISTORY: dict[str, Any] = {
+    **HISTORY,
+    **SHAPES["odd_names"],
+    "changes": "lake.my shop.or`ders_changes",
+    "sequence": [ODD[2], ODD[5]],
+    "compared": ["{}." + quoted(ODD[4])],
+    "written": ["{}." + quoted(name) for name in ODD[2:]],
+    "valid_from": "gültig ab",
+    "valid_to": "bis`",
+}
+ODD_REMEMBERED = {**REMEMBERED, **{name: value for name, value in ODD_HISTORY.items() if name not in WOVEN}}
 STAGED: dict[str, Any] = {
     "kept": False,
     "shape": "0123456789ab",
@@ -139,6 +168,17 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "remember_deletes-guarded": ("remember_deletes", {**SEQUENCED, "asks_rows": True, "guarded": True}),
     "create_deletes-plain": ("create_deletes", {"table": "lake.shop.orders_deletes", "columns": COLUMNS}),
     "create_deletes-odd_names": ("create_deletes", {"table": "lake.my shop.or`ders_deletes", "columns": ODD_COLUMNS}),
+    "merge_history-plain": ("merge_history", HISTORY),
+    "merge_history-by_timestamp": ("merge_history", {**HISTORY, "sequence": []}),
+    "merge_history-key_only": ("merge_history", {**HISTORY, "values": [], "compared": [], "written": []}),
+    "merge_history-odd_names": ("merge_history", ODD_HISTORY),
+    "remember_changes-plain": ("remember_changes", REMEMBERED),
+    "remember_changes-by_timestamp": ("remember_changes", {**REMEMBERED, "sequence": [], "asks_rows": False}),
+    "remember_changes-timed_deletes": ("remember_changes", {**REMEMBERED, "asks_rows": False}),
+    "remember_changes-odd_names": (
+        "remember_changes",
+        {**REMEMBERED, **{n: v for n, v in ODD_HISTORY.items() if n not in WOVEN}},
+    ),
     "merge_folded-plain": ("merge_folded", FOLDED),
     "merge_folded-kept": ("merge_folded", KEPT),
     "merge_folded-soft": ("merge_folded", {**FOLDED, "flag": "_deleted"}),

@@ -6,7 +6,7 @@
       {{ expressions[column] if expressions is defined and column in expressions else "value." ~ (column | quoted) }} AS {{ column | quoted }},
       {%- endfor %}
       {%- if sequence is defined %}
-      sequence AS {{ "sequence" | ours }}, timestamp AS {{ "timestamp" | ours }},
+      {% if sequence %}sequence AS {{ "sequence" | ours }}, {% endif %}timestamp AS {{ "timestamp" | ours }},
       struct(offset, topic, partition, i) AS {{ "at" | ours }},
       {%- endif %}
       {%- if kept is defined and kept %}

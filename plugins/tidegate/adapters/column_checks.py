@@ -48,7 +48,8 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     shown = taken | {name.casefold() for name in model.source.metadata}
     columns = check_select(table, shown if value_columns is not None else None, _key_names(key), path, findings)
     if value_columns is not None:
-        _check_layout(table, columns or shown, path, findings)
+        versions = set(table.history_columns.model_dump().values()) if table.history == "scd2" else set()
+        _check_layout(table, (columns or shown) | {name.casefold() for name in versions}, path, findings)
 
 
 def _check_metadata_names(model: PipelineModel, table: str, taken: set[str], findings: Findings) -> None:

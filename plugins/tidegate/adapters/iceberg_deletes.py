@@ -1,4 +1,4 @@
-"""The table that remembers deletes, in Iceberg: how those leave it that no late record can come after any more."""
+"""The table that remembers deletes or changes, in Iceberg: how those leave it that no late record comes after."""
 
 from datetime import UTC, datetime
 
@@ -8,10 +8,13 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 from tidegate.adapters.iceberg_commit import MAIN, commit
 from tidegate.adapters.iceberg_history import forget_snapshots
 
+CHANGED = "_tidegate_timestamp"  # as tables that remember whole changes have it, beside the user's own columns
+
 
 def forget(table: Table, before_ms: int) -> int:
     """Remove deletes whose record is older; returns how many. `CommitRefused` where a merge has written meanwhile."""
-    old = f"timestamp < '{datetime.fromtimestamp(before_ms / 1000, UTC).isoformat()}'"
+    column = CHANGED if CHANGED in table.schema().column_names else "timestamp"
+    old = f"{column} < '{datetime.fromtimestamp(before_ms / 1000, UTC).isoformat()}'"
     rows, current = int(table.scan(row_filter=old).count()), table.current_snapshot()
     if rows and current:
         transaction = table.transaction()

@@ -6,9 +6,7 @@ from tidegate.adapters.findings import Findings, dotted
 from tidegate.adapters.yaml_lines import KeyPath
 
 # Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
-AVAILABLE: dict[str, tuple[Any, ...]] = {
-    "tables.history": ("none",),
-}
+AVAILABLE: dict[str, tuple[Any, ...]] = {}
 DESTINATIONS = ("iceberg", "bigquery")
 
 

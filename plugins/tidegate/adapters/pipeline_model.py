@@ -7,14 +7,9 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from tidegate.adapters.cron import interval_or_cron
 from tidegate.adapters.format_model import KeyModel, ValueModel, Words
+from tidegate.adapters.running_model import Duration, MaintenanceModel, SparkModel
 from tidegate.adapters.settings_model import KafkaPlace, PropertyText
-from tidegate.durations import parse_duration
 
-Duration = Annotated[
-    int,
-    BeforeValidator(parse_duration),
-    WithJsonSchema({"type": ["integer", "string"], "pattern": r"^(-1|\d+|(\d+[smhd])+)$", "examples": ["60s", "10m"]}),
-]
 DurationOrCron = Annotated[
     int | str,
     BeforeValidator(interval_or_cron),
@@ -132,6 +127,14 @@ class EvolveModel(Words):
     relax: bool = Field(default=True, description="NOT NULL to nullable.")
 
 
+class HistoryModel(Words):
+    """The names of the columns that a table with history has beside the record's."""
+
+    valid_from: str = Field(default="valid_from", min_length=1, description="From when on the row holds.")
+    valid_to: str = Field(default="valid_to", min_length=1, description="Until when; NULL for the current row.")
+    is_current: str = Field(default="is_current", min_length=1, description="Whether it holds now.")
+
+
 class TableModel(Words):
     """One destination."""
 
@@ -157,7 +160,10 @@ class TableModel(Words):
     deleted_column: str = Field(
         default="_deleted", min_length=1, description="The BOOLEAN column that soft deletes set."
     )
-    history: Literal["none", "scd2"] = "none"
+    history: Literal["none", "scd2"] = Field(
+        default="none", description="scd2: a row for each version of a key, with valid_from, valid_to and is_current."
+    )
+    history_columns: HistoryModel = HistoryModel()
     partial_updates: bool = Field(default=False, description="NULL or missing fields keep the row's value.")
     sequence_by: list[str] = Field(
         default=[], description="Columns that order records of one key before the offset does."
@@ -213,30 +219,6 @@ class HeartbeatModel(Words):
     ignore_topics: list[str] = Field(
         default=["__debezium-heartbeat.*"], description="Topics that only advance offsets (patterns)."
     )
-
-
-class MaintenanceModel(Words):
-    """How tables are kept small."""
-
-    interval: Duration = Field(default=86_400, description="Pause between maintenance runs; -1 or 0 disables.")
-    compact: Literal["auto", "always", "never"] = Field(
-        default="auto", description="auto rewrites files where enough small or delete files are measured."
-    )
-    keep_snapshots: int = Field(default=10, ge=1, description="Snapshots of main that never expire, however old.")
-    keep_snapshots_for: Duration = Field(default=5 * 86_400, gt=0, description="Younger snapshots never expire.")
-    orphans_older_than: Duration = Field(
-        default=3 * 86_400, ge=86_400, description="Files that nothing refers to go when they are older; at least 1d."
-    )
-
-
-class SparkModel(Words):
-    """Where the jobs run."""
-
-    mode: Literal["connect", "submit"] = Field(default="connect", description="Spark Connect, or spark-submit.")
-    connection: str = Field(default="spark_default", min_length=1, description="Airflow connection id.")
-    conf: dict[str, PropertyText] = Field(default={}, description="Spark settings of the session.")
-    remote: str | None = Field(default=None, description="sc://host:port; wins over the connection.")
-    master: str | None = Field(default=None, description="Spark master such as local[2]; means mode submit.")
 
 
 class NotifierModel(Words):

@@ -9,11 +9,11 @@ from tidegate.adapters.pipeline_model import (
     MergeModel,
     PipelineModel,
     SourceModel,
-    SparkModel,
     StartOffsets,
     StartTimestamp,
     TableModel,
 )
+from tidegate.adapters.running_model import SparkModel
 from tidegate.adapters.select_sql import parse_select
 from tidegate.metadata import ordered
 from tidegate.naming import is_template, split_template
@@ -23,17 +23,17 @@ from tidegate.pipeline import (
     Errors,
     Heartbeat,
     KeyFormat,
-    Maintenance,
     Merge,
     Notifier,
     Pipeline,
     Route,
     Source,
-    SparkTarget,
     Start,
     Table,
     ValueFormat,
 )
+from tidegate.running import Maintenance, SparkTarget
+from tidegate.validity import History
 
 UNAVAILABLE = "__debezium_unavailable_value"  # as Debezium's unavailable.value.placeholder has it
 
@@ -189,6 +189,7 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         deleted_column=table.deleted_column,
         errors=_errors(source),
         audits=tuple(table.audits),
+        history=History(**table.history_columns.model_dump()) if table.history == "scd2" else None,
         select=None if table.select is None else parse_select(table.select),
     )
 

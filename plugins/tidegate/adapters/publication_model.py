@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from tidegate.adapters.format_model import AvroModel, CsvModel, Words
-from tidegate.adapters.pipeline_model import Duration, SparkModel, StartTimestamp
+from tidegate.adapters.pipeline_model import StartTimestamp
+from tidegate.adapters.running_model import Duration, SparkModel
 from tidegate.adapters.settings_model import KafkaPlace, PropertyText
 
 OutWord = Literal["json", "avro", "csv", "string", "raw"]

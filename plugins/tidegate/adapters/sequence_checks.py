@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tidegate.adapters.ddl import parse_columns
 from tidegate.adapters.findings import Findings, closest
 from tidegate.adapters.format_model import KeyModel
-from tidegate.adapters.pipeline_model import PipelineModel, TableModel
+from tidegate.adapters.pipeline_model import HistoryModel, PipelineModel, TableModel
 from tidegate.adapters.yaml_lines import KeyPath
 from tidegate.datatypes import Array, DataType, Map, Struct, parse
 from tidegate.metadata import TYPES
@@ -48,6 +48,7 @@ def check_sequences(model: PipelineModel, findings: Findings) -> None:
         _check_key_types(checked, findings)
         _check_soft(checked, findings)
         _check_partial(checked, findings)
+        _check_history(checked, findings)
         if table.sequence_by:
             _check_sequence_by(checked, findings)
 
@@ -92,6 +93,29 @@ def _check_partial(checked: _Checked, findings: Findings) -> None:
         findings.add(where, f"{late}; keep one of the two")
 
 
+def _check_history(checked: _Checked, findings: Findings) -> None:
+    table, where = checked.table, (*checked.path, "history")
+    names = list(table.history_columns.model_dump().values())
+    if table.history == "none":
+        if table.history_columns != HistoryModel():
+            findings.add((*checked.path, "history_columns"), "only for history: scd2; set that, or leave it out")
+        return
+    if not checked.upsert:
+        findings.add(where, "keeps the versions that upserts make; give key.fields and upsert: true, or leave it out")
+    for word, is_set in (("deletes", table.deletes == "soft"), ("partial_updates", table.partial_updates)):
+        if is_set:
+            findings.add(
+                (*checked.path, word), "not with history: scd2, which keeps rows as they were; keep one of the two"
+            )
+    folded = [name.casefold() for name in names]
+    taken = {*(checked.types or ()), *checked.metadata, *checked.key_names}
+    for name in names:
+        if name.casefold() in taken and table.select is None:
+            findings.add(where, f"adds the column {name}, and the record has one too; name another in history_columns")
+        if folded.count(name.casefold()) > 1:
+            findings.add((*checked.path, "history_columns"), f"{name} is given twice; name three columns")
+
+
 def _check_sequence_by(checked: _Checked, findings: Findings) -> None:
     where = (*checked.path, "sequence_by")
     if not checked.upsert:
@@ -101,7 +125,8 @@ def _check_sequence_by(checked: _Checked, findings: Findings) -> None:
         problem = "listed twice; keep one" if name in folded[:index] else _column_problem(checked, name)
         if problem:
             findings.add((*where, index), problem)
-    for index, name in enumerate(checked.key_names if checked.delete else ()):
+    remembers = checked.delete and checked.table.history == "none"
+    for index, name in enumerate(checked.key_names if remembers else ()):
         if name in REMEMBERED:
             message = f"{checked.table.name}_deletes has a column {name} of its own; use key.prefix, or another name"
             findings.add((*checked.key_path, "fields", index), message)

@@ -1,7 +1,8 @@
 """Checks when a record's flush runs and where its Spark jobs go."""
 
 from tidegate.adapters.findings import Findings
-from tidegate.adapters.pipeline_model import PipelineModel, SparkModel
+from tidegate.adapters.pipeline_model import PipelineModel
+from tidegate.adapters.running_model import SparkModel
 from tidegate.adapters.secret_names import holds_secret, is_secret_name
 
 IN_A_FILE = "a secret in a file; put it into the Spark connection"

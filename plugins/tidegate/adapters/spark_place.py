@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from tidegate.adapters.connections import Connection, Resolve, variable_name
 from tidegate.errors import ConfigurationError
-from tidegate.pipeline import SparkTarget
+from tidegate.running import SparkTarget
 
 
 def spark_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[str, str] | None = None) -> str:

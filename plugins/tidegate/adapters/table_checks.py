@@ -26,6 +26,7 @@ def check_tables(
         path: KeyPath = ("tables", index)
         check_name(table.name, (*path, "name"), catalogs, findings)
         _check_modes(table, model, path, findings)
+        _check_iceberg_only(table, path, catalogs, findings)
         _check_feeding_topics(table, model, path, findings)
         if table.route is not None and table.route.pattern is not None:
             check_pattern((*path, "route", "pattern"), table.route.pattern, findings)
@@ -52,6 +53,14 @@ def check_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], 
         findings.add(path, f"catalog={parts[0]} is declared wrongly: {catalog}")
     elif catalog.type not in DESTINATIONS:
         findings.add(path, f"catalog={parts[0]} type={catalog.type}: {not_available(*DESTINATIONS)}")
+
+
+def _check_iceberg_only(
+    table: TableModel, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Findings
+) -> None:
+    catalog = catalogs.get(table.name.partition(".")[0])
+    if isinstance(catalog, Catalog) and catalog.type != "iceberg" and table.history != "none":
+        findings.add((*path, "history"), f"not available for a {catalog.type} catalog; write to an Iceberg table")
 
 
 def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
@@ -122,6 +131,7 @@ def _check_collisions(pipeline: str, model: PipelineModel, findings: Findings) -
         name.casefold()
         for name in made_beside(pipeline, [t.name for t in model.tables], model.merge.intermediate_suffix)
     }
+    made |= {f"{table.name}_changes".casefold() for table in model.tables if table.history == "scd2"}
     for index, name in enumerate(names):
         if name and name in names[:index]:
             findings.add(

@@ -7,7 +7,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 
-from tidegate.pipeline import SparkTarget
+from tidegate.running import SparkTarget
 
 PLACEHOLDER = "{table}"  # stands in the SQL for the table at one snapshot
 EVERYTHING = f"SELECT * FROM {PLACEHOLDER}"

@@ -15,6 +15,7 @@ from tidegate.position import Position
 from tidegate.slices import Backfill, TableBackfill, missing
 from tidegate.standing import check_log, effective_position
 from tidegate.topics import ignored_topics, read_log, table_log
+from tidegate.versions import refuse_history
 
 MAX_SLICES = 1000  # each is a task; Airflow maps over 1024 at most
 EXAMPLE = '{"topic": {"0": [100, 900]}}'
@@ -104,6 +105,7 @@ def propose(ports: Ports, asked: Wanted) -> Proposed:
     """
     pipeline = ports.pipeline
     refuse_template(pipeline, "backfill")
+    refuse_history(pipeline, "backfill")
     states = {t.name: ports.destination.state(t.name, pipeline.name) for t in pipeline.tables}
     log = read_log(ports)  # after the tables: a flush between the two must not put a position beyond the log's end
     chosen = _chosen(ports, asked, log)

@@ -33,7 +33,7 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
         rubbish = (table.name, batch - 1) if table.finds else (names.intermediate_table(ports.pipeline, table), batch)
         report |= ports.destination.clean_up(*rubbish)
         report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
-        if table.remembers_deletes:
+        if table.remembers:
             report["forgotten_deletes"] = _forget(ports, table, state)
     except Exception as error:  # whatever it is, rows are published and must not be held up by rubbish
         reason = f"{type(error).__name__}: {error}"
@@ -49,4 +49,4 @@ def _forget(ports: Ports, table: Table, state: TableState) -> int:
     if reached_ms is None:
         return 0
     before_ms = reached_ms - table.tombstone_retention_seconds * 1000
-    return ports.destination.forget_deletes(names.deletes_table(table), before_ms)
+    return ports.destination.forget_deletes(names.memory_table(table), before_ms)

@@ -11,8 +11,8 @@ from tidegate import names
 from tidegate.dynamic import fan_out
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs import MaintainJob
-from tidegate.pipeline import Maintenance
 from tidegate.ports import Ports, TableFiles
+from tidegate.running import Maintenance
 
 log = logging.getLogger(__name__)
 # Iceberg's rewrite takes fewer small files of a partition for not worth it.
@@ -28,7 +28,7 @@ def maintained_tables(ports: Ports) -> list[str]:
     pipeline = fan_out(ports).pipeline
     asked = [table.name for table in pipeline.tables]
     asked += [names.intermediate_table(pipeline, table) for table in pipeline.tables]
-    asked += [names.deletes_table(table) for table in pipeline.tables if table.remembers_deletes]
+    asked += [names.memory_table(table) for table in pipeline.tables if table.remembers]
     asked += [names.dead_letter_table(pipeline), names.control_table(pipeline)]
     return [name for name in dict.fromkeys(asked) if ports.destination.files(name) is not None]
 

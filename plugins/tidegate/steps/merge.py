@@ -23,6 +23,7 @@ from tidegate.standing import check_not_overtaken, effective_position
 from tidegate.states import Source
 from tidegate.steps.stage import table_named
 from tidegate.swap import Swap, changed_rows, in_rounds, publish, written
+from tidegate.versions import changes_columns
 
 log = logging.getLogger(__name__)
 
@@ -109,13 +110,15 @@ def _prepared(work: _Merge) -> TableState:
 
 def _evolve_deletes(work: _Merge, table: Table) -> None:
     """What remembers deletes follows the key's types, if it is there already."""
-    destination, pipeline, remembered = work.ports.destination, work.ports.pipeline, names.deletes_table(table)
-    state = destination.state(remembered, pipeline.name) if table.remembers_deletes else None
+    destination, pipeline, remembered = work.ports.destination, work.ports.pipeline, names.memory_table(table)
+    state = destination.state(remembered, pipeline.name) if table.remembers else None
     if state is not None:
-        columns = deletes_columns(table, pipeline.source.metadata)
+        has_history = table.history is not None
+        columns = (changes_columns if has_history else deletes_columns)(table, pipeline.source.metadata)
         try:
-            check_same_fields(remembered, state, columns)
-            destination.evolve(remembered, columns, add=False, widen=table.widen, relax=True)
+            if not has_history:
+                check_same_fields(remembered, state, columns)
+            destination.evolve(remembered, columns, add=has_history, widen=table.widen, relax=True)
         except GiveUp as error:
             raise GiveUp(
                 f"{work.where}: what remembers deletes was made for another key or another sequence_by: {error}; "

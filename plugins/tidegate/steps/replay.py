@@ -18,6 +18,7 @@ from tidegate.ports import Head, Ports, TableState
 from tidegate.steps.backfill_plan import standing_position
 from tidegate.steps.replay_stage import REPLAY, Replay, complete, letters_of
 from tidegate.swap import Swap, changed_rows, in_rounds, publish, written
+from tidegate.versions import refuse_history
 
 log = logging.getLogger(__name__)
 NO_LIMIT = Errors("all", 2**31 - 1)  # what is still bad stays where it is, however much it is
@@ -49,6 +50,7 @@ def replay(ports: Ports) -> list[Replayed]:
     4. Mark what was read; what is still bad stays, with today's reason.
     """
     refuse_template(ports.pipeline, "replay")
+    refuse_history(ports.pipeline, "replay")
     source = replace(ports.pipeline.source, errors=NO_LIMIT)
     tables = tuple(replace(table, errors=NO_LIMIT) for table in ports.pipeline.tables)
     tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))

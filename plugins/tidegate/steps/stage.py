@@ -148,7 +148,7 @@ def stage_table(
         epochs=_epochs(ports, planned),
         create=() if folder is not None else create,
         folder=folder or "",
-        naming=table.naming,
+        naming=table.naming, has_history=table.history is not None,
         last_per_raw_key=last_per_raw_key(ports.pipeline, table),
         sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
         set_aside=table.errors.set_aside,

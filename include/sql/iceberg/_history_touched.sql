@@ -1,0 +1,1 @@
+SELECT {% for column, field in keys %}key{% if field is not none %}.{{ field | quoted }}{% endif %} AS {{ column | quoted }}{{ ", " if not loop.last }}{% endfor %} FROM {{ source | name }} VERSION AS OF {{ snapshot_id }} WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op <> 'bad'

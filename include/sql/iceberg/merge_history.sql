@@ -1,0 +1,49 @@
+-- All that is known of the touched keys, laid out in time: what remembers changes, and the rows that are there, which
+-- stand in for changes that were forgotten (kind x: where a row ended, and nothing else says why). Of the
+-- changes at one time the last counts. A change opens a row unless the one before it says the same; a row ends where the
+-- next one opens, or at a delete; a delete without a time of its own ends nothing that came after it. Only rows that come out otherwise than they stand are written.
+MERGE INTO {{ target | name }}.{{ branch | quoted }} t
+USING (
+  SELECT
+    {%- for column, _ in keys %} {{ column | quoted }},{% endfor %}
+    {%- for column in values %} {{ "row" | ours }}.{{ column | quoted }},{% endfor %}
+    {{ "from" | ours }}, {{ "opens" | ours }},
+    CASE WHEN {{ "ends" | ours }} THEN {{ "from" | ours }} ELSE min(CASE WHEN {{ "opens" | ours }} OR {{ "ends" | ours }} THEN {{ "from" | ours }} END) OVER (
+      PARTITION BY {% include "_key.sql" %}
+      ORDER BY {{ "from" | ours }} ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+    ) END AS {{ "to" | ours }}
+  FROM (
+    SELECT *,
+      {{ "row" | ours }} IS NOT NULL AND NOT coalesce(
+        lag({{ "row" | ours }}) OVER (PARTITION BY {% include "_key.sql" %} ORDER BY {{ "from" | ours }}) IS NOT NULL
+        AND NOT lag({{ "ends" | ours }}) OVER (PARTITION BY {% include "_key.sql" %} ORDER BY {{ "from" | ours }})
+        {%- for expression in compared %}
+        AND {{ expression.format("_tidegate_row") }} <=> lag({{ expression.format("_tidegate_row") }}) OVER (PARTITION BY {% include "_key.sql" %} ORDER BY {{ "from" | ours }})
+        {%- endfor %}
+      , false) AS {{ "opens" | ours }}
+    FROM (
+{% include "_history_events.sql" %}
+    )
+    WHERE {{ "row" | ours }} IS NOT NULL OR {{ "ends" | ours }}
+  )
+) s
+ON {% include "_on_key.sql" %} AND t.{{ valid_from | quoted }} = s.{{ "from" | ours }}
+WHEN MATCHED AND NOT s.{{ "opens" | ours }} THEN DELETE
+WHEN MATCHED AND NOT (
+  t.{{ valid_to | quoted }} <=> s.{{ "to" | ours }}
+  {%- for expression in written %}
+  AND {{ expression.format("t") }} <=> {{ expression.format("s") }}
+  {%- endfor %}
+) THEN UPDATE SET
+  {%- for column in values %}
+  t.{{ column | quoted }} = s.{{ column | quoted }},
+  {%- endfor %}
+  t.{{ valid_to | quoted }} = s.{{ "to" | ours }},
+  t.{{ is_current | quoted }} = s.{{ "to" | ours }} IS NULL
+WHEN NOT MATCHED AND s.{{ "opens" | ours }} THEN INSERT (
+  {%- for column, _ in keys %}{{ column | quoted }}, {% endfor %}
+  {%- for column in values %}{{ column | quoted }}, {% endfor %}{{ valid_from | quoted }}, {{ valid_to | quoted }}, {{ is_current | quoted -}}
+)
+VALUES (
+  {%- for column, _ in keys %}s.{{ column | quoted }}, {% endfor %}
+  {%- for column in values %}s.{{ column | quoted }}, {% endfor %}s.{{ "from" | ours }}, s.{{ "to" | ours }}, s.{{ "to" | ours }} IS NULL)

@@ -1,0 +1,55 @@
+-- One row for each change: what a key was from when on, or when it was deleted. Facts of the log, so that writing them
+-- again, or too early, does no harm. A delete that tells no time of its own (kind t) ends what its key had come to.
+MERGE INTO `lake`.`shop`.`orders_changes` t
+USING (
+  SELECT * FROM (
+    SELECT *, row_number() OVER (
+      PARTITION BY `id`, `_tidegate_from`, `_tidegate_kind`
+      ORDER BY `_tidegate_order` DESC
+    ) AS `_tidegate_rank`
+    FROM (
+      SELECT s.*,
+        s.`_tidegate_at` AS `_tidegate_order`,
+        s.`_tidegate_axis` AS `_tidegate_from`
+      FROM (
+        SELECT *,
+          max(`_tidegate_axis`) OVER (
+            PARTITION BY `id`
+            ORDER BY `_tidegate_at` ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+          ) AS `_tidegate_reached`
+        FROM (
+          SELECT *,
+            `_tidegate_timestamp` AS `_tidegate_axis`,
+            CASE WHEN `_tidegate_op` = 'd' THEN 'd' ELSE 'u' END AS `_tidegate_kind`
+          FROM (
+    SELECT
+      key.`id` AS `id`,
+      value.`name` AS `name`,
+      value.`tags` AS `tags`,
+      value.`at` AS `at`,
+      value.`lsn` AS `lsn`,
+      timestamp AS `_tidegate_timestamp`,
+      struct(offset, topic, partition, i) AS `_tidegate_at`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
+    WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+          )
+        )
+      ) s
+    )
+  )
+  WHERE `_tidegate_rank` = 1 AND `_tidegate_from` IS NOT NULL
+) s
+ON t.`id` <=> s.`id` AND t.`_tidegate_valid_from` = s.`_tidegate_from` AND t.`_tidegate_kind` = s.`_tidegate_kind`
+WHEN MATCHED AND s.`_tidegate_order` > struct(t.`_tidegate_offset` AS offset, t.`_tidegate_topic` AS topic, t.`_tidegate_partition` AS partition, t.`_tidegate_i` AS i) THEN UPDATE SET
+  t.`name` = s.`name`,
+  t.`tags` = s.`tags`,
+  t.`at` = s.`at`,
+  t.`lsn` = s.`lsn`,
+  t.`_tidegate_topic` = s.`_tidegate_topic`,
+  t.`_tidegate_partition` = s.`_tidegate_at`.partition,
+  t.`_tidegate_offset` = s.`_tidegate_offset`,
+  t.`_tidegate_i` = s.`_tidegate_i`,
+  t.`_tidegate_timestamp` = s.`_tidegate_timestamp`
+WHEN NOT MATCHED THEN INSERT (`id`, `name`, `tags`, `at`, `lsn`, `_tidegate_valid_from`, `_tidegate_kind`, `_tidegate_topic`, `_tidegate_partition`, `_tidegate_offset`, `_tidegate_i`, `_tidegate_timestamp`)
+VALUES (s.`id`, s.`name`, s.`tags`, s.`at`, s.`lsn`, s.`_tidegate_from`, s.`_tidegate_kind`, s.`_tidegate_topic`, s.`_tidegate_at`.partition, s.`_tidegate_offset`, s.`_tidegate_i`, s.`_tidegate_timestamp`)

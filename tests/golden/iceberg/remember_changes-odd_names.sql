@@ -1,0 +1,69 @@
+-- One row for each change: what a key was from when on, or when it was deleted. Facts of the log, so that writing them
+-- again, or too early, does no harm. A delete that tells no time of its own (kind t) ends what its key had come to.
+MERGE INTO `lake`.`my shop`.`or``ders_changes` t
+USING (
+  SELECT * FROM (
+    SELECT *, row_number() OVER (
+      PARTITION BY `order id`, `select`, `_tidegate_from`, `_tidegate_kind`
+      ORDER BY `_tidegate_order` DESC
+    ) AS `_tidegate_rank`
+    FROM (
+      SELECT s.*,
+        CASE WHEN s.`_tidegate_kind` = 't' THEN struct(CAST(NULL AS STRUCT<`at`: TIMESTAMP, `lsn`: BIGINT>) AS sequence, s.`_tidegate_at` AS at) ELSE struct(s.`_tidegate_sequence` AS sequence, s.`_tidegate_at` AS at) END AS `_tidegate_order`,
+        CASE WHEN s.`_tidegate_kind` = 't' THEN greatest(s.`_tidegate_reached`, t.`_tidegate_reached`) ELSE s.`_tidegate_axis` END AS `_tidegate_from`
+      FROM (
+        SELECT *,
+          max(`_tidegate_axis`) OVER (
+            PARTITION BY `order id`, `select`
+            ORDER BY `_tidegate_at` ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+          ) AS `_tidegate_reached`
+        FROM (
+          SELECT *,
+            coalesce(`_tidegate_sequence`.`a``b`, CASE WHEN `_tidegate_op` = 'd' THEN CAST(`_tidegate_timestamp` AS TIMESTAMP) END) AS `_tidegate_axis`,
+            CASE WHEN `_tidegate_op` <> 'd' THEN 'u' WHEN `_tidegate_sequence`.`a``b` IS NULL THEN 't' ELSE 'd' END AS `_tidegate_kind`
+          FROM (
+    SELECT
+      key.`order id` AS `order id`,
+      key.`select` AS `select`,
+      value.`a``b` AS `a``b`,
+      value.`c.d` AS `c.d`,
+      value.`größe` AS `größe`,
+      value.`it's` AS `it's`,
+      value.`名前` AS `名前`,
+      sequence AS `_tidegate_sequence`, timestamp AS `_tidegate_timestamp`,
+      struct(offset, topic, partition, i) AS `_tidegate_at`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123
+    WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+          )
+        )
+      ) s
+      LEFT JOIN (
+        SELECT any_value(`order id`) AS `order id`, any_value(`select`) AS `select`, max(`_tidegate_reached`) AS `_tidegate_reached` FROM (
+          SELECT m.`order id`, m.`select`, m.`_tidegate_valid_from` AS `_tidegate_reached` FROM `lake`.`my shop`.`or``ders_changes` m LEFT SEMI JOIN (SELECT key.`order id` AS `order id`, key.`select` AS `select` FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON m.`order id` <=> s.`order id` AND m.`select` <=> s.`select`
+          UNION ALL
+          SELECT t.`order id`, t.`select`, greatest(t.`gültig ab`, t.`bis```) FROM `lake`.`my shop`.`or``ders`.`branch_tidegate_shop_7_0af3` t LEFT SEMI JOIN (SELECT key.`order id` AS `order id`, key.`select` AS `select` FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON t.`order id` <=> s.`order id` AND t.`select` <=> s.`select`
+        ) GROUP BY `order id`, `select`
+      ) t ON s.`_tidegate_kind` = 't' AND t.`order id` <=> s.`order id` AND t.`select` <=> s.`select`
+      LEFT ANTI JOIN `lake`.`my shop`.`or``ders_changes` m
+      ON s.`_tidegate_kind` = 't' AND m.`_tidegate_kind` = 't' AND m.`_tidegate_topic` = s.`_tidegate_topic` AND m.`_tidegate_partition` = s.`_tidegate_at`.partition
+        AND m.`_tidegate_offset` = s.`_tidegate_offset` AND m.`_tidegate_i` = s.`_tidegate_i`
+    )
+  )
+  WHERE `_tidegate_rank` = 1 AND `_tidegate_from` IS NOT NULL
+) s
+ON t.`order id` <=> s.`order id` AND t.`select` <=> s.`select` AND t.`_tidegate_valid_from` = s.`_tidegate_from` AND t.`_tidegate_kind` = s.`_tidegate_kind`
+WHEN MATCHED AND s.`_tidegate_order` > struct(CASE WHEN t.`_tidegate_kind` <> 't' THEN t.`_tidegate_sequence` END AS sequence, struct(t.`_tidegate_offset` AS offset, t.`_tidegate_topic` AS topic, t.`_tidegate_partition` AS partition, t.`_tidegate_i` AS i) AS at) THEN UPDATE SET
+  t.`a``b` = s.`a``b`,
+  t.`c.d` = s.`c.d`,
+  t.`größe` = s.`größe`,
+  t.`it's` = s.`it's`,
+  t.`名前` = s.`名前`,
+  t.`_tidegate_sequence` = s.`_tidegate_sequence`,
+  t.`_tidegate_topic` = s.`_tidegate_topic`,
+  t.`_tidegate_partition` = s.`_tidegate_at`.partition,
+  t.`_tidegate_offset` = s.`_tidegate_offset`,
+  t.`_tidegate_i` = s.`_tidegate_i`,
+  t.`_tidegate_timestamp` = s.`_tidegate_timestamp`
+WHEN NOT MATCHED THEN INSERT (`order id`, `select`, `a``b`, `c.d`, `größe`, `it's`, `名前`, `_tidegate_sequence`, `_tidegate_valid_from`, `_tidegate_kind`, `_tidegate_topic`, `_tidegate_partition`, `_tidegate_offset`, `_tidegate_i`, `_tidegate_timestamp`)
+VALUES (s.`order id`, s.`select`, s.`a``b`, s.`c.d`, s.`größe`, s.`it's`, s.`名前`, s.`_tidegate_sequence`, s.`_tidegate_from`, s.`_tidegate_kind`, s.`_tidegate_topic`, s.`_tidegate_at`.partition, s.`_tidegate_offset`, s.`_tidegate_i`, s.`_tidegate_timestamp`)

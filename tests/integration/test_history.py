@@ -1,0 +1,131 @@
+"""Type-2 history through real Kafka, Spark and Iceberg: hundreds of small histories at once, against the model."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from conftest import debezium
+from fakes.versions import expected
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+KEYS, CUTS, BASE = 150, 3, datetime(2026, 1, 1, tzinfo=UTC)
+KINDS = ("upsert", "upsert", "upsert", "delete", "tombstone")
+Change = tuple[int, str, tuple[Any, ...], int, str]
+
+
+def histories(seed: int) -> list[Change]:
+    """Little histories of many keys, mixed: times out of order, often equal, values that often repeat."""
+    chance = random.Random(seed)
+    keys = [key for key in range(KEYS) for _ in range(chance.randint(1, 8))]
+    chance.shuffle(keys)
+    return [
+        (key, chance.choice(KINDS), (chance.randrange(6), chance.choice([None, 0, 1])), chance.randrange(6), value)
+        for key in keys
+        for value in chance.choice("aab")
+    ]
+
+
+def moment(at: int) -> datetime:
+    return BASE + timedelta(seconds=at)
+
+
+def record(change: Change) -> tuple[Any, ...]:
+    key, kind, (at, sub), timestamp, value = change
+    more = {"timestamp": int(moment(timestamp).timestamp() * 1000)}
+    row = {"id": key, "v": value, "tags": {"of": value}, "gone": kind == "delete", "sub": sub}
+    return {"id": key}, None if kind == "tombstone" else {**row, "at": moment(at).isoformat()}, more
+
+
+def landed(workbench, table: str) -> list[tuple[Any, ...]]:
+    rows = workbench.rows(table)
+    assert all(row["is_current"] == (row["valid_to"] is None) for row in rows)
+    assert all(row["tags"] == [("of", row["v"])] for row in rows)
+    return sorted((r["id"], r["v"], r["valid_from"], r["valid_to"] or moment(99)) for r in rows)
+
+
+def model(changes: list[Change]) -> list[tuple[Any, ...]]:
+    rows = ((key, value, moment(a), moment(99 if b is None else b)) for key, value, a, b in expected(changes))
+    return sorted(rows)
+
+
+def test_rows_are_those_of_the_model_wherever_batches_are_cut(workbench) -> None:
+    topic = workbench.topic()
+    schema = "id BIGINT, v STRING, tags MAP<STRING, STRING>, gone BOOLEAN, at TIMESTAMP, sub INT"
+    table = {"history": "scd2", "sequence_by": ["at", "sub"], "delete_when": "gone"}
+    workbench.pipeline("many", [topic], key=KEY, value={"schema": schema}, table=table)
+    changes = histories(7)
+    size = len(changes) // CUTS + 1
+    for start in range(0, len(changes), size):
+        workbench.produce(topic, *(record(change) for change in changes[start : start + size]))
+        workbench.flush("many")
+        assert landed(workbench, "shop.many") == model(changes[: start + size])
+    assert workbench.cli("rebase", "many", "--to", "earliest", "--yes").returncode == 0
+    workbench.drain("many")
+    assert landed(workbench, "shop.many") == model(changes)
+
+
+EVENTS = {
+    1: [
+        [("c", 1, 10, {"name": "a"}), ("c", 2, 10, {"name": "a"}), ("u", 1, 20, {"name": "b"})],
+        [("u", 1, 25, {"name": "b"}), ("d", 1, 30, None), (None, 1, 0, None), ("d", 2, 20, None)],
+    ],
+    2: [
+        [("c", 1, 40, {"name": "c", "city": "x"}), ("u", 2, 15, {"name": "late", "city": "z"})],
+        [("u", 1, 50, {"name": "c", "city": "y"})],
+    ],
+}
+
+
+def event(op: str | None, id: int, at: int, row: Any) -> tuple[Any, ...]:
+    """A change at a time of the source; the brokers' time is later, as with a connector that catches up."""
+    ms = int(moment(at).timestamp() * 1000)
+    told = op and debezium(op, {"id": id, "name": "before"}, row and {"id": id, **row}, source={"ts_ms": ms})
+    return {"id": id}, told, {"timestamp": int(moment(60).timestamp() * 1000)}
+
+
+def seconds(at: datetime | None) -> int:
+    return 99 if at is None else int((at - BASE).total_seconds())
+
+
+def test_change_events_are_laid_out_by_the_sources_time_and_a_new_column_comes_along(workbench) -> None:
+    topic = workbench.topic()
+    source = {"metadata": {"changed": "value.source.timestamp"}}
+    names = {"valid_from": "since", "valid_to": "till", "is_current": "now"}
+    table = {"history": "scd2", "sequence_by": ["changed"], "history_columns": names}
+    columns = "id BIGINT, name STRING"
+    for schema in (columns, f"{columns}, city STRING"):
+        value = {"format": "debezium-json", "schema": schema}
+        workbench.pipeline("cdc", [topic], source=source, key=KEY, value=value, table=table)
+        for events in EVENTS[schema.count(",")]:
+            workbench.produce(topic, *(event(*one) for one in events))
+            workbench.flush("cdc")
+    rows = [
+        (r["id"], r["name"], r.get("city"), *(seconds(r[n]) for n in ("since", "till")))
+        for r in workbench.rows("shop.cdc")
+    ]
+    assert sorted(rows) == [
+        (1, "a", None, 10, 20),
+        (1, "b", None, 20, 30),
+        (1, "c", "x", 40, 50),
+        (1, "c", "y", 50, 99),
+        (2, "a", None, 10, 15),
+        (2, "late", "z", 15, 20),
+    ]
+
+
+def test_rows_selected_from_records_become_versions_by_their_timestamps(workbench) -> None:
+    topic = workbench.topic()
+    select = "SELECT id, CAST(upper(name) AS STRING) AS name, offset FROM record"
+    value = {"schema": "id BIGINT, name STRING"}
+    workbench.pipeline("picked", [topic], key=KEY, value=value, table={"history": "scd2", "select": select})
+    for at, name in ((10, "a"), (20, "A"), (30, "b"), (25, "late"), (40, None)):
+        timestamp = {"timestamp": int(moment(at).timestamp() * 1000)}
+        workbench.produce(topic, ({"id": 1}, name and {"id": 1, "name": name}, timestamp))
+        if at != 10:
+            workbench.flush("picked")
+    rows = [
+        (r["name"], r["offset"], seconds(r["valid_from"]), seconds(r["valid_to"]))
+        for r in workbench.rows("shop.picked")
+    ]
+    assert sorted(rows, key=lambda row: row[2]) == [("A", 0, 10, 25), ("LATE", 3, 25, 30), ("B", 2, 30, 40)]
+    assert len(workbench.rows("shop.picked_changes")) == 5
