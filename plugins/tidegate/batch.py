@@ -60,6 +60,7 @@ class PlannedBatch:
 
     `follows` is the attempt of the staged batch that a new one starts behind, empty when it starts at the position.
     `watermark` says how the table stands to the others that read the log: inside, outside, or joins them with this one.
+    `last_per_key` says that of each raw key's records only the last will be decoded and staged.
     """
 
     table: str
@@ -68,6 +69,7 @@ class PlannedBatch:
     attempt: str | None = None
     follows: str = ""
     watermark: str = "inside"
+    last_per_key: bool = False
 
     @property
     def resumed(self) -> bool:
@@ -83,6 +85,7 @@ class PlannedBatch:
             "resumed_attempt": self.attempt,
             "follows": self.follows,
             "watermark": self.watermark,
+            "last_per_key": self.last_per_key,
             "ranges": self.ranges.to_dict(),
         }
 
@@ -90,7 +93,8 @@ class PlannedBatch:
     def from_dict(cls, data: Mapping[str, Any]) -> "PlannedBatch":
         """Inverse of `to_dict`."""
         ranges = Ranges.from_dict(data["ranges"])
-        return cls(data["table"], data["batch"], ranges, data["resumed_attempt"], data["follows"], data["watermark"])
+        told = (data[name] for name in ("resumed_attempt", "follows", "watermark", "last_per_key"))
+        return cls(data["table"], data["batch"], ranges, *told)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ def planned(world: World, pipeline=PIPELINE) -> PlannedBatch:
 
 
 def test_first_batch_reads_the_whole_log_as_number_one(world: World) -> None:
-    assert planned(world) == PlannedBatch("lake.shop.orders", 1, Ranges({"orders": {0: (0, 3), 1: (0, 3)}}))
+    whole = Ranges({"orders": {0: (0, 3), 1: (0, 3)}})
+    assert planned(world) == PlannedBatch("lake.shop.orders", 1, whole, last_per_key=True)
 
 
 def test_plan_changes_nothing(world: World) -> None:

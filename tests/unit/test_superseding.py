@@ -2,6 +2,7 @@
 
 import pytest
 from fakes import World, a_pipeline, a_table
+from tidegate.cli import shown
 from tidegate.pipeline import Errors, Route
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
@@ -34,6 +35,16 @@ def test_every_record_is_staged_where_earlier_ones_count_too(table) -> None:
 @pytest.mark.parametrize("source", [{"errors": Errors("all")}, {"verify_integrity": True}])
 def test_every_record_is_decoded_where_every_bad_one_has_to_be_found(source) -> None:
     assert not last_per_raw_key(a_pipeline(source=source), a_table())
+
+
+@pytest.mark.parametrize(("choice", "last"), [("auto", True), ("never", False)])
+def test_plan_says_which_records_it_will_stage(choice: str, last: bool) -> None:
+    world = World()
+    world.broker.create("orders")
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    planned = plan(world.ports(a_pipeline(a_table(last_per_key=choice))))
+    assert planned.tables[0].to_dict()["last_per_key"] is last
+    assert ("reads 1 offsets, the last record of each key" in shown.planned(planned)) is last
 
 
 def test_records_without_a_key_do_not_supersede_each_other() -> None:

@@ -24,7 +24,8 @@ def planned(plan: Plan) -> str:
     lines = []
     for table in plan.tables:
         what = "resumes" if table.resumed else "reads"
-        lines.append(f"{table.table}: batch={table.batch} {what} {table.ranges.span} offsets")
+        which = ", the last record of each key" if table.last_per_key else ""
+        lines.append(f"{table.table}: batch={table.batch} {what} {table.ranges.span} offsets{which}")
         lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
     lines += [f"{refusal.table}: refused: {refusal.message}" for refusal in plan.refused]
     return "\n".join(lines)

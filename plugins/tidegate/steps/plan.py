@@ -16,6 +16,7 @@ from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
 from tidegate.refused import Refused, told
 from tidegate.standing import check_complete, check_log, effective_position, starts
+from tidegate.superseding import last_per_raw_key
 from tidegate.topics import known_log, missing_topic, table_log
 
 logger = logging.getLogger(__name__)
@@ -187,7 +188,10 @@ def _new_batch(
     if ports.pipeline.has_several:
         ports.schemas.described(table)  # a schema that is missing must not stop the read that tables share
     follows = standing.queue[-1].attempt if standing.queue else ""
-    return PlannedBatch(table.name, number, ranges, follows=follows, watermark=_watermark(standing, others, ranges))
+    return PlannedBatch(
+        table.name, number, ranges, follows=follows, watermark=_watermark(standing, others, ranges),
+        last_per_key=last_per_raw_key(ports.pipeline, table),
+    )  # fmt: skip
 
 
 def _watermark(standing: _Standing, others: Sequence["_Standing | Refused"], ranges: Ranges) -> str:
