@@ -124,8 +124,8 @@ def test_of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing(dwh
     dwh.pipeline("race", [topic], key=KEY, value=PLAIN)
     bench.produce(topic, named(1, "a"))
     slow, fast = bench.ports("race"), bench.ports("race")
-    (late,) = stage(slow, plan(slow))
-    (early,) = stage(fast, plan(fast))
+    planned = plan(slow), plan(fast)  # both before either has staged: else the second resumes what the first did
+    (late,), (early,) = stage(slow, planned[0]), stage(fast, planned[1])
     assert merge(fast, early).outcome == "published"
     with pytest.raises(PublishedElsewhere):
         merge(slow, late)
