@@ -39,5 +39,7 @@ def _check_table(table: TableModel, catalog: Catalog, path: KeyPath, findings: F
         findings.add((*path, "name"), f"names from records are {NOT_THERE}; write one entry for each table")
     if len(table.name.split(".")) > 3:
         findings.add((*path, "name"), "BigQuery has one level of datasets; write <catalog>.<dataset>.<table>")
+    if table.history != "none":
+        findings.add((*path, "history"), f"{NOT_THERE}; write none")
     if table.audits:
         findings.add((*path, "audits"), f"{NOT_THERE}; leave them out")
