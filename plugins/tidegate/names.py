@@ -48,7 +48,12 @@ def _home(pipeline: Pipeline) -> str:
 
 def deletes_table(table: Table) -> str:
     """The table that remembers a destination's deletes, beside the destination itself."""
-    return f"{table.name}_deletes"
+    return f"{table.name}_{on_branch(table.branch)}deletes"
+
+
+def on_branch(branch: str) -> str:
+    """What the name of a memory has in it that belongs to a branch: nothing for main."""
+    return "" if branch == "main" else re.sub(r"\W", "_", branch) + "_"
 
 
 def positions_table(table: str) -> str:
@@ -58,7 +63,7 @@ def positions_table(table: str) -> str:
 
 def changes_table(table: Table) -> str:
     """The table that remembers the changes of a destination with history, beside the destination itself."""
-    return f"{table.name}_changes"
+    return f"{table.name}_{on_branch(table.branch)}changes"
 
 
 def memory_table(table: Table) -> str:

@@ -152,6 +152,7 @@ class Table:
     audits: tuple[str, ...] = ()
     select: Select | None = None
     history: History | None = None
+    branch: str = "main"
 
     @property
     def catalog(self) -> str:

@@ -24,20 +24,20 @@ def _rolled_back(pipeline: Pipeline, table: Table, state: TableState) -> str:
     recorded = state.recorded.offsets if state.recorded else {}
     if state.untraceable:
         return (
-            f"pipeline={pipeline.name} table={table.name}: the snapshots between main and the last published one have "
-            f"expired, so nobody can tell whether the table was rolled back behind position={recorded}; if it was not, "
+            f"pipeline={pipeline.name} table={table.name}: the snapshots between {table.branch} and the last published "
+            f"one have expired, so nobody can tell whether it was rolled back behind position={recorded}; if not, "
             "set on_rollback: keep; if it was, move the position with: tidegate rebase"
         )
     if state.position is None:
         return (
             f"table={table.name} was rolled back or replaced: the last published snapshot of pipeline={pipeline.name} "
-            "is no longer part of main, and no snapshot of main tells a position to rewind to; set on_rollback: keep "
-            f"to go on after position={recorded}, or move the position with: tidegate rebase"
+            f"is no longer part of {table.branch}, and no snapshot of {table.branch} tells a position to rewind to; "
+            f"set on_rollback: keep to go on after position={recorded}, or move the position with: tidegate rebase"
         )
     return (
         f"table={table.name} was rolled back: the last published snapshot of pipeline={pipeline.name} is no longer "
-        f"part of main, which stands at position={state.position.offsets} recorded={recorded}; set on_rollback: rewind "
-        "to read its records again, or on_rollback: keep to go on after them"
+        f"part of {table.branch}, which stands at position={state.position.offsets} recorded={recorded}; set "
+        "on_rollback: rewind to read its records again, or on_rollback: keep to go on after them"
     )
 
 

@@ -67,6 +67,7 @@ class MemoryDestination:
         self.clock = clock or Clock()
         self.tables: dict[str, MemoryTable] = {}
         self.control: dict[str, list[Row]] = {}
+        self.branches: dict[str, str] = {}  # by table: what is written in place of main
         self._ids = count(7_000_000_000_000_000_001)  # beyond what a float can hold, as Iceberg's are
         self._uuids, self._sequence = count(1), count(1)
 
@@ -79,7 +80,7 @@ class MemoryDestination:
         found = self.tables.get(table)
         if found is None:
             return None
-        ancestors, tagged = found.ancestors(), found.tagged(pipeline)
+        ancestors, tagged = found.ancestors(self._written(table)), found.tagged(pipeline)
         recorded = Position.from_properties(pipeline, found.properties)
         recorded = recorded or _carried([*([tagged] if tagged else []), *ancestors], pipeline)
         rolled_back = recorded is not None and (tagged is None or tagged not in ancestors)
@@ -87,7 +88,7 @@ class MemoryDestination:
         cut_off = end is not None and end.parent is not None and tagged is not None and end.sequence > tagged.sequence
         return TableState(
             uuid=found.uuid,
-            snapshot_id=found.refs.get("main"),
+            snapshot_id=found.refs.get(self._written(table)),
             schema_id=found.schema_id,
             position=_carried(ancestors, pipeline) if rolled_back else recorded,
             highest_batch=recorded.batch if recorded else 0,
@@ -102,10 +103,11 @@ class MemoryDestination:
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
         found = self._table(table)
+        target = self.branches.get(table, "main")
         if "main" in found.refs:
             raise CommitRefused(f"table={table} has a snapshot already")
         self.add_snapshot(table, "main", (), position.to_properties(pipeline))
-        found.refs[names.tag(pipeline)] = found.refs["main"]
+        found.refs[target] = found.refs[names.tag(pipeline)] = found.refs["main"]
         found.properties |= position.to_properties(pipeline)
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
@@ -126,9 +128,10 @@ class MemoryDestination:
 
     def cut(self, table: str, state: TableState, branch: str) -> None:
         found = self._table(table)
-        if (found.uuid, found.refs.get("main")) != (state.uuid, state.snapshot_id) or branch in found.refs:
+        standing = found.refs.get(self._written(table))
+        if (found.uuid, standing) != (state.uuid, state.snapshot_id) or branch in found.refs:
             raise CommitRefused(f"table={table}: main has moved")
-        found.refs[branch] = found.refs["main"]
+        found.refs[branch] = state.snapshot_id
 
     def head(self, table: str, branch: str) -> Head | None:
         found = self._table(table)
@@ -141,10 +144,11 @@ class MemoryDestination:
     def publish(self, publication: Publication) -> None:
         found = self._table(publication.table)
         required = (publication.uuid, publication.cut, publication.head, publication.schema_id)
-        standing = (found.uuid, found.refs.get("main"), found.refs.get(publication.branch), found.schema_id)
+        main = found.refs.get(self._written(publication.table))
+        standing = (found.uuid, main, found.refs.get(publication.branch), found.schema_id)
         if required != standing:
             raise CommitRefused(f"table={publication.table}: required={required} found={standing}")
-        found.refs["main"] = publication.head
+        found.refs[self.branches.get(publication.table, "main")] = publication.head
         if publication.tag is not None:
             found.refs[publication.tag] = publication.head
         found.properties |= publication.properties
@@ -280,7 +284,7 @@ class MemoryDestination:
         return sum(r["table"] == table and r["attempt"] != attempt and within(r, ranges) for r in rows)
 
     def count_rows(self, table: str) -> int | None:
-        return len(self.tables[table].rows()) if table in self.tables else None
+        return len(self.tables[table].rows(self._written(table))) if table in self.tables else None
 
     # what Spark and foreign writers do
 
@@ -321,6 +325,11 @@ class MemoryDestination:
 
     def expire(self, table: str, snapshot_id: int) -> None:
         del self._table(table).snapshots[snapshot_id]
+
+    def _written(self, table: str) -> str:
+        """The branch that is read: the one that is written, or main as long as that is not there."""
+        branch = self.branches.get(table, "main")
+        return branch if branch in self.tables[table].refs else "main"
 
     def _table(self, name: str) -> MemoryTable:
         if name not in self.tables:

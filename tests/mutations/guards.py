@@ -28,14 +28,14 @@ GUARDS = [
     Guard(
         "compare-and-swap: main is still the cut",
         COMMIT,
-        "        AssertRefSnapshotId(ref=MAIN, snapshot_id=publication.cut),\n",
+        "        *_stands_at(table, target, publication.cut),\n",
         "",
         DESTINATION + "publish_is_refused_when_a_foreign_writer_moved_main[iceberg]",
     ),
     Guard(
         "compare-and-swap: another run's publish",
         COMMIT,
-        "        AssertRefSnapshotId(ref=MAIN, snapshot_id=publication.cut),\n",
+        "        *_stands_at(table, target, publication.cut),\n",
         "",
         DESTINATION + "publish_is_refused_when_another_publish_moved_the_position[iceberg]",
     ),
@@ -56,7 +56,7 @@ GUARDS = [
     Guard(
         "a branch is cut where the position was read",
         COMMIT,
-        "        AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id),\n",
+        "        *_stands_at(table, target, snapshot_id),\n",
         "",
         DESTINATION + "cut_is_refused_when_main_moved[iceberg]",
     ),

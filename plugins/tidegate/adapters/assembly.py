@@ -50,7 +50,7 @@ def assemble(include: Path, name: str, resolve: Resolve, engine: Engine | None =
     return Ports(
         pipeline=pipeline,
         broker=KafkaBroker(librdkafka),
-        destination=_destination(catalogs, warehouses, googlesql, resolve),
+        destination=_destination(pipeline, catalogs, warehouses, googlesql, resolve),
         engine=RoutedEngine(spark, {name: BigQueryEngine(warehouse) for name, warehouse in warehouses.items()}),
         sql=SqlFiles("iceberg"),
         now_ms=lambda: int(time.time() * 1000),
@@ -61,10 +61,13 @@ def assemble(include: Path, name: str, resolve: Resolve, engine: Engine | None =
     )
 
 
-def _destination(catalogs: list[Catalog], warehouses: dict[str, Warehouse], sql: Sql, resolve: Resolve) -> Destination:
+def _destination(
+    pipeline: Pipeline, catalogs: list[Catalog], warehouses: dict[str, Warehouse], sql: Sql, resolve: Resolve
+) -> Destination:
     """The destinations of all catalogs as one."""
     properties = {c.name: catalog_properties(c, resolve) for c in catalogs if c.type == "iceberg"}
-    iceberg, bigquery = IcebergDestination(Catalogs(properties)), BigQueryDestination(warehouses, sql)
+    iceberg = IcebergDestination(Catalogs(properties), {table.name: table.branch for table in pipeline.tables})
+    bigquery = BigQueryDestination(warehouses, sql)
     return routed({c.name: bigquery if c.name in warehouses else iceberg for c in catalogs})
 
 

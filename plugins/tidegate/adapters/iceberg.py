@@ -1,5 +1,6 @@
 """Apache Iceberg as a destination, through PyIceberg: the port's verbs, each a thin call into the files beside this."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyiceberg.table import Table
@@ -26,10 +27,13 @@ from tidegate.position import Position
 
 
 class IcebergDestination:
-    """Implements `tidegate.ports.Destination` over every Iceberg catalog of ``catalogs.yaml``."""
+    """Implements `tidegate.ports.Destination` over every Iceberg catalog of ``catalogs.yaml``.
 
-    def __init__(self, catalogs: Catalogs) -> None:
-        self._catalogs = catalogs
+    `branches` names for a table the branch that is written in place of main. While it is not there, main is read.
+    """
+
+    def __init__(self, catalogs: Catalogs, branches: Mapping[str, str] | None = None) -> None:
+        self._catalogs, self._branches = catalogs, branches or {}
 
     def tables_in(self, namespace: str) -> list[str]:
         """See the port."""
@@ -38,11 +42,11 @@ class IcebergDestination:
     def state(self, table: str, pipeline: str) -> TableState | None:
         """See the port."""
         found = self._catalogs.table(table)
-        return None if found is None else iceberg_state.state_of(found, pipeline)
+        return None if found is None else iceberg_state.state_of(found, pipeline, self._branch(table))
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
         """See the port."""
-        iceberg_commit.seed(self._table(table), pipeline, position.to_properties(pipeline))
+        iceberg_commit.seed(self._table(table), pipeline, position.to_properties(pipeline), self._branch(table))
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         """See the port."""
@@ -56,7 +60,7 @@ class IcebergDestination:
         """See the port."""
         if state.snapshot_id is None:
             raise CommitRefused(f"table={table} has no snapshot to cut from")
-        iceberg_commit.cut(self._table(table), state.uuid, state.snapshot_id, branch)
+        iceberg_commit.cut(self._table(table), (state.uuid, state.snapshot_id), branch, self._branch(table))
 
     def head(self, table: str, branch: str) -> Head | None:
         """See the port."""
@@ -68,7 +72,7 @@ class IcebergDestination:
 
     def publish(self, publication: Publication) -> None:
         """See the port."""
-        iceberg_commit.publish(self._table(publication.table), publication)
+        iceberg_commit.publish(self._table(publication.table), publication, self._branch(publication.table))
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         """See the port."""
@@ -180,7 +184,10 @@ class IcebergDestination:
     def count_rows(self, table: str) -> int | None:
         """See the port."""
         found = self._catalogs.table(table)
-        return None if found is None else _rows(found)
+        return None if found is None else _rows(found, self._branch(table))
+
+    def _branch(self, table: str) -> str:
+        return self._branches.get(table, iceberg_commit.MAIN)
 
     def _table(self, name: str) -> Table:
         found = self._catalogs.table(name)
@@ -189,5 +196,6 @@ class IcebergDestination:
         return found
 
 
-def _rows(table: Table) -> int:
-    return int(table.scan().count())
+def _rows(table: Table, branch: str) -> int:
+    scan = table.scan()
+    return int((scan.use_ref(branch) if branch in table.metadata.refs else scan).count())

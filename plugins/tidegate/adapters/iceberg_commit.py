@@ -55,26 +55,38 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
                 remove(table, entry.metadata_file)
 
 
-def cut(table: Table, uuid: str, snapshot_id: int, branch: str) -> None:
-    """Start `branch` at `snapshot_id`, if main is there."""
+def cut(table: Table, at: tuple[str, int], branch: str, target: str = MAIN) -> None:
+    """Start `branch` at a snapshot, given with the table's UUID, if the branch that is written is there."""
+    uuid, snapshot_id = at
     requirements = (
         AssertTableUUID(uuid=UUID(uuid)),
-        AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id),
+        *_stands_at(table, target, snapshot_id),
         AssertRefSnapshotId(ref=branch, snapshot_id=None),
     )
     commit(table, requirements, (_reference(branch, SnapshotRefType.BRANCH, snapshot_id),))
 
 
-def publish(table: Table, publication: Publication) -> None:
-    """The law: main, tag and properties move together, if main, branch, schema and table are still what was merged."""
+def _stands_at(table: Table, target: str, snapshot_id: int) -> tuple[TableRequirement, ...]:
+    """The branch that is written is where it was read; if it was not there then main was, and it still is not."""
+    if target in table.metadata.refs:
+        return (AssertRefSnapshotId(ref=target, snapshot_id=snapshot_id),)
+    main = AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id)
+    return (main,) if target == MAIN else (main, AssertRefSnapshotId(ref=target, snapshot_id=None))
+
+
+def publish(table: Table, publication: Publication, target: str = MAIN) -> None:
+    """The law: main, tag and properties move together, if main, branch, schema and table are still what was merged.
+
+    With a `target` that moves in place of main, and main stays where it is.
+    """
     requirements = (
         AssertTableUUID(uuid=UUID(publication.uuid)),
-        AssertRefSnapshotId(ref=MAIN, snapshot_id=publication.cut),
+        *_stands_at(table, target, publication.cut),
         AssertRefSnapshotId(ref=publication.branch, snapshot_id=publication.head),
         AssertCurrentSchemaId(current_schema_id=publication.schema_id),
     )
     updates: list[TableUpdate] = [
-        _reference(MAIN, SnapshotRefType.BRANCH, publication.head),
+        _reference(target, SnapshotRefType.BRANCH, publication.head),
         SetPropertiesUpdate(updates=publication.properties),
         RemoveSnapshotRefUpdate(ref_name=publication.branch),
     ]
@@ -90,7 +102,7 @@ def append_empty(table: Table, branch: str, summary: dict[str, str]) -> None:
     commit(table, transaction._requirements, transaction._updates)
 
 
-def seed(table: Table, pipeline: str, properties: dict[str, str]) -> None:
+def seed(table: Table, pipeline: str, properties: dict[str, str], target: str = MAIN) -> None:
     """The first snapshot of a table, empty, with the starting position and the tag; refused if there is one already."""
     transaction = table.transaction()
     transaction.append(table.schema().as_arrow().empty_table(), snapshot_properties=properties)
@@ -101,7 +113,9 @@ def seed(table: Table, pipeline: str, properties: dict[str, str]) -> None:
     tag = _reference(names.tag(pipeline), SnapshotRefType.TAG, first)
     if NAME_MAPPING not in table.metadata.properties:  # with it a column may be renamed and is still found
         properties = {**properties, NAME_MAPPING: create_mapping_from_schema(table.schema()).model_dump_json()}
-    commit(table, requirements, (*transaction._updates, tag, SetPropertiesUpdate(updates=properties)))
+    # the first snapshot of all can only be main's; it holds no row
+    branch = [] if target == MAIN else [_reference(target, SnapshotRefType.BRANCH, first)]
+    commit(table, requirements, (*transaction._updates, *branch, tag, SetPropertiesUpdate(updates=properties)))
 
 
 def drop_references(table: Table, references: list[str]) -> None:

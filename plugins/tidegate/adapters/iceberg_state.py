@@ -3,16 +3,18 @@
 import re
 
 from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from tidegate import names
 from tidegate.adapters.iceberg_types import columns_of, held_by
+from tidegate.errors import GiveUp
 from tidegate.ports import Head, TableState
 from tidegate.position import Position
 
 
-def state_of(table: Table, pipeline: str) -> TableState:
-    """One pipeline's view of one load of the table.
+def state_of(table: Table, pipeline: str, branch: str = "main") -> TableState:
+    """One pipeline's view of one load of the table, and of the branch that it writes: what is said of main is of that.
 
     The table property is the position, as snapshots that carried it may have expired; the tagged snapshot's summary
     stands in for a property that somebody removed. The tag on the last published snapshot decides whether it still
@@ -20,7 +22,7 @@ def state_of(table: Table, pipeline: str) -> TableState:
     position tells where it stands.
     """
     metadata, tagged = table.metadata, _tagged(table, pipeline)
-    current = table.current_snapshot()
+    current = _head(table, branch)
     ancestors = list(ancestors_of(current, metadata))
     recorded = Position.from_properties(pipeline, metadata.properties)
     recorded = recorded or _carried([*([tagged] if tagged else []), *ancestors], pipeline)
@@ -41,6 +43,14 @@ def state_of(table: Table, pipeline: str) -> TableState:
         snapshot_ms=tagged.timestamp_ms if tagged else 0,
         untraceable=rolled_back and _is_cut_off(ancestors, tagged),
     )
+
+
+def _head(table: Table, branch: str) -> Snapshot | None:
+    """The branch's newest snapshot, or main's where the branch is still to be made."""
+    found = table.metadata.refs.get(branch)
+    if found is not None and found.snapshot_ref_type == SnapshotRefType.TAG:
+        raise GiveUp(f"table={table.name()}: branch={branch} is a tag there; name a branch, or drop the tag")
+    return table.current_snapshot() if found is None else table.metadata.snapshot_by_id(found.snapshot_id)
 
 
 def head_of(table: Table, ref: str) -> Head | None:

@@ -164,6 +164,11 @@ class TableModel(Words):
         default="none", description="scd2: a row for each version of a key, with valid_from, valid_to and is_current."
     )
     history_columns: HistoryModel = HistoryModel()
+    branch: str = Field(
+        default="main",
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+        description="The branch that is written, and that holds the position; made from main if it is not there.",
+    )
     partial_updates: bool = Field(default=False, description="NULL or missing fields keep the row's value.")
     sequence_by: list[str] = Field(
         default=[], description="Columns that order records of one key before the offset does."

@@ -190,6 +190,7 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         errors=_errors(source),
         audits=tuple(table.audits),
         history=History(**table.history_columns.model_dump()) if table.history == "scd2" else None,
+        branch=table.branch,
         select=None if table.select is None else parse_select(table.select),
     )
 

@@ -10,6 +10,7 @@ from tidegate.adapters.pipeline_model import PipelineModel, TableModel
 from tidegate.adapters.source_checks import check_pattern
 from tidegate.adapters.template_checks import check_templates
 from tidegate.adapters.yaml_lines import KeyPath
+from tidegate.names import on_branch
 from tidegate.naming import FIELD, is_template, split_template
 from tidegate.pipeline import Catalog
 
@@ -59,8 +60,14 @@ def _check_iceberg_only(
     table: TableModel, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Findings
 ) -> None:
     catalog = catalogs.get(table.name.partition(".")[0])
-    if isinstance(catalog, Catalog) and catalog.type != "iceberg" and table.history != "none":
-        findings.add((*path, "history"), f"not available for a {catalog.type} catalog; write to an Iceberg table")
+    if isinstance(catalog, Catalog) and catalog.type != "iceberg":
+        for word, is_used in (("history", table.history != "none"), ("branch", table.branch != "main")):
+            if is_used:
+                findings.add((*path, word), f"not available for a {catalog.type} catalog; write to an Iceberg table")
+    if table.branch != "main" and is_template(table.name):
+        findings.add((*path, "branch"), "not for a name that records fill in; give such tables' branches one by one")
+    if table.branch.startswith("tidegate_"):
+        findings.add((*path, "branch"), "branches of this beginning are the product's own; choose another name")
 
 
 def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
@@ -132,6 +139,8 @@ def _check_collisions(pipeline: str, model: PipelineModel, findings: Findings) -
         for name in made_beside(pipeline, [t.name for t in model.tables], model.merge.intermediate_suffix)
     }
     made |= {f"{table.name}_changes".casefold() for table in model.tables if table.history == "scd2"}
+    branched = [(f"{table.name}_{on_branch(table.branch)}", table) for table in model.tables if table.branch != "main"]
+    made |= {f"{name}{'changes' if t.history == 'scd2' else 'deletes'}".casefold() for name, t in branched}
     for index, name in enumerate(names):
         if name and name in names[:index]:
             findings.add(

@@ -84,7 +84,10 @@ def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
         # expiry must not cut main off from a tagged snapshot: that could not be told from a rollback any more
         retain_last=max(settings.keep_snapshots, files.since_tagged + MEANWHILE),
     )
-    return {**_rewrites(render, settings, files), "expire": expire, **orphans}
+    # Iceberg's procedures rewrite main, which is not this pipeline's where it writes a branch
+    branched = {own.name for own in ports.pipeline.tables if own.branch != "main"}
+    rewrites = {} if table in branched else _rewrites(render, settings, files)
+    return {**rewrites, "expire": expire, **orphans}
 
 
 def _rewrites(render: Callable[..., str], settings: Maintenance, files: TableFiles) -> dict[str, str]:
