@@ -81,6 +81,7 @@ PLACES = {
     "jobs/tidegate_spark/maintain.py": ["job.maintained"],
     "jobs/tidegate_spark/merge.py": ["job.audited", "job.statement"],
     "jobs/tidegate_spark/naming.py": ["job.named"],
+    "jobs/tidegate_spark/publish.py": ["job.compared", "job.produced"],
     "jobs/tidegate_spark/stage.py": ["job.counted", "job.created", "job.decoded", "job.overwritten"],
     "plugins/tidegate/adapters/bigquery.py": ["job.statement"],
     "plugins/tidegate/adapters/bigquery_client.py": [
