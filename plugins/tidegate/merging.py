@@ -25,17 +25,15 @@ from tidegate.spark_sql import quoted
 from tidegate.versions import history_statements
 
 
-def merge_statements(sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> tuple[str, ...]:
+def merge_statements(ports: Ports, table: Table, staged: StagedBatch, branch: str) -> tuple[str, ...]:
     """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
-    values = merge_values(pipeline, table, staged, branch)
+    values = merge_values(ports.pipeline, table, staged, branch)
     if table.history is not None:
-        return history_statements(sql, pipeline, table, staged, values)
-    if is_folded(table, staged):
-        folded = {**values, "given": _given(table, _metadata(pipeline), values["values"])}
-        return (sql.render("merge_folded", **{"flag": None, **folded}),)
-    if table.sequence_by:
-        return _sequenced(sql, pipeline, table, staged, values)
-    return (sql.render(_unsequenced(table), **values),)
+        return history_statements(ports.sql_for(table.name), ports.pipeline, table, staged, values)
+    if not is_folded(table, staged):
+        return _statements(ports, table, staged, _unsequenced(table), values)
+    given = _given(table, _metadata(ports.pipeline), values["values"])
+    return _statements(ports, table, staged, "merge_folded", {"flag": None, **values, "given": given})
 
 
 def backfill_statements(ports: Ports, table: Table, staged: StagedBatch, branch: str, source: str) -> tuple[str, ...]:
@@ -53,11 +51,8 @@ def backfill_statements(ports: Ports, table: Table, staged: StagedBatch, branch:
     values = {"leaves": key_leaves(table), **merge_values(ports.pipeline, table, staged, branch), "source": source}
     if table.mode != "append":
         values["guarded"] = True
-    if table.sequence_by:
-        return _sequenced(ports.sql_for(table.name), ports.pipeline, table, staged, values)
-    return (
-        ports.sql_for(table.name).render(_unsequenced(table) if table.upsert else f"backfill_{table.mode}", **values),
-    )
+    name = _unsequenced(table) if table.upsert else f"backfill_{table.mode}"
+    return _statements(ports, table, staged, name, values)
 
 
 def replay_statements(ports: Ports, table: Table, staged: StagedBatch, branch: str, source: str) -> tuple[str, ...]:
@@ -66,12 +61,18 @@ def replay_statements(ports: Ports, table: Table, staged: StagedBatch, branch: s
     A table that is only appended to gets them all: none of them is in it.
     """
     values = {**merge_values(ports.pipeline, table, staged, branch), "source": source}
-    if table.mode == "append":
-        return (ports.sql_for(table.name).render("merge_append", **values),)
-    values |= {"guarded": True, "by_offset": True}
-    if table.sequence_by:
-        return _sequenced(ports.sql_for(table.name), ports.pipeline, table, staged, values)
-    return (ports.sql_for(table.name).render(_unsequenced(table), **values),)
+    if table.mode != "append":
+        values |= {"guarded": True, "by_offset": True}
+    return _statements(ports, table, staged, _unsequenced(table), values)
+
+
+def _statements(ports: Ports, table: Table, staged: StagedBatch, name: str, values: dict[str, Any]) -> tuple[str, ...]:
+    """The merge, within the bounds that the destination knows for it, and what has to be so for them to be true."""
+    sql, bounds = ports.sql_for(table.name), ports.destination.bounds(table.name, values)
+    bounded = {**values, "bounds": bounds.found}
+    if table.sequence_by and not is_folded(table, staged):
+        return (*bounds.guards, *_sequenced(sql, ports.pipeline, table, staged, bounded))
+    return (*bounds.guards, sql.render(name, **bounded))
 
 
 def _sequenced(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tidegate.batch import StagedBatch
+from tidegate.bounds import Bounds
 from tidegate.epochs import Epochs
 from tidegate.jobs import Job
 from tidegate.offsets import Offsets, Ranges
@@ -107,6 +108,10 @@ class Destination(Protocol):
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         """Make the table able to hold `columns`; additive only, idempotent; says what it changed."""
+        ...
+
+    def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+        """Where the rows lie that a merge filled with `values` can touch; everything, where nothing is to be won."""
         ...
 
     def has_branches(self, table: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch
+from tidegate.bounds import Bounds
 from tidegate.datatypes import Struct
 from tidegate.errors import GiveUp
 from tidegate.evolution import Change, Rules, changes, struct_of
@@ -17,6 +18,7 @@ from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
 from tidegate.position import Position
 
+from fakes.bounds import bounds_of
 from fakes.clock import Clock
 
 Row = dict[str, Any]
@@ -116,6 +118,12 @@ class MemoryDestination:
         if made:
             found.columns, found.schema_id = _grown(found.columns, columns, made), found.schema_id + 1
         return [str(change) for change in made]
+
+    def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+        found = self.tables.get(values["source"])
+        pinned = found.snapshots.get(values["snapshot_id"]) if found else None
+        rows = [row for row in pinned.rows if row["batch_number"] == values["batch"]] if pinned else []
+        return bounds_of([row["key"] for row in rows], values)
 
     def has_branches(self, table: str) -> bool:
         return True

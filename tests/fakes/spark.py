@@ -14,6 +14,7 @@ from tidegate.pipeline import Column, Route
 from tidegate.selection import Projection
 
 from fakes.audits import answer
+from fakes.bounds import check_bounds
 from fakes.broker import MemoryBroker, Record
 from fakes.dead_letters import waiting_letters, write_dead_letters
 from fakes.folded import merge_folded, without_placeholders
@@ -240,6 +241,7 @@ class MemoryEngine:
         if target is None or branch not in target.refs:
             raise RetryLater(f"Spark failed in merge: no branch={branch}")
         keys = [column for column, _ in statement["keys"]]
+        check_bounds(statement, [row["key"] for row in rows])
         if statement["statement"] == "merge_sequenced":
             remembered = self.destination.tables[statement["deletes"]].rows() if statement["deletes"] else []
             after, counts = merge_sequenced(statement, target.rows(branch), rows, remembered)

@@ -22,6 +22,7 @@ from tidegate.evolution import struct_of
 from tidegate.merging import backfill_statements, merge_statements, replay_statements
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, Create, Pipeline, Table
+from tidegate.ports import Ports
 
 SQL = SqlFiles("bigquery", {"dwh": "my-project"})
 NAME = "dwh.shop.orders"
@@ -136,6 +137,10 @@ def table_of(shape: Shape, kind: str) -> Table:
     return replace(table, held=struct_of([*shape.held, *added, *flag])) if shape.held else table
 
 
+def ports_of(pipeline: Pipeline) -> Ports:
+    return replace(World().ports(pipeline), sql=SQL)
+
+
 def staged_of(table: Table, kept: int = 0) -> StagedBatch:
     counts = Counts(span=9, read=9, staged=9)
     ranges = Ranges.from_dict({"orders": {"0": [0, 9]}})
@@ -200,7 +205,7 @@ def test_merge_is_one_that_bigquery_reads(shape: str, kind: str) -> None:
     table = table_of(SHAPES[shape], kind)
     pipeline = a_pipeline(table, source={"metadata": METADATA})
     analyzer, staged = analyzer_of(pipeline, table, SHAPES[shape]), staged_of(table, 1 if kind == "unchanged" else 0)
-    for statement in merge_statements(SQL, pipeline, table, staged, "b"):
+    for statement in merge_statements(ports_of(pipeline), table, staged, "b"):
         analyzer.check(statement)
 
 
@@ -210,7 +215,7 @@ def test_backfill_and_replay_are_ones_that_bigquery_reads(shape: str, kind: str)
     table = table_of(SHAPES[shape], kind)
     pipeline = a_pipeline(table, source={"metadata": METADATA})
     analyzer, staged = analyzer_of(pipeline, table, SHAPES[shape]), staged_of(table)
-    ports = replace(World().ports(pipeline), sql=SQL)
+    ports = ports_of(pipeline)
     source = f"{NAME}_shop_tmp"
     for statement in (
         *backfill_statements(ports, table, staged, "b", source),
@@ -261,7 +266,7 @@ def test_script_that_publishes_is_read_statement_by_statement() -> None:
     script = transaction(
         SQL, positions=f"{NAME}_tidegate_position", pipeline="shop", version=6, attempt="0af3",
         properties={"tidegate.shop.position": '{"it\'s": 1}'},
-        statements=merge_statements(SQL, pipeline, table, staged_of(table), "b"),
+        statements=merge_statements(ports_of(pipeline), table, staged_of(table), "b"),
         audits=[("SELECT COUNT(*) FROM `my-project`.`shop`.`orders` WHERE `amount` < 0", "amount >= 0")],
     )  # fmt: skip
     statements = [part.strip() for part in script.split(";\n")]

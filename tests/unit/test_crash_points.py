@@ -50,7 +50,7 @@ POINTS = {
         "job.named", "job.overwritten",
     ],
     "merge": [
-        "destination.append_empty", "destination.audit_answers", "destination.cut",
+        "destination.append_empty", "destination.audit_answers", "destination.bounds", "destination.cut",
         "destination.dead_letters_of_others", "destination.evolve", "destination.has_branches", "destination.head",
         "destination.publish",
         "destination.seed", "destination.state", "engine.run", "job.audited", "job.statement",

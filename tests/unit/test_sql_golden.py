@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 import pytest
 from tidegate.adapters.templates import SQL_FOLDER, SqlFiles
+from tidegate.bounds import Bound
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted, quoted_name
 
@@ -49,6 +50,14 @@ SHAPES: dict[str, dict[str, Any]] = {
         "values": ["id", "name"],
     },
     "one_struct": {"keys": [("k", None)], "leaves": [("k", "id"), ("k", "line")], "values": ["id", "name"]},
+    "bounds": {
+        "keys": [("order_id", "order_id"), ("line", "line")],
+        "leaves": [("order_id",), ("line",)],
+        "bounds": [
+            Bound(("order_id",), (("CAST('-5' AS BIGINT)", "CAST('900' AS BIGINT)"),)),
+            Bound(("line",), (("'a'", "'it\\'s'"),), nulls=True),
+        ],
+    },
     "quotes_in_attempt": {"attempt": "a'; DROP TABLE t; --\\"},
 }
 DELETES = {"deletes": "lake.shop.orders_deletes"}
@@ -120,7 +129,7 @@ DEAD_LETTERS: dict[str, Any] = {
 }
 ODD_DEAD_LETTERS = {"table": "lake.my shop.d`l", "target": "lake.my shop.it's", "source": "lake.my shop.it's_shop_tmp"}
 
-OPTIONAL = ("guarded", "by_offset")  # what a statement can do without
+OPTIONAL = ("guarded", "by_offset", "bounds")  # what a statement can do without
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "maintain_compact-plain": ("maintain_compact", {**UPKEEP, "delete_files": 10, "deleted_share": 0.1}),

@@ -11,6 +11,7 @@ from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_types import columns_of, held_by
 from tidegate.batch import StagedBatch
 from tidegate.bigquery_sql import quoted_name
+from tidegate.bounds import ANYWHERE, Bounds
 from tidegate.crash_points import reached
 from tidegate.errors import GiveUp
 from tidegate.evolution import Rules
@@ -69,6 +70,10 @@ class BigQueryDestination:
         """See the port."""
         self._table(table)
         return bigquery_evolution.evolve(self._of(table), table, columns, Rules(add, widen, relax))
+
+    def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+        """See the port."""
+        return ANYWHERE
 
     def has_branches(self, table: str) -> bool:
         """See the port."""

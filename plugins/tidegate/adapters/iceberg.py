@@ -7,6 +7,7 @@ from pyiceberg.table import Table
 
 from tidegate import names
 from tidegate.adapters import (
+    iceberg_bounds,
     iceberg_commit,
     iceberg_dead_letters,
     iceberg_deletes,
@@ -18,6 +19,7 @@ from tidegate.adapters import (
 )
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.batch import StagedBatch
+from tidegate.bounds import ANYWHERE, Bounds
 from tidegate.errors import GiveUp
 from tidegate.evolution import Rules
 from tidegate.offsets import Ranges
@@ -51,6 +53,11 @@ class IcebergDestination:
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         """See the port."""
         return iceberg_evolution.evolve(self._table(table), table, columns, Rules(add, widen, relax))
+
+    def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+        """See the port."""
+        staged = self._catalogs.table(values["source"])
+        return ANYWHERE if staged is None else iceberg_bounds.bounds_of(staged, values)
 
     def has_branches(self, table: str) -> bool:
         """See the port."""

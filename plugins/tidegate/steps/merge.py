@@ -207,8 +207,7 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         audited=audited(ports, table, work.staged, branch, attempt),
         source=Source(names.intermediate_table(ports.pipeline, table), work.staged.batch, work.staged.attempt),
     )
-    sql = ports.sql_for(table.name)
-    rows = merge_statements(sql, ports.pipeline, table, work.staged, branch) if work.staged.counts.staged else ()
+    rows = merge_statements(ports, table, work.staged, branch) if work.staged.counts.staged else ()
     head = written(swap, work.staged.batch, *dead_letter_statements(ports, work.staged), *rows)
     log.info("merged: %s snapshot=%s rows=%s", work.where, head.snapshot_id, work.staged.counts.staged)
     head = publish(swap, head)

@@ -1,0 +1,93 @@
+"""Literal bounds of a merge's keys, from the statistics of the staged files: no row is read for them.
+
+Only literals in a merge's condition let Spark leave files of the table unread. A row outside of the bounds has none of
+the batch's keys, so that the merge does the same with and without them.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from tidegate.bounds import ANYWHERE, Bound, Bounds
+from tidegate.spark_sql import literal
+
+# other types have no bounds, or not by Spark's order (NaN)
+TYPES: dict[type, str] = {
+    IntegerType: "INT",
+    LongType: "BIGINT",
+    DecimalType: "DECIMAL",
+    DateType: "DATE",
+    TimestampType: "TIMESTAMP_NTZ",
+    TimestamptzType: "TIMESTAMP",
+    StringType: "STRING",
+}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def bounds_of(staged: Table, values: Mapping[str, Any]) -> Bounds:
+    """For each leaf of the key that a merge filled with `values` compares, and that every staged file tells of."""
+    if "leaves" not in values or staged.metadata.snapshot_by_id(values["snapshot_id"]) is None:
+        return ANYWHERE
+    scan = staged.scan(snapshot_id=values["snapshot_id"], row_filter=f"batch_number == {values['batch']}")
+    files, parts = [task.file for task in scan.plan_files()], dict(values["keys"])
+    key, found = staged.schema().find_field("key"), []
+    for leaf in (leaf for leaf in values["leaves"] if leaf[0] in parts):
+        part = parts[leaf[0]]
+        field = _inner(key, leaf[1:] if part is None else (part, *leaf[1:]))
+        bound = _bound(files, field, leaf)
+        found += [bound] if bound else []
+    return Bounds(tuple(found))
+
+
+def _inner(field: NestedField, path: Sequence[str]) -> NestedField:
+    for name in path:
+        assert isinstance(field.field_type, StructType)
+        field = next(inner for inner in field.field_type.fields if inner.name == name)
+    return field
+
+
+def _bound(files: Sequence[DataFile], field: NestedField, leaf: tuple[str, ...]) -> Bound | None:
+    data_type, number, ends, nulls = field.field_type, field.field_id, [], False
+    if type(data_type) not in TYPES or not isinstance(data_type, PrimitiveType):
+        return None
+    for file in files:
+        missing = (file.null_value_counts or {}).get(number)
+        low, high = (file.lower_bounds or {}).get(number), (file.upper_bounds or {}).get(number)
+        nulls = nulls or missing != 0
+        if low is not None and high is not None:
+            ends += [from_bytes(data_type, low), from_bytes(data_type, high)]
+        elif missing is None or missing != file.record_count:
+            return None  # of this file nothing is known
+    if not ends:
+        return None
+    return Bound(leaf, ((_sql(data_type, min(ends)), _sql(data_type, max(ends))),), nulls)
+
+
+def _sql(data_type: Any, value: Any) -> str:
+    """A constant, in a session whose zone is UTC."""
+    if isinstance(data_type, StringType):
+        return literal(value)
+    name = TYPES[type(data_type)]
+    if isinstance(data_type, DecimalType):
+        value, name = format(value, "f"), f"DECIMAL({data_type.precision}, {data_type.scale})"
+    elif isinstance(data_type, DateType):
+        value = date(1970, 1, 1) + timedelta(days=value)
+    elif isinstance(data_type, TimestampType | TimestamptzType):
+        value = (EPOCH + timedelta(microseconds=value)).strftime("%Y-%m-%d %H:%M:%S.%f")
+    return f"CAST({literal(str(value))} AS {name})"

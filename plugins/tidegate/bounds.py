@@ -1,0 +1,51 @@
+"""Where in a destination the rows lie that a batch may change: what keeps a merge from reading all of the table."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Every row that a batch may change has one of these values at `path`, or none where `nulls` says so.
+
+    `ranges` are pairs of constants in the destination's SQL, both included.
+    """
+
+    path: tuple[str, ...]
+    ranges: tuple[tuple[str, str], ...]
+    nulls: bool = False
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """All that is known; `found` is empty where nothing is.
+
+    `guards` are statements that fail where another writer came between the look at the destination and the merge, and
+    may have moved rows to where they are not looked for.
+    """
+
+    found: tuple[Bound, ...] = ()
+    guards: tuple[str, ...] = ()
+
+
+ANYWHERE = Bounds()
+
+
+def joined(intervals: Iterable[tuple[Any, Any]], step: Any, most: int) -> tuple[tuple[Any, Any], ...]:
+    """Intervals, ends included, as at most `most` that hold them all: neighbours are one, then those closest by.
+
+    `step` is the distance from one value to the next.
+    """
+    ranges: list[tuple[Any, Any]] = []
+    for first, last in sorted(set(intervals)):
+        if ranges and first - ranges[-1][1] <= step:
+            ranges[-1] = (ranges[-1][0], max(ranges[-1][1], last))
+        else:
+            ranges.append((first, last))
+    while len(ranges) > most:
+        gaps = [after[0] - before[1] for before, after in pairwise(ranges)]
+        at = gaps.index(min(gaps))
+        ranges[at : at + 2] = [(ranges[at][0], ranges[at + 1][1])]
+    return tuple(ranges)

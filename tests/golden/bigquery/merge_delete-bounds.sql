@@ -1,0 +1,28 @@
+-- Append, and a delete removes its key's earlier rows: in the table, and in the batch before it.
+MERGE INTO `my-project`.`shop`.`orders` AS t
+USING (
+  SELECT * FROM (
+    SELECT *,
+      COUNTIF(`_tidegate_op` = 'd') OVER (
+        PARTITION BY `order_id`, `line`
+        ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+      ) AS `_tidegate_later_deletes`
+    FROM (
+      SELECT
+        key.`order_id` AS `order_id`,
+        key.`line` AS `line`,
+        value.`name` AS `name`,
+        value.`amount` AS `amount`,
+        op AS `_tidegate_op`, topic AS `_tidegate_topic`, `offset` AS `_tidegate_offset`, i AS `_tidegate_i`
+      FROM `my-project`.`shop`.`orders_shop_tmp`
+      WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+    )
+  )
+  WHERE `_tidegate_later_deletes` = 0
+) AS s
+ON s.`_tidegate_op` = 'd' AND (t.`order_id` = s.`order_id` OR (t.`order_id` IS NULL AND s.`order_id` IS NULL)) AND (t.`line` = s.`line` OR (t.`line` IS NULL AND s.`line` IS NULL))
+  AND (t.`order_id` BETWEEN CAST('-5' AS BIGINT) AND CAST('900' AS BIGINT))
+  AND (t.`line` BETWEEN 'a' AND 'it\'s' OR t.`line` IS NULL)
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`order_id`, `line`, `name`, `amount`)
+VALUES (s.`order_id`, s.`line`, s.`name`, s.`amount`)

@@ -1,0 +1,36 @@
+"""A merge opens the files that may hold its keys, and no others: the others are taken away while it runs."""
+
+from pathlib import Path
+
+KEY = {"fields": ["id", "line"], "schema": "id BIGINT, line STRING"}
+VALUE = {"schema": "id BIGINT, line STRING, name STRING"}
+
+
+def rows_of(first: int, count: int, name: str) -> list:
+    keys = [{"id": n, "line": None if n % 2 else f"it's {n:05}"} for n in range(first, first + count)]
+    return [(key, {**key, "name": name}) for key in keys]
+
+
+def test_merge_of_recent_keys_does_not_open_the_files_of_old_ones(workbench, tmp_path) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("recent", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, *rows_of(0, 50, "old"))
+    workbench.flush("recent")
+    old = [Path(str(file)) for file in workbench.data_files("shop.recent")]
+    workbench.produce(topic, *rows_of(1000, 50, "new"))
+    workbench.flush("recent")
+    for number, file in enumerate(old):
+        file.rename(tmp_path / str(number))
+    workbench.produce(topic, *rows_of(1025, 50, "newer"), ({"id": 1001, "line": None}, None))
+    workbench.flush("recent")
+    for number, file in enumerate(old):
+        (tmp_path / str(number)).rename(file)
+    found = {row["id"]: row["name"] for row in workbench.rows("shop.recent")}
+    expected = dict.fromkeys(range(50), "old") | dict.fromkeys(range(1000, 1025), "new")
+    expected |= dict.fromkeys(range(1025, 1075), "newer")
+    del expected[1001]
+    assert found == expected
+    workbench.produce(topic, *rows_of(20, 10, "late"))
+    workbench.flush("recent")
+    assert {row["name"] for row in workbench.rows("shop.recent") if 20 <= row["id"] < 30} == {"late"}
+    assert len(workbench.rows("shop.recent")) == len(expected)

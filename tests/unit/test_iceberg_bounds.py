@@ -1,0 +1,141 @@
+"""Bounds of a merge hold every key that is staged, whatever the key's type, and are left out where nothing is known."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.conversions import to_bytes
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+from tidegate.adapters.iceberg_bounds import bounds_of
+from tidegate.bounds import ANYWHERE, Bound
+
+TYPES: dict[str, Any] = {
+    "bytes": BinaryType(),
+    "ratio": DoubleType(),
+    "line": IntegerType(),
+    "at": TimestamptzType(),
+    "local": TimestampType(),
+    "day": DateType(),
+    "price": DecimalType(12, 2),
+    "name": StringType(),
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Any:
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    catalog.create_namespace("shop")
+
+    def make(*batches: list[dict[str, Any]]) -> Table:
+        """An intermediate table; each list of keys is one file of its own batch, with its statistics."""
+        names = list(dict.fromkeys(name for keys in batches for key in keys for name in key))
+        parts = [NestedField(10 + n, name, TYPES.get(name, LongType())) for n, name in enumerate(names)]
+        schema = Schema(NestedField(1, "key", StructType(*parts)), NestedField(2, "batch_number", LongType()))
+        made = catalog.create_table("shop.tmp", schema)
+        for number, keys in enumerate(batches, 1):
+            with made.transaction() as change, change.update_snapshot().fast_append() as files:
+                files.append_data_file(_file(made, number, keys))
+        return made
+
+    return make
+
+
+def _file(table: Table, number: int, keys: list[dict[str, Any]]) -> DataFile:
+    batch = table.schema().find_field("batch_number")
+    low, high, nulls = ({batch.field_id: to_bytes(LongType(), number)} for _ in range(3))
+    nulls = {batch.field_id: 0}
+    for field in table.schema().find_field("key").field_type.fields:
+        known = [key[field.name] for key in keys if key[field.name] is not None]
+        nulls[field.field_id] = len(keys) - len(known)
+        if known and field.field_type not in (BinaryType(), DoubleType()):
+            low[field.field_id], high[field.field_id] = (to_bytes(field.field_type, end(known)) for end in (min, max))
+    return DataFile.from_args(
+        content=DataFileContent.DATA, file_path=f"{table.location()}/data/{number}.parquet",
+        file_format=FileFormat.PARQUET, partition=Record(), record_count=len(keys), file_size_in_bytes=1,
+        null_value_counts=nulls, lower_bounds=low, upper_bounds=high,
+    )  # fmt: skip
+
+
+def asked(table: Table, *names: str, batch: int = 1) -> dict[str, Any]:
+    current = table.current_snapshot()
+    assert current is not None
+    keys = [(name, name) for name in names]
+    return {"leaves": [(n,) for n in names], "keys": keys, "batch": batch, "snapshot_id": current.snapshot_id}
+
+
+def test_bounds_are_the_least_and_greatest_key_of_the_batch_alone(table: Any) -> None:
+    made = table([{"id": 5}, {"id": -3}, {"id": 900}], [{"id": 10_000}])
+    expected = Bound(("id",), (("CAST('-3' AS BIGINT)", "CAST('900' AS BIGINT)"),))
+    assert bounds_of(made, asked(made, "id")).found == (expected,)
+
+
+def test_null_in_a_key_is_inside(table: Any) -> None:
+    made = table([{"id": 5, "line": None}, {"id": 7, "line": 2}])
+    (whole, part) = bounds_of(made, asked(made, "id", "line")).found
+    assert (whole.nulls, part.nulls) == (False, True)
+    assert part.ranges == (("CAST('2' AS INT)", "CAST('2' AS INT)"),)
+
+
+def test_key_of_nulls_alone_has_no_bounds(table: Any) -> None:
+    made = table([{"id": 5, "line": None}])
+    assert [bound.path for bound in bounds_of(made, asked(made, "id", "line")).found] == [("id",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high", "constants"),
+    [
+        ("day", -2, 20_455, ("CAST('1969-12-30' AS DATE)", "CAST('2026-01-02' AS DATE)")),
+        ("price", Decimal("-0.05"), Decimal("1000000000.00"),
+         ("CAST('-0.05' AS DECIMAL(12, 2))", "CAST('1000000000.00' AS DECIMAL(12, 2))")),
+        ("at", datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), datetime(2026, 1, 2, tzinfo=UTC),
+         ("CAST('1969-12-31 23:59:59.999999' AS TIMESTAMP)", "CAST('2026-01-02 00:00:00.000000' AS TIMESTAMP)")),
+        ("local", datetime(2026, 1, 1), datetime(2026, 1, 2, 3),
+         tuple(f"CAST('2026-01-0{day}:00:00.000000' AS TIMESTAMP_NTZ)" for day in ("1 00", "2 03"))),
+        ("name", "it's", "zoë", (r"'it\'s'", "'zoë'")),
+    ],
+)  # fmt: skip
+def test_constants_are_exact_in_each_type(table: Any, name: str, low: Any, high: Any, constants: tuple) -> None:
+    made = table([{name: high}, {name: low}])
+    assert bounds_of(made, asked(made, name)).found == (Bound((name,), (constants,)),)
+
+
+def test_file_that_tells_nothing_of_a_key_leaves_it_without_bounds(table: Any) -> None:
+    made = table([{"id": 5, "bytes": b"x"}])
+    assert [bound.path for bound in bounds_of(made, asked(made, "bytes", "id")).found] == [("id",)]
+
+
+@pytest.mark.parametrize(("name", "value"), [("ratio", float("nan")), ("bytes", b"x")])
+def test_types_without_an_order_of_their_own_have_no_bounds(table: Any, name: str, value: Any) -> None:
+    made = table([{name: value}])
+    assert bounds_of(made, asked(made, name)) == ANYWHERE
+
+
+def test_key_in_one_struct_is_bounded_by_its_leaves(table: Any) -> None:
+    made = table([{"id": 5}])
+    values = {**asked(made, "id"), "keys": [("k", None)], "leaves": [("k", "id")]}
+    assert bounds_of(made, values).found[0].path == ("k", "id")
+
+
+def test_snapshot_that_is_gone_bounds_nothing(table: Any) -> None:
+    made = table([{"id": 5}])
+    assert bounds_of(made, {**asked(made, "id"), "snapshot_id": 1}) == ANYWHERE
+    assert bounds_of(made, {"batch": 1, "snapshot_id": 1, "keys": []}) == ANYWHERE
