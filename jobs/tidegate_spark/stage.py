@@ -31,6 +31,7 @@ from tidegate_spark.value import with_value
 OBSERVED_PARTITIONS = 512
 # A Connect server waits a tenth of a second for the counts of a pass and then answers without them.
 PASSES = 3
+PARTITION_TIMES = {"record": "timestamp", "wall-clock": "current_timestamp()"}
 SUMMARY = "spark.sql.iceberg.snapshot-property."
 
 
@@ -137,7 +138,8 @@ def _columns(job: StageJob, table: StageTable) -> list[str]:
         "key_struct AS key", f"{_value(table)} AS value", *(["sequence"] if table.sequence else []),
         *([KEPT] if table.stages_kept else []),
         "op", "topic", "partition", "offset", "timestamp",
-        "timestamp AS partition_time", "row_number AS i", f"{job.batch}L AS batch_number",
+        f"{PARTITION_TIMES[table.partition_time]} AS partition_time",
+        "row_number AS i", f"{job.batch}L AS batch_number",
         f"{literal(table.attempt)} AS attempt",
     ]  # fmt: skip
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.offsets import Offsets
-from tidegate.ports import Log, Ports
+from tidegate.ports import Log, Message, Ports
 from tidegate.topics import ignored_topics, known_log
 from tidegate.view import View, see, views
 
@@ -71,9 +71,9 @@ def records(ports: Ports, heard: Heard) -> list[tuple[dict[str, Any], dict[str, 
     ]
 
 
-def encoded(found: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[tuple[bytes, bytes]]:
+def encoded(found: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[Message]:
     """Keys and values as JSON; one table's records have one key."""
-    return [(_json(key), _json(value)) for key, value in found]
+    return [Message(_json(key), _json(value)) for key, value in found]
 
 
 def _json(data: dict[str, Any]) -> bytes:

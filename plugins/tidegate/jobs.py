@@ -28,7 +28,7 @@ class StageTable:
     whose place the source may hold for a value that did not change; with `stages_kept` a row says in which it does.
     `epochs` tells the leader's epoch of each partition's records. `select` is what is made of each decoded row;
     `has_history` says that each is a version, with a time of its own. With a `folder`, rows and counts are left
-    there as files instead, for the worker to bring in.
+    there as files instead, for the worker to bring in. `partition_time` is record or wall-clock.
     """
 
     intermediate: str
@@ -56,6 +56,7 @@ class StageTable:
     verified: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     stages_kept: bool = False
+    partition_time: str = "record"
     select: Projection | None = None
     has_history: bool = False
 

@@ -1,7 +1,6 @@
 """What the user asked for: a pipeline, its source, its tables. Read once from the pipeline file, never changed.
 
-The pipeline file is validated elsewhere (`adapters/pipeline_file.py`); here every value is known to be good.
-Durations are whole seconds. `None` means "not given".
+Checked by `adapters/pipeline_file.py`: every value is good. Durations are whole seconds, `None` means "not given".
 """
 
 from dataclasses import dataclass, field
@@ -66,10 +65,11 @@ class Start:
 
 @dataclass(frozen=True)
 class Errors:
-    """What a bad record does: `tolerance` none fails at the first one, all sends them to the dead-letter table."""
+    """What a bad record does: `tolerance` none fails at the first; all sets it aside, and sends it to any `topic`."""
 
     tolerance: str = "none"
     max_per_batch: int = 1000
+    topic: str | None = None
 
     @property
     def set_aside(self) -> int | None:
@@ -206,6 +206,7 @@ class Merge:
     intermediate_suffix: str = "_tmp"
     cron: str | None = None
     catch_up_records: int | None = None
+    partition_time: str = "record"  # or wall-clock
 
     @property
     def is_timed(self) -> bool:

@@ -12,7 +12,7 @@ from tidegate.offsets import Offsets, Ranges
 from tidegate.pipeline import Column, Pipeline
 from tidegate.position import Position
 from tidegate.schemas import DeclaredSchemas, Schemas
-from tidegate.states import DeadLetters, Head, Log, Publication, Retention, Staging, TableFiles, TableState
+from tidegate.states import DeadLetters, Head, Log, Message, Publication, Retention, Staging, TableFiles, TableState
 
 __all__ = [
     "Broker",
@@ -22,6 +22,7 @@ __all__ = [
     "Engine",
     "Head",
     "Log",
+    "Message",
     "Ports",
     "Publication",
     "Retention",
@@ -67,8 +68,8 @@ class Broker(Protocol):
         """How long each topic keeps its records."""
         ...
 
-    def send(self, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """Produce keys and values to a topic, created if missing; `RetryLater` if they may not have arrived."""
+    def send(self, topic: str, records: Sequence[Message]) -> None:
+        """Produce records to a topic, created if missing; `RetryLater` if they may not have arrived."""
         ...
 
     def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
@@ -212,6 +213,10 @@ class Destination(Protocol):
 
     def waiting_dead_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
         """Topic, partition and offset of each dead letter of `table` that was not replayed."""
+        ...
+
+    def dead_letters_of(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+        """The dead letters of `table` that one attempt left, with their bytes, in the order of their places."""
         ...
 
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:

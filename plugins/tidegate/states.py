@@ -1,7 +1,7 @@
 """What the outside world answers to the steps: the log and the tables, each as one look at them shows it."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate.batch import StagedBatch
 from tidegate.datatypes import Struct
@@ -131,6 +131,14 @@ class Publication:
     statements: tuple[str, ...] = ()
     source: Source | None = None
     audits: tuple[tuple[str, str], ...] = ()
+
+
+class Message(NamedTuple):
+    """A record to be produced."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tidegate.crash_points import reached
 from tidegate.epochs import Epochs
 from tidegate.errors import PositionLost
 from tidegate.offsets import Offsets, Ranges, merged, pairs
-from tidegate.ports import Log, Retention
+from tidegate.ports import Log, Message, Retention
 
 from fakes.clock import Clock
 
@@ -62,6 +62,7 @@ class MemoryBroker:
         self.beats: dict[str, int] = {}
         self.kept: dict[str, Retention] = {}
         self.compacting: set[str] = set()
+        self.sent: list[Message] = []
         self._ids = count(1)
 
     def create(self, topic: str, partitions: int = 1) -> None:
@@ -146,11 +147,14 @@ class MemoryBroker:
     def retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         return {topic: self.kept.get(topic, Retention()) for topic in topics}
 
-    def send(self, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+    def send(self, topic: str, records: Sequence[Message]) -> None:
+        """JSON is produced as what it holds, anything else as it is; `sent` keeps the headers."""
         if topic not in self.partitions:
             self.create(topic)
-        for key, value in records:
-            self.produce(topic, json.loads(key), json.loads(value))
+        for record in records:
+            key, value, _ = message = Message(*record)
+            self.produce(topic, *(json.loads(part) if isinstance(part, bytes) else part for part in (key, value)))
+            self.sent.append(message)
 
     def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """Every partition has had one leader, in its first epoch."""

@@ -287,6 +287,11 @@ class MemoryDestination:
         mine = (row for row in rows if row["table"] == table and row["replayed_at"] is None)
         return [(row["topic"], row["partition"], row["offset"]) for row in mine]
 
+    def dead_letters_of(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+        rows = self.tables[name].rows() if name in self.tables else []
+        mine = [row for row in rows if (row["table"], row["attempt"]) == (table, attempt)]
+        return sorted(mine, key=lambda row: (row["topic"], row["partition"], row["offset"]))
+
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         rows = self.tables[name].rows() if name in self.tables else []
         return sum(r["table"] == table and r["attempt"] != attempt and within(r, ranges) for r in rows)

@@ -315,6 +315,7 @@ def _dead_letter(record: Record, bad: Row) -> Row:
     place = {name: bad[name] for name in ("topic", "partition", "offset")}
     stage = "key" if record.key == BAD else "value"
     told = {"key": record.key, "value": record.value, "stage": stage, "message": bad["reason"]}
+    told |= {"error_class": f"Undecodable{stage.title()}", "headers": None}
     return {"key": None, "value": None, "op": "bad", **place, "timestamp": record.timestamp, "i": 0, "bad": told}
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
 from tidegate import names
-from tidegate.errors import BadRecord, NothingToDo
+from tidegate.errors import BadRecord, NothingToDo, RetryLater
 from tidegate.flush import flush
 from tidegate.pipeline import Errors, Pipeline
 from tidegate.status import status
@@ -146,3 +146,43 @@ def test_status_counts_dead_letters_and_shows_the_newest(world: World) -> None:
     found = status(ports)
     assert (found["dead_letters"], found["dead_letters_replayed"]) == (2, 0)
     assert found["newest_dead_letter"]["topic"] == "orders"
+
+
+def announcing(topic: str = "broken") -> Pipeline:
+    return tolerant(errors=replace(ALL, topic=topic))
+
+
+def test_dead_letters_are_sent_with_the_headers_that_kafka_connect_gives_them(world: World) -> None:
+    ports = world.ports(announcing())
+    flush(ports)
+    sent = world.broker.sent
+    assert [message.value for message in sent] == [BAD, {"id": "d", "name": "z"}]
+    headers = {name.removeprefix("__connect.errors."): (value or b"").decode() for name, value in sent[0].headers}
+    place = {"topic": "orders", "partition": "0", "offset": "1", "connector.name": "shop", "task.id": "1"}
+    assert headers.items() >= place.items()
+    assert (headers["stage"], headers["exception.class.name"]) == ("VALUE_CONVERTER", "UndecodableValue")
+    assert headers["exception.message"]
+    told = ("stage", "class.name", "exception.class.name", "exception.message", "exception.stacktrace")
+    assert set(headers) == {*place, *told}
+    world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
+    flush(ports)
+    assert len(world.broker.sent) == 2
+
+
+def test_dead_letters_that_could_not_be_sent_are_sent_by_the_next_run(world: World, monkeypatch) -> None:
+    def refuse(*_) -> None:
+        raise RetryLater("the topic is not to be had")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.broker, "send", refuse)
+        flush(world.ports(announcing()))
+    assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "c"]
+    world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
+    flush(world.ports(announcing()))
+    assert len(world.broker.sent) == 2
+
+
+def test_nothing_is_sent_for_a_batch_that_is_not_published(world: World) -> None:
+    with pytest.raises(BadRecord):
+        flush(world.ports(tolerant(errors=Errors("all", 1, "broken"))))
+    assert not world.broker.sent

@@ -198,6 +198,10 @@ class BigQueryDestination:
         """See the port."""
         return bigquery_dead_letters.waiting(self._of(name), name, table)
 
+    def dead_letters_of(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+        """See the port."""
+        return bigquery_dead_letters.of_attempt(self._of(name), name, table, attempt)
+
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """See the port."""
         return bigquery_dead_letters.of_others(self._of(name), name, table, attempt, ranges)

@@ -32,6 +32,15 @@ def waiting(warehouse: Warehouse, name: str, destination: str) -> list[tuple[str
     return [(row["topic"], row["partition"], row["offset"]) for row in rows]
 
 
+def of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: str) -> list[dict[str, Any]]:
+    """Those of a destination that this attempt left, ordered by their places."""
+    if warehouse.table(name) is None:
+        return []
+    asked = f"WHERE `table` = {literal(destination)} AND attempt = {literal(attempt)}"
+    table = quoted_name(warehouse.reference(name))
+    return list(warehouse.rows(f"SELECT * FROM {table} {asked} ORDER BY topic, `partition`, `offset`"))
+
+
 def of_others(warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges) -> int:
     """How many of a destination lie in these ranges and are not this attempt's."""
     parts = [

@@ -1,4 +1,4 @@
-"""The words of a pipeline file for a record's key and value: formats and their options, with their defaults."""
+"""The words of a pipeline file for a record's key and value: formats, their options, and what a bad record does."""
 
 from typing import Annotated, Literal
 
@@ -112,3 +112,15 @@ class ValueModel(Words):
     avro: AvroModel | None = Field(default=None, description="Options of the avro formats.")
     protobuf: ProtobufModel | None = Field(default=None, description="Options of the protobuf format.")
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
+
+
+class ErrorsModel(Words):
+    """What a bad record does."""
+
+    tolerance: Literal["none", "all"] = Field(
+        default="none", description="none fails on the first bad record; all sets it aside."
+    )
+    max_per_batch: int = Field(default=1000, ge=0, description="More bad records than this fail the batch even so.")
+    topic: str | None = Field(
+        default=None, min_length=1, description="Topic that they are sent to as well, with headers that say why."
+    )

@@ -183,6 +183,11 @@ class IcebergDestination:
         found = self._catalogs.table(name)
         return [] if found is None else iceberg_dead_letters.waiting(found, table)
 
+    def dead_letters_of(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+        """See the port."""
+        found = self._catalogs.table(name)
+        return [] if found is None else iceberg_dead_letters.of_attempt(found, table, attempt)
+
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """See the port."""
         found = self._catalogs.table(name)

@@ -31,6 +31,12 @@ def waiting(table: Table, destination: str) -> list[tuple[str, int, int]]:
     return [(row["topic"], row["partition"], row["offset"]) for row in rows if row["table"] == destination]
 
 
+def of_attempt(table: Table, destination: str, attempt: str) -> list[dict[str, Any]]:
+    """Those of a destination that this attempt left, ordered by their places."""
+    rows = table.scan(row_filter=f"attempt = '{attempt}'").to_arrow().sort_by([(name, "ascending") for name in PLACE])
+    return [row for row in rows.to_pylist() if row["table"] == destination]
+
+
 def of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> int:
     """How many of a destination lie in these ranges and are not this attempt's."""
     parts = [part for part in ranges if part[3] > part[2]]

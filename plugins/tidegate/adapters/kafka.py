@@ -23,7 +23,7 @@ from tidegate.crash_points import reached
 from tidegate.epochs import Epochs
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.offsets import Offsets, Ranges, pairs
-from tidegate.ports import Log, Retention
+from tidegate.ports import Log, Message, Retention
 
 T = TypeVar("T")
 PEEK = 5.0  # seconds that a look at one record may take
@@ -152,7 +152,7 @@ class KafkaBroker:
         """See the port."""
         return self._patiently("the settings of topics", lambda: retentions(self._admin, topics, TIMEOUT))
 
-    def send(self, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+    def send(self, topic: str, records: Sequence[Message]) -> None:
         """See the port."""
         self._patiently(f"topic={topic}", lambda: create(self._admin, topic, TIMEOUT))
         self._patiently(f"topic={topic}", lambda: send(self._settings, topic, records, TIMEOUT))

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tidegate.offsets import Offsets, pairs
-from tidegate.states import Retention
+from tidegate.states import Message, Retention
 
 LAST_FEW = 10  # offsets: behind the last record there may be the markers of transactions
 CONSUMERS = ("session.timeout.ms", "max.poll.interval.ms", "fetch.", "queued.", "isolation.level", "check.crcs")
@@ -48,12 +48,15 @@ def last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> dict[
     return found
 
 
-def send(settings: Mapping[str, str], topic: str, records: Iterable[tuple[bytes, bytes]], timeout: float) -> None:
+def send(settings: Mapping[str, str], topic: str, records: Iterable[Message], timeout: float) -> None:
     """Send records and wait until the brokers have them; KafkaException when they do not take them."""
     own = {name: value for name, value in settings.items() if not name.startswith(CONSUMERS)}
     producer, failures = Producer({**own, "log_level": "3", "enable.idempotence": "true"}), []
-    for key, value in records:
-        producer.produce(topic, value, key, on_delivery=lambda error, _: failures.append(error) if error else None)
+    for record in records:
+        key, value, headers = Message(*record)
+        told = {"on_delivery": lambda error, _: failures.append(error) if error else None}
+        producer.produce(topic, value, key, headers=list(headers), **told)
+        producer.poll(0)
     if producer.flush(timeout):
         failures.append(KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout:.0f} s"))
     for failure in failures:

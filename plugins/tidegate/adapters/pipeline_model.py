@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from tidegate.adapters.cron import interval_or_cron
-from tidegate.adapters.format_model import KeyModel, ValueModel, Words
+from tidegate.adapters.format_model import ErrorsModel, KeyModel, ValueModel, Words
 from tidegate.adapters.running_model import Duration, MaintenanceModel, SparkModel
 from tidegate.adapters.settings_model import KafkaPlace, PropertyText
 
@@ -54,15 +54,6 @@ class StartOffsets(Words):
     """Begin at given offsets."""
 
     offsets: dict[str, dict[Partition, Annotated[int, Field(ge=0)]]] = Field(description="topic: {partition: offset}.")
-
-
-class ErrorsModel(Words):
-    """What a bad record does."""
-
-    tolerance: Literal["none", "all"] = Field(
-        default="none", description="none fails on the first bad record; all sets it aside."
-    )
-    max_per_batch: int = Field(default=1000, ge=0, description="More bad records than this fail the batch even so.")
 
 
 class SourceModel(Words):
@@ -205,6 +196,9 @@ class MergeModel(Words):
     )
     intermediate_suffix: str = Field(
         default="_tmp", pattern=r"^[A-Za-z0-9_]+$", description="End of the intermediate table's name."
+    )
+    partition_time: Literal["record", "wall-clock"] = Field(
+        default="record", description="What partition_time of a staged row holds: the record's time, or the staging's."
     )
 
 

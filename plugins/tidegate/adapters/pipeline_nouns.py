@@ -75,7 +75,7 @@ def _merge(merge: MergeModel) -> Merge:
     cron = merge.interval if isinstance(merge.interval, str) else None
     seconds = merge.interval if isinstance(merge.interval, int) else longest_pause(merge.interval)
     sizes = (merge.records_threshold, merge.max_records, merge.intermediate_suffix)
-    return Merge(seconds, *sizes, cron, merge.catch_up_records)
+    return Merge(seconds, *sizes, cron, merge.catch_up_records, merge.partition_time)
 
 
 def _source(pipeline: str, source: SourceModel) -> Source:
@@ -95,7 +95,7 @@ def _source(pipeline: str, source: SourceModel) -> Source:
 
 
 def _errors(source: SourceModel) -> Errors:
-    return Errors(source.errors.tolerance, source.errors.max_per_batch)
+    return Errors(source.errors.tolerance, source.errors.max_per_batch, source.errors.topic)
 
 
 def _start(source: SourceModel) -> Start:

@@ -28,8 +28,23 @@ def check_source(model: PipelineModel, findings: Findings) -> None:
     _check_start(model, findings)
     check_kafka(model.source.kafka, ("source", "kafka"), findings)
     _check_metadata(model, findings)
+    _check_errors(model, findings)
     for index, pattern in enumerate(model.heartbeat.ignore_topics):
         check_pattern(("heartbeat", "ignore_topics", index), pattern, findings)
+
+
+def _check_errors(model: PipelineModel, findings: Findings) -> None:
+    source, path = model.source, ("source", "errors", "topic")
+    topic = source.errors.topic
+    if topic is None:
+        return
+    if source.errors.tolerance != "all":
+        findings.add(path, "with errors.tolerance: none no record is set aside; write all, or leave the topic out")
+    if not TOPIC.fullmatch(topic):
+        findings.add(path, "not a topic name; letters, digits, dot, dash and underscore, at most 249")
+    read = source.topic_pattern is not None and re.fullmatch(source.topic_pattern, topic)
+    if topic in source.topics or read:
+        findings.add(path, "this pipeline reads that topic; choose another one for what it cannot read")
 
 
 def _check_topics(model: PipelineModel, findings: Findings) -> None:

@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from tidegate import names
+from tidegate.announced import send_dead_letters
 from tidegate.dynamic import fan_out
 from tidegate.pipeline import Table
 from tidegate.ports import Ports, TableState
@@ -14,10 +15,10 @@ log = logging.getLogger(__name__)
 def clean_up(ports: Ports) -> list[dict[str, Any]]:
     """Return, for each table, what was removed.
 
-    For each table: batches up to the one published *for that table* go from its intermediate table, with their
-    snapshots and files; then this pipeline's branches of those batches; then deletes that have been remembered long
-    enough. Idempotent. A failure is reported and logged and never fails the flush: the next run removes what this one
-    left.
+    For each table: batches up to the one published *for that table* send their dead letters to `errors.topic`, if there
+    is one, and go from its intermediate table, with their snapshots and files; then this pipeline's branches of those
+    batches; then deletes that have been remembered long enough. Idempotent, but for what was sent before a failure. A
+    failure is reported and logged and never fails the flush: the next run does what this one left.
     """
     ports = fan_out(ports)
     return [_clean(ports, table) for table in ports.pipeline.tables]
@@ -31,6 +32,7 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
     report: dict[str, Any] = {"table": table.name, "published": batch}
     try:
         rubbish = (table.name, batch - 1) if table.finds else (names.intermediate_table(ports.pipeline, table), batch)
+        report |= _sent(ports, table, batch)
         report |= ports.destination.clean_up(*rubbish)
         report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
         if table.remembers:
@@ -41,6 +43,11 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
         log.warning("not cleaned up, the next run will: %s: %s", where, reason)
         report["failed"] = reason
     return report
+
+
+def _sent(ports: Ports, table: Table, batch: int) -> dict[str, int]:
+    """First of all: what is removed afterwards says which dead letters may not have been sent yet."""
+    return {"sent_dead_letters": send_dead_letters(ports, table, batch)} if table.errors.topic else {}
 
 
 def _forget(ports: Ports, table: Table, state: TableState) -> int:

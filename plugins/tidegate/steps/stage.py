@@ -153,6 +153,7 @@ def stage_table(
         sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
         set_aside=table.errors.set_aside,
         unchanged=unchanged_columns(table), stages_kept=stages_kept(table),
+        partition_time=ports.pipeline.merge.partition_time,
         select=projection(table, ports.pipeline.source.metadata),
         verified=verified_fields(table) if ports.pipeline.source.verify_integrity else (),
     )  # fmt: skip
