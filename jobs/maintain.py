@@ -1,11 +1,9 @@
-"""Spark entry point: ``spark-submit maintain.py '<MaintainJob as JSON>'``."""
-
-import sys
+"""Spark entry point: ``spark-submit maintain.py ['<MaintainJob as JSON>']``."""
 
 from tidegate.jobs import MaintainJob
 from tidegate_spark import maintain
-from tidegate_spark.sessions import submitted
+from tidegate_spark.sessions import given, submitted
 
 if __name__ == "__main__":
-    job = MaintainJob.from_json(sys.argv[1])
+    job = MaintainJob.from_json(given())
     maintain.run(submitted(f"tidegate maintain {job.pipeline} {job.table}"), job)

@@ -1,11 +1,9 @@
-"""Spark entry point: ``spark-submit merge.py '<MergeJob as JSON>'``."""
-
-import sys
+"""Spark entry point: ``spark-submit merge.py ['<MergeJob as JSON>']``."""
 
 from tidegate.jobs import MergeJob
 from tidegate_spark import merge
-from tidegate_spark.sessions import submitted
+from tidegate_spark.sessions import given, submitted
 
 if __name__ == "__main__":
-    job = MergeJob.from_json(sys.argv[1])
+    job = MergeJob.from_json(given())
     merge.run(submitted(f"tidegate merge {job.pipeline} {job.batch}"), job)

@@ -1,11 +1,9 @@
-"""Spark entry point: ``spark-submit stage.py '<StageJob as JSON>'``."""
-
-import sys
+"""Spark entry point: ``spark-submit stage.py ['<StageJob as JSON>']``."""
 
 from tidegate.jobs import StageJob
 from tidegate_spark import stage
-from tidegate_spark.sessions import submitted
+from tidegate_spark.sessions import given, submitted
 
 if __name__ == "__main__":
-    job = StageJob.from_json(sys.argv[1])
+    job = StageJob.from_json(given())
     stage.run(submitted(f"tidegate stage {job.pipeline} {job.batch}"), job)

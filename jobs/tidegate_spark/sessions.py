@@ -1,10 +1,13 @@
 """The Spark session of one job: its configuration, and where it comes from."""
 
 import logging
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
+from tidegate.jobs import JOB_CONF
 
 # What the product's statements rely on, whatever the server's defaults are.
 RELIED_ON = {
@@ -19,6 +22,13 @@ def configure(spark: SparkSession, conf: Mapping[str, str]) -> None:
     """Set session configuration."""
     for key, value in conf.items():
         spark.conf.set(key, value)
+
+
+def given() -> str:
+    """The job of a submitted program: its argument or, where that would be too long, a value of its configuration."""
+    if len(sys.argv) > 1:
+        return sys.argv[1]
+    return str(SparkConf().get(JOB_CONF))
 
 
 def submitted(name: str) -> SparkSession:

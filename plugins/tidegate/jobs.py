@@ -14,7 +14,7 @@ from tidegate.pipeline import Column, KeyFormat, Route, ValueFormat
 from tidegate.publications.job import PublishJob
 from tidegate.selection import Projection, projection_from
 
-KAFKA_CONF = "spark.tidegate.secret.kafka"
+KAFKA_CONF, JOB_CONF = "spark.tidegate.secret.kafka", "spark.tidegate.job"
 
 
 @dataclass(frozen=True)

@@ -54,13 +54,20 @@ class SubmitOperator(SparkSubmitOperator):
     def run(self, job: Job) -> None:
         """`tidegate.ports.Engine`: submit one job and wait for it."""
         from tidegate.adapters.assembly import local_jars
-        from tidegate.adapters.spark_submit import CONNECT_VARIABLES, application, packed, spark_home
+        from tidegate.adapters.spark_submit import (
+            CONNECT_VARIABLES,
+            application,
+            arguments,
+            job_conf,
+            packed,
+            spark_home,
+        )
 
         for name in CONNECT_VARIABLES:
             os.environ.pop(name, None)
-        with packed(self._private_conf()) as (properties, libraries):
+        with packed({**self._private_conf(), **job_conf(job)}) as (properties, libraries):
             self.application = application(job)
-            self.application_args = [job.to_json()]
+            self.application_args = arguments(job)
             self.properties_file, self.py_files = properties, libraries
             self.jars = local_jars() or None
             self.env_vars = {"SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}

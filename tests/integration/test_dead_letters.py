@@ -120,8 +120,14 @@ def test_record_that_is_bad_for_one_table_lands_in_the_other(workbench) -> None:
         {"name": "lake.shop.narrow", "value": {"schema": "id BIGINT, n TINYINT"}},
         {"name": "lake.shop.wide", "value": {"schema": "id BIGINT, n INT"}},
     ]
-    workbench.pipeline("twofold", [topic], key=KEY, source={"errors": {"tolerance": "all"}}, tables=tables)
-    workbench.produce(topic, ({"id": 1}, {"id": 1, "n": 1}), ({"id": 2}, {"id": 2, "n": 300}), ({"id": 2}, None))
+    errors, clock = {"tolerance": "all", "topic": f"{topic}-broken"}, {"partition_time": "wall-clock"}
+    workbench.pipeline("twofold", [topic], key=KEY, source={"errors": errors}, tables=tables, merge=clock)
+    workbench.produce(
+        topic,
+        ({"id": 1}, {"id": 1, "n": 1}),
+        ({"id": 2}, {"id": 2, "n": 300}, {"headers": [("trace", b"7")]}),
+        ({"id": 2}, None),
+    )
     workbench.flush("twofold")
     workbench.produce(topic, ({"id": 3}, {"id": 3, "n": 300}))
     workbench.flush("twofold")
@@ -129,3 +135,24 @@ def test_record_that_is_bad_for_one_table_lands_in_the_other(workbench) -> None:
     assert workbench.rows("shop.wide") == [{"id": 1, "n": 1}, {"id": 3, "n": 300}]
     letters = workbench.rows("shop.tidegate_twofold_dead_letters")
     assert [(row["table"], row["offset"]) for row in letters] == [("lake.shop.narrow", 1), ("lake.shop.narrow", 3)]
+    sent = records_of(workbench, f"{topic}-broken")
+    assert [(json.loads(record.key()), json.loads(record.value())["n"]) for record in sent] == [
+        ({"id": 2}, 300), ({"id": 3}, 300),
+    ]  # fmt: skip
+    assert sent[0].headers()[:2] == [("trace", b"7"), ("__connect.errors.topic", topic.encode())]
+    headers = dict(sent[0].headers())
+    assert headers["__connect.errors.offset"] == b"1"
+    assert b"field n is not a TINYINT" in headers["__connect.errors.exception.message"]
+
+
+def records_of(workbench: Any, topic: str) -> list[Any]:
+    """All records of a topic of one partition."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": workbench.stack.kafka_bootstrap, "group.id": "looks", "log_level": 0})
+    try:
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        return consumer.consume(end, 60)
+    finally:
+        consumer.close()

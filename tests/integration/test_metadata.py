@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 
 from confluent_kafka import Consumer, TopicPartition
 from conftest import debezium
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
 MS = int(AT.timestamp() * 1000)
@@ -84,3 +86,15 @@ def test_debezium_tells_its_source_and_the_format_s_columns_stand_ahead_of_kafka
         shown = [*list(row.values())[1:6], dict(row["props"])]
         assert (shown, row["at"]) == (expected, AT)
     assert (one["described"], json.loads(two["described"])) == (None, {"type": "struct"})
+
+
+def test_partition_time_of_a_staged_row_is_the_records_or_the_stagings(workbench) -> None:
+    topic = workbench.topic()
+    workbench.produce(topic, (None, {"id": 1}, {"timestamp": MS}))
+    for name, merge in (("by_record", {}), ("by_clock", {"partition_time": "wall-clock"})):
+        workbench.pipeline(name, [topic], value={"schema": "id BIGINT"}, merge=merge)
+        before = datetime.now(UTC)
+        stage(workbench.ports(name), plan(workbench.ports(name)))
+        (row,) = workbench.rows(f"shop.{name}_{name}_tmp")
+        assert row["timestamp"] == AT
+        assert row["partition_time"] == AT if not merge else before < row["partition_time"] < datetime.now(UTC)

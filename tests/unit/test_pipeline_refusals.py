@@ -57,6 +57,30 @@ REFUSED = {
         source() + "heartbeat: {produce: true, topic: t}",
         "heartbeat.topic=t: the pipeline reads this topic",
     ),
+    "dead letters into what is read": (
+        source("errors: {tolerance: all, topic: t}"),
+        "source.errors.topic=t: this pipeline reads that topic",
+    ),
+    "a topic for dead letters that there are none of": (
+        source("errors: {topic: broken}"),
+        "source.errors.topic=broken: with errors.tolerance: none no record is set aside",
+    ),
+    "a message of a descriptor set that is not named": (
+        source("value: {format: protobuf, protobuf: {descriptor: a.desc}}"),
+        "source.value.protobuf.message: missing; name the message",
+    ),
+    "a descriptor set beside a registry": (
+        source("value: {format: protobuf, protobuf: {descriptor: a.desc, message: A, subject: s}}"),
+        "source.value.protobuf.descriptor=a.desc: a registry is given too",
+    ),
+    "a subject of no registry": (
+        source("value: {json: {subject: s}, schema: id INT}"),
+        "source.value.json.subject=s: a subject of no registry",
+    ),
+    "options of another format": (
+        source("value: {protobuf: {message: A}, schema: id INT}"),
+        "source.value.protobuf: options of another format than json",
+    ),
     "a hook that is no entry point": (
         source() + "heartbeat: {hook: os.system}",
         "heartbeat.hook=os.system: must match",

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from tidegate.adapters.spark_jobs import JOBS_FOLDER, verb
 from tidegate.errors import RetryLater
-from tidegate.jobs import Job
+from tidegate.jobs import JOB_CONF, Job
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 # What a Connect session leaves in its process; each would turn a submitted driver into a Connect client.
 CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE")
+LONGEST_ARGUMENT = 100_000  # Linux takes 128 KiB
 LIBRARIES = (
     ("plugins", "tidegate/*.py"),
     ("plugins", "tidegate/publications/*.py"),
@@ -34,11 +35,11 @@ class SubmitEngine:
 
     def run(self, job: Job) -> None:
         """Submit the job and wait for it; `RetryLater` with the last error line when it fails."""
-        with packed(self._conf) as (properties, libraries):
+        with packed({**self._conf, **job_conf(job)}) as (properties, libraries):
             command = [str(_spark_submit()), "--master", self._master, "--properties-file", properties]
             command += ["--py-files", libraries]
             command += ["--jars", self._jars] if self._jars else []
-            command += [application(job), job.to_json()]
+            command += [application(job), *arguments(job)]
             done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
         if done.returncode:
             reason = _last_error(done.stdout + done.stderr)
@@ -48,6 +49,17 @@ class SubmitEngine:
 def application(job: Job) -> str:
     """The job's entry point."""
     return str(JOBS_FOLDER / f"{verb(job)}.py")
+
+
+def arguments(job: Job) -> list[str]:
+    """The program's argument: the job, unless it is longer than an argument may be."""
+    return [] if job_conf(job) else [job.to_json()]
+
+
+def job_conf(job: Job) -> dict[str, str]:
+    """Configuration that holds a job which is too long for an argument: many columns, or descriptors of messages."""
+    text = job.to_json()
+    return {JOB_CONF: text} if len(text) > LONGEST_ARGUMENT else {}
 
 
 @contextmanager
