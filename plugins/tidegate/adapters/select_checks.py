@@ -9,7 +9,7 @@ from tidegate.adapters.yaml_lines import KeyPath
 from tidegate.pipeline import Catalog
 from tidegate.selection import BESIDE, Field, Select, passed
 
-WITHOUT_SCHEMA = ("avro", "debezium-avro", "string", "raw")  # formats that say themselves what a record holds
+WITHOUT_SCHEMA = ("avro", "debezium-avro", "protobuf", "string", "raw")  # they say what a record holds
 
 
 def check_select(
