@@ -23,17 +23,25 @@ class Bad(Exception):
 
 
 def decoder(options: dict[str, Any], part: str) -> Callable[[Any], Any]:
-    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, one of them NULL."""
+    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, one of them NULL.
 
-    def decode(values: Any) -> Any:
-        import pyarrow as pa
+    By its hints Spark knows what kind of function it is.
+    """
+    import pyarrow as pa
 
-        reader = Reader(options, part)
+    def decode(values: pa.Array) -> pa.Array:
+        reader, kind = Reader(options, part), made_type(options["shape"])
         made = [reader.made(value) for value in values.to_pylist()]
-        kind = pa.struct([("row", arrow_type(options["shape"])), ("reason", pa.string())])
         return pa.array([None if m is None else {"row": m[0], "reason": m[1]} for m in made], kind)
 
     return decode
+
+
+def made_type(shape: dict[str, Any]) -> Any:
+    """The Arrow type of what a decoder makes."""
+    import pyarrow as pa
+
+    return pa.struct([("row", arrow_type(shape)), ("reason", pa.string())])
 
 
 class Reader:

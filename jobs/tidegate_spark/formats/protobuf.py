@@ -5,9 +5,10 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql.pandas.types import from_arrow_type
 from tidegate.jobs import StageTable
 from tidegate.pipeline import Column
-from tidegate.protobuf_shape import Shape, column_type
+from tidegate.protobuf_shape import Shape
 from tidegate.spark_sql import quoted
 
 from tidegate_spark import protobuf_rows
@@ -51,12 +52,8 @@ def _decoded(part: str, options: dict[str, Any], columns: tuple[Column, ...]) ->
     names = {column.name for column in columns}
     fields = [field for field in options["shape"]["fields"] if field["name"] in names]
     shape: Shape = {"kind": "message", "fields": fields}
-    decode = F.arrow_udf(
-        protobuf_rows.decoder({**options, "shape": shape}, part),
-        f"STRUCT<row: {column_type(shape)}, reason: STRING>",
-        F.ArrowUDFType.SCALAR,
-    )
-    return decode(F.col(part))
+    made = from_arrow_type(protobuf_rows.made_type(shape))  # as a text it would be sent to the server to be read
+    return F.arrow_udf(protobuf_rows.decoder({**options, "shape": shape}, part), made)(F.col(part))
 
 
 def _fields(at: str, columns: tuple[Column, ...]) -> list[str]:
