@@ -322,5 +322,7 @@ def test_subject_that_is_missing_and_column_that_the_schema_lacks_name_the_way_o
         workbench.flush("lost")
     Writer(registry, topic)(record(field("id", "long")), {"id": 1})
     workbench.pipeline("lost", [topic], value={**value, "schema": "id INT"})
-    with pytest.raises(ConfigurationError, match=r"value\.schema has id INT, and the registered schema has it as BIGINT"):
+    with pytest.raises(
+        ConfigurationError, match=r"value\.schema has id INT, and the registered schema has it as BIGINT"
+    ):
         workbench.flush("lost")
