@@ -5,7 +5,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
-from pyspark import SparkConf
 from pyspark.sql import SparkSession
 from tidegate.jobs import JOB_CONF
 
@@ -28,7 +27,7 @@ def given() -> str:
     """The job of a submitted program: its argument or, where that would be too long, a value of its configuration."""
     if len(sys.argv) > 1:
         return sys.argv[1]
-    return str(SparkConf().get(JOB_CONF))
+    return str(SparkSession.builder.getOrCreate().conf.get(JOB_CONF))
 
 
 def submitted(name: str) -> SparkSession:

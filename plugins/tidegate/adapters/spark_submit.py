@@ -37,7 +37,7 @@ class SubmitEngine:
         """Submit the job and wait for it; `RetryLater` with the last error line when it fails."""
         with packed({**self._conf, **job_conf(job)}) as (properties, libraries):
             command = [str(_spark_submit()), "--master", self._master, "--properties-file", properties]
-            command += ["--py-files", libraries]
+            command += ["--name", f"tidegate {verb(job)} {job.pipeline} {job.batch}", "--py-files", libraries]
             command += ["--jars", self._jars] if self._jars else []
             command += [application(job), *arguments(job)]
             done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
