@@ -88,7 +88,8 @@ def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(w
     }
     assert [row.id for row in workbench.spark_sql("SELECT id FROM lake.shop.messages WHERE lines IS NULL")] == [2]
     good = record(5, after(id=5, title="good"))
-    workbench.produce(topic, (good[0], good[1][:6] + b"\x12\x02\xff\xfe"), (b"\x00\x00", good[1]), good)
+    key = record(6, None)[0]
+    workbench.produce(topic, (key, good[1][:6] + b"\x12\x02\xff\xfe"), (b"\x00\x00", good[1]), good)
     with pytest.raises(BadRecord, match=r"offset=6 reason=the value is not a Protobuf message of its schema"):
         workbench.flush("messages")
     tolerant = {"errors": {"tolerance": "all"}}
