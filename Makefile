@@ -8,9 +8,10 @@ PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
 ARGS ?=
 WITH ?=
+PROJECT ?=
 DESTINATION ?=
 
-.PHONY: help setup up down demo test lint types unit contract integration e2e test-crash test-mutations bench lock clean soak
+.PHONY: help setup up down demo test lint types unit contract integration e2e test-crash test-mutations bench lock clean soak verify-bigquery
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +57,9 @@ e2e: setup  ## one whole run under the real scheduler
 
 test-crash: setup  ## every crash point with every fault on real components; half an hour
 	@$(PYTEST) tests/crash $(ARGS)
+
+verify-bigquery: setup  ## the BigQuery suites against the service itself: PROJECT=my-project
+	@PYTHONPATH=tests $(PYTHON) -m bigquery_service "$(PROJECT)" $(ARGS)
 
 test-mutations: setup  ## switch each guard off and see its test fail; ARGS="part of a name"
 	@PYTHONPATH=tests $(PYTHON) -m mutations $(ARGS)

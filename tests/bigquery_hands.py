@@ -22,7 +22,8 @@ class BigQueryHands:
         self.client.delete_dataset(f"{PROJECT}.shop", delete_contents=True, not_found_ok=True)
         self.client.create_dataset(f"{PROJECT}.shop")
         self.files = folder / "staging"
-        properties = {"project": PROJECT, "endpoint": endpoint, "staging": f"file://{self.files}"}
+        served = {"endpoint": endpoint} if endpoint else {}
+        properties = {"project": PROJECT, "staging": f"file://{self.files}", **served}
         self.warehouse = Warehouse(Catalog("lake", "bigquery", properties), lambda _: None)
         self.port = BigQueryDestination({"lake": self.warehouse}, SqlFiles("bigquery", {"lake": PROJECT}))
         self._asked: dict[str, tuple[int, dict[str, str]]] = {}

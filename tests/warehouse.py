@@ -9,13 +9,15 @@ from typing import Any
 import yaml
 
 _numbers = itertools.count(1)
-PROJECT = "test-proj"
+PROJECT = os.environ.get("TIDEGATE_BIGQUERY_PROJECT", "test-proj")  # a real one: see tests/bigquery_service
 
 
 def client_of(endpoint: str) -> Any:
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import bigquery
 
+    if not endpoint:
+        return bigquery.Client(project=PROJECT)
     options = {"api_endpoint": endpoint}
     return bigquery.Client(project=PROJECT, credentials=AnonymousCredentials(), client_options=options)
 

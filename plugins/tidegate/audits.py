@@ -11,7 +11,6 @@ from tidegate.jobs import Audits
 from tidegate.merging import is_folded, merge_values
 from tidegate.pipeline import Table
 from tidegate.ports import Destination, Ports, Sql
-from tidegate.spark_sql import quoted, quoted_name
 
 PLACEHOLDER = "{table}"
 SHOWN = 200  # letters of an audit in a message
@@ -68,8 +67,7 @@ def _rows(table: Table, staged: StagedBatch) -> str:
 def _question(sql: Sql, audit: str, rows: str, values: Mapping[str, Any]) -> str:
     """A statement whose answer is one number: how often the audit is broken."""
     if is_query(audit):
-        branch = f"{quoted_name(values['target'])}.{quoted(values['branch'])}"
-        return sql.render("audit_query", query=audit.replace(PLACEHOLDER, branch))
+        return sql.render("audit_query", query=audit, target=values["target"], branch=values["branch"])
     return sql.render("audit_rows", condition=audit, rows=rows, **values)
 
 

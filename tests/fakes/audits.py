@@ -1,7 +1,6 @@
 """What the audits of a merge job find, in Python."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +9,6 @@ from tidegate.errors import RetryLater
 
 from fakes.lake import MemoryDestination, Row
 
-BRANCH = re.compile(r"`([^`]+)`\.`([^`]+)`\.`([^`]+)`\.`branch_([^`]+)`")
 Judges = Mapping[str, Callable[[Any], bool]]  # an audit's text: what it says of one row, or of all rows of the branch
 
 
@@ -18,9 +16,8 @@ def broken(question: str, destination: MemoryDestination, judges: Judges) -> int
     """How often the audit behind this statement does not hold."""
     asked = json.loads(question)
     if asked["statement"] == "audit_query":
-        catalog, namespace, table, branch = BRANCH.search(asked["query"]).groups()
-        rows = destination.tables[f"{catalog}.{namespace}.{table}"].rows(branch)
-        return int(not judges[BRANCH.sub("{table}", asked["query"])](rows))
+        rows = destination.tables[asked["target"]].rows(asked["branch"].removeprefix("branch_"))
+        return int(not judges[asked["query"]](rows))
     if asked["rows"] == "branch":
         keys = {json.dumps(row["key"]) for row in _staged(asked, destination)}
         of_keys = [

@@ -12,6 +12,7 @@ import pytest
 from tidegate.adapters.bigquery_statements import MOVED, transaction
 from tidegate.adapters.templates import SQL_FOLDER, SqlFiles
 from tidegate.bigquery_sql import constant, literal, quoted
+from tidegate.bounds import Bound
 from tidegate.errors import GiveUp
 from tidegate.pipeline import Column, Create
 from unit import test_sql_golden as iceberg
@@ -21,6 +22,12 @@ SQL = SqlFiles("bigquery", {"lake": "my-project"})
 STATEMENTS = {path.stem for path in (SQL_FOLDER / "bigquery").glob("*.sql") if not path.stem.startswith("_")}
 MERGE, TABLE = iceberg.MERGE, iceberg.TABLE
 POSITIONS = {"table": "lake.shop.orders_tidegate_position", "pipeline": "shop", "version": 6, "properties": "{}"}
+POSITIONED = {"positions": "lake.shop.orders_tidegate_position"}
+DAYS = (
+    ("TIMESTAMP '2026-01-01 00:00:00+00:00'", "TIMESTAMP '2026-01-03 23:59:59.999999+00:00'"),
+    ("TIMESTAMP '2026-01-09 00:00:00+00:00'", "TIMESTAMP '2026-01-09 23:59:59.999999+00:00'"),
+)
+BOUNDS = (Bound(("id",), (("5", "90"),)), Bound(("at",), DAYS, nulls=True))
 TIMES = (Column("id", "BIGINT", False), Column("at", "TIMESTAMP"), Column("m", "MAP<STRING, DECIMAL(38,18)>"))
 BY_RECORD = {"layout": Create(partition_by=("days(_PARTITIONTIME)",))}
 SCRIPT: dict[str, Any] = {
@@ -54,6 +61,16 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "merge_upsert_delete-by_record_time": ("merge_upsert_delete", {**MERGE, **BY_RECORD}),
     "merge_append-by_record_time": ("merge_append", {**iceberg.WITHOUT_LEAVES, **BY_RECORD}),
     "merge_folded-by_record_time": ("merge_folded", {**iceberg.FOLDED, **BY_RECORD}),
+    "merge_upsert_delete-bounded": ("merge_upsert_delete", {**MERGE, "bounds": BOUNDS}),
+    "bounds_staged-plain": (
+        "bounds_staged",
+        {**MERGE, "values": ["at"], "bounded": [("id",)], "partition": "TIMESTAMP_TRUNC(`at`, DAY)"},
+    ),
+    "bounds_table-plain": (
+        "bounds_table",
+        {**MERGE, "values": [], "bounds": BOUNDS[:1], **POSITIONED, "partition": "TIMESTAMP_TRUNC(t.`at`, DAY)"},
+    ),
+    "assert_versions-plain": ("assert_versions", {**POSITIONED, "versions": 17}),
     "create_positions-plain": ("create_positions", POSITIONS),
     "seed_position-plain": ("seed_position", POSITIONS),
 }

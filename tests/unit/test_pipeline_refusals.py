@@ -107,7 +107,6 @@ REFUSED = {
     "table name without namespace": (source(tables="[{name: lake.orders}]"), "write <catalog>.<namespace>.<table>"),
     "unknown catalog": (source(tables="[{name: lke.a.b}]"), "catalog=lke is not in catalogs.yaml; did you mean lake?"),
     "bigquery without staging": (source(tables="[{name: dwh.a.b}]"), "catalog=dwh has no staging in catalogs.yaml"),
-    "audits in bigquery": (source(tables="[{name: dwh.a.b, audits: [id > 0]}]"), "not available for BigQuery tables"),
     "two tables of one name": (
         source(tables="[{name: lake.a.b}, {name: lake.a.B}]"),
         "tables[1].name=lake.a.B: the same",

@@ -201,7 +201,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "audit_rows-upsert": ("audit_rows", {**AUDIT, "rows": "upsert", "leaves": [("id",)]}),
     "audit_rows-delete": ("audit_rows", {**AUDIT, "rows": "delete", "leaves": [("id",)]}),
     "audit_rows-append": ("audit_rows", {**AUDIT, "rows": "append"}),
-    "audit_query-plain": ("audit_query", {"query": "SELECT count(*) > 0 FROM `lake`.`shop`.`orders`.`branch_b` -- x"}),
+    "audit_query-plain": (
+        "audit_query",
+        {"query": "SELECT count(*) > 0 FROM {table} -- x", "target": "lake.shop.orders", "branch": "branch_b"},
+    ),
     "create_namespace-plain": ("create_namespace", {"parent": "lake.shop"}),
     "create_namespace-odd_names": ("create_namespace", {"parent": "lake.my shop.a`b"}),
     "create_table-plain": ("create_table", TABLE),

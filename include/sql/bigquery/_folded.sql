@@ -4,7 +4,7 @@
 {%- if kept and given[column][0] == "not_kept" %}{% for field in given[column][1] %} AND NOT COALESCE({{ field | text }} IN UNNEST({{ "kept" | ours }}), FALSE){% endfor %}{% endif %}
 {%- endmacro %}
 {%- macro latest(value, condition) -%}
-ARRAY_AGG(IF({{ condition }}, STRUCT({{ value }} AS v), NULL) IGNORE NULLS ORDER BY {{ "offset" | ours }} DESC, {{ "i" | ours }} DESC LIMIT 1)[SAFE_OFFSET(0)].v
+ARRAY_AGG(IF({{ condition }}, STRUCT({{ value }} AS v), NULL) ORDER BY {{ condition }} DESC, {{ "offset" | ours }} DESC, {{ "i" | ours }} DESC LIMIT 1)[OFFSET(0)].v
 {%- endmacro %}
   SELECT
     {%- for column, _ in keys %}

@@ -4,12 +4,12 @@
         ARRAY_AGG({{ "record" | ours }} ORDER BY {{ "is_row" | ours }} DESC, {{ "place" | ours }} DESC LIMIT 1)[OFFSET(0)] AS {{ "row" | ours }},
         ARRAY_AGG(
           IF({{ "sequence" | ours }} IS NULL, NULL, STRUCT({{ "sequence" | ours }} AS sequence, {{ "op" | ours }} AS op, {% include "_place.sql" %}))
-          IGNORE NULLS ORDER BY {{ "level" | ours }} DESC, {{ "place" | ours }} DESC LIMIT 1
-        )[SAFE_OFFSET(0)] AS {{ "last" | ours }},
+          ORDER BY {{ "level" | ours }} DESC, {{ "place" | ours }} DESC LIMIT 1
+        )[OFFSET(0)] AS {{ "last" | ours }},
         ARRAY_AGG(
           IF({{ "sequence" | ours }} IS NULL, STRUCT({% include "_place.sql" %}), NULL)
-          IGNORE NULLS ORDER BY {{ "place" | ours }} DESC LIMIT 1
-        )[SAFE_OFFSET(0)] AS {{ "reset" | ours }}
+          ORDER BY {{ "sequence" | ours }} IS NULL DESC, {{ "place" | ours }} DESC LIMIT 1
+        )[OFFSET(0)] AS {{ "reset" | ours }}
       FROM (
         SELECT *,
           {{ "op" | ours }} <> 'd' AND COALESCE({{ "level" | ours }} >= {{ "before" | ours }}, TRUE) AS {{ "is_row" | ours }}

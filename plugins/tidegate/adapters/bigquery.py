@@ -7,6 +7,7 @@ from typing import Any
 from tidegate import names
 from tidegate.adapters import bigquery_dead_letters, bigquery_evolution, bigquery_history, bigquery_position
 from tidegate.adapters import bigquery_staging as staging
+from tidegate.adapters.bigquery_bounds import TableLayout, bounds_of
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_types import columns_of, held_by
 from tidegate.batch import StagedBatch
@@ -73,7 +74,11 @@ class BigQueryDestination:
 
     def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
         """See the port."""
-        return ANYWHERE
+        found = self._of(table).table(table)
+        if found is None:
+            return ANYWHERE
+        layout = TableLayout.of(found.to_api_repr())
+        return bounds_of(layout, self._of(table).rows, self._sql, names.positions_table(table), values)
 
     def has_branches(self, table: str) -> bool:
         """See the port."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.bigquery_sql import literal, quoted
 from tidegate.errors import ConfigurationError
@@ -21,6 +21,13 @@ class Partitioning:
 
     column: str
     unit: str
+
+    def truncated(self, kind: str, alias: str = "") -> str:
+        """SQL text: the beginning of a row's partition, where the column is of this Spark type."""
+        column = INGESTION if self.of_ingestion else quoted(self.column)
+        if kind == "DATE" and self.unit == "DAY":
+            return f"{alias}{column}"
+        return f"{_TRUNCATED[kind]}({alias}{column}, {self.unit})"
 
     @property
     def of_ingestion(self) -> bool:
@@ -51,15 +58,12 @@ def partition_clause(partition_by: Iterable[str], columns: Iterable[Column]) -> 
         return "_PARTITIONDATE" if asked.unit == "DAY" else f"TIMESTAMP_TRUNC({INGESTION}, {asked.unit})"
     types = {column.name.casefold(): column for column in columns}
     column = types.get(asked.column.casefold())
-    function = _TRUNCATED.get(column.type) if column else None
-    if column is None or function is None:
+    if column is None or column.type not in _TRUNCATED:
         kind = column.type if column else "unknown"
         raise ConfigurationError(f"partition_by column={asked.column} type={kind}: no time; {_REMEDY}")
     if column.type == "DATE" and asked.unit == "HOUR":
         raise ConfigurationError(f"partition_by column={asked.column}: a DATE has no hours; use days({asked.column})")
-    if column.type == "DATE" and asked.unit == "DAY":
-        return quoted(column.name)
-    return f"{function}({quoted(column.name)}, {asked.unit})"
+    return replace(asked, column=column.name).truncated(column.type)
 
 
 def _number(text: str) -> str:

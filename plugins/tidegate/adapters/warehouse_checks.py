@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
+from tidegate.adapters.bigquery_layout import INGESTION
 from tidegate.adapters.findings import Findings
 from tidegate.adapters.pipeline_model import PipelineModel, TableModel
+from tidegate.adapters.warehouse_limits import check_limits, check_pace
 from tidegate.adapters.yaml_lines import KeyPath
 from tidegate.naming import is_template
 from tidegate.pipeline import Catalog
@@ -17,10 +19,21 @@ def check_warehouses(model: PipelineModel, catalogs: Mapping[str, Catalog | str]
         catalog = catalogs.get(table.name.split(".", 1)[0])
         if isinstance(catalog, Catalog) and catalog.type == "bigquery":
             _check_table(table, catalog, ("tables", index), findings)
+            check_limits(model, table, ("tables", index), findings)
+        else:
+            _check_elsewhere(table, ("tables", index), findings)
     types = {type_of(table, catalogs) for table in model.tables}
+    if "bigquery" in types:
+        check_pace(model.merge, findings)
     if "bigquery" in types and len(types) > 1 and model.source.errors.tolerance != "none":
         told = "all needs every table in catalogs of one type: dead letters are written in the commit of their batch"
         findings.add(("source", "errors", "tolerance"), f"{told}; write none, or make two pipelines")
+
+
+def _check_elsewhere(table: TableModel, path: KeyPath, findings: Findings) -> None:
+    for index, text in enumerate(table.create.partition_by):
+        if INGESTION in text.upper():
+            findings.add((*path, "create", "partition_by", index), "BigQuery's own column; name one of the table's")
 
 
 def type_of(table: TableModel, catalogs: Mapping[str, Catalog | str]) -> str:
@@ -41,5 +54,3 @@ def _check_table(table: TableModel, catalog: Catalog, path: KeyPath, findings: F
         findings.add((*path, "name"), "BigQuery has one level of datasets; write <catalog>.<dataset>.<table>")
     if table.history != "none":
         findings.add((*path, "history"), f"{NOT_THERE}; write none")
-    if table.audits:
-        findings.add((*path, "audits"), f"{NOT_THERE}; leave them out")

@@ -4,9 +4,9 @@ MERGE INTO `my-project`.`shop`.`orders` AS t
 USING (
   SELECT
     ANY_VALUE(`id`) AS `id`,
-    ARRAY_AGG(IF(`_tidegate_counts` AND NOT COALESCE('name' IN UNNEST(`_tidegate_kept`), FALSE) AND NOT COALESCE('it\'s' IN UNNEST(`_tidegate_kept`), FALSE), STRUCT(`name` AS v), NULL) IGNORE NULLS ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC LIMIT 1)[SAFE_OFFSET(0)].v AS `name`,
+    ARRAY_AGG(IF(`_tidegate_counts` AND NOT COALESCE('name' IN UNNEST(`_tidegate_kept`), FALSE) AND NOT COALESCE('it\'s' IN UNNEST(`_tidegate_kept`), FALSE), STRUCT(`name` AS v), NULL) ORDER BY `_tidegate_counts` AND NOT COALESCE('name' IN UNNEST(`_tidegate_kept`), FALSE) AND NOT COALESCE('it\'s' IN UNNEST(`_tidegate_kept`), FALSE) DESC, `_tidegate_offset` DESC, `_tidegate_i` DESC LIMIT 1)[OFFSET(0)].v AS `name`,
     COALESCE(LOGICAL_OR(`_tidegate_counts` AND NOT COALESCE('name' IN UNNEST(`_tidegate_kept`), FALSE) AND NOT COALESCE('it\'s' IN UNNEST(`_tidegate_kept`), FALSE)), FALSE) AS `_tidegate_given_1`,
-    ARRAY_AGG(IF(`_tidegate_counts`, STRUCT(`amount` AS v), NULL) IGNORE NULLS ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC LIMIT 1)[SAFE_OFFSET(0)].v AS `amount`,
+    ARRAY_AGG(IF(`_tidegate_counts`, STRUCT(`amount` AS v), NULL) ORDER BY `_tidegate_counts` DESC, `_tidegate_offset` DESC, `_tidegate_i` DESC LIMIT 1)[OFFSET(0)].v AS `amount`,
     COALESCE(LOGICAL_OR(`_tidegate_counts`), FALSE) AS `_tidegate_given_2`,
     MAX(`_tidegate_last_life`) IS NOT NULL AS `_tidegate_is_row`,
     COALESCE(MAX(`_tidegate_last_life`) > 0, FALSE) AS `_tidegate_is_reset`,

@@ -15,12 +15,12 @@ USING (
         ARRAY_AGG(`_tidegate_record` ORDER BY `_tidegate_is_row` DESC, `_tidegate_place` DESC LIMIT 1)[OFFSET(0)] AS `_tidegate_row`,
         ARRAY_AGG(
           IF(`_tidegate_sequence` IS NULL, NULL, STRUCT(`_tidegate_sequence` AS sequence, `_tidegate_op` AS op, `_tidegate_place` AS place, `_tidegate_topic` AS topic, `_tidegate_partition` AS `partition`, `_tidegate_offset` AS `offset`, `_tidegate_timestamp` AS `timestamp`))
-          IGNORE NULLS ORDER BY `_tidegate_level` DESC, `_tidegate_place` DESC LIMIT 1
-        )[SAFE_OFFSET(0)] AS `_tidegate_last`,
+          ORDER BY `_tidegate_level` DESC, `_tidegate_place` DESC LIMIT 1
+        )[OFFSET(0)] AS `_tidegate_last`,
         ARRAY_AGG(
           IF(`_tidegate_sequence` IS NULL, STRUCT(`_tidegate_place` AS place, `_tidegate_topic` AS topic, `_tidegate_partition` AS `partition`, `_tidegate_offset` AS `offset`, `_tidegate_timestamp` AS `timestamp`), NULL)
-          IGNORE NULLS ORDER BY `_tidegate_place` DESC LIMIT 1
-        )[SAFE_OFFSET(0)] AS `_tidegate_reset`
+          ORDER BY `_tidegate_sequence` IS NULL DESC, `_tidegate_place` DESC LIMIT 1
+        )[OFFSET(0)] AS `_tidegate_reset`
       FROM (
         SELECT *,
           `_tidegate_op` <> 'd' AND COALESCE(`_tidegate_level` >= `_tidegate_before`, TRUE) AS `_tidegate_is_row`

@@ -1,0 +1,1 @@
+"""What only BigQuery itself can show, for those who have a project."""

@@ -1,0 +1,43 @@
+"""`make verify-bigquery PROJECT=…`: the contract suite and the statements of every mode against the service itself.
+
+It works in a dataset called `shop`, which it makes and removes: one that is there is left alone, and nothing runs.
+"""
+
+import os
+import subprocess
+import sys
+
+SUITES = (
+    "tests/contract/test_bigquery.py",
+    "tests/contract/test_destination.py",
+    "tests/integration/test_bigquery_modes.py",
+)
+
+
+def main(project: str) -> int:
+    """Run the suites; 0 when all passed, 1 when one failed, 2 when nothing could be run."""
+    from google.api_core.exceptions import GoogleAPIError, NotFound
+    from google.auth.exceptions import GoogleAuthError
+    from google.cloud import bigquery
+
+    try:
+        client = bigquery.Client(project=project)
+        client.get_dataset(f"{project}.shop")
+        print(f"project={project}: it has a dataset called shop; the suite would empty it; use another project")
+        return 2
+    except NotFound:
+        pass
+    except (GoogleAPIError, GoogleAuthError, OSError) as error:
+        print(f"project={project}: {error}; run gcloud auth application-default login, and look at its roles")
+        return 2
+    command = [sys.executable, "-m", "pytest", *SUITES, "-k", "bigquery", "-v", *sys.argv[2:]]
+    try:
+        return subprocess.call(command, env={**os.environ, "TIDEGATE_BIGQUERY_PROJECT": project})
+    finally:
+        client.delete_dataset(f"{project}.shop", delete_contents=True, not_found_ok=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or not sys.argv[1]:
+        sys.exit("usage: make verify-bigquery PROJECT=my-project")
+    sys.exit(main(sys.argv[1]))

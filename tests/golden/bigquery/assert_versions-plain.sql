@@ -1,0 +1,3 @@
+-- Another pipeline may have put one of these keys into a partition that was not looked at.
+ASSERT (SELECT SUM(version) FROM `my-project`.`shop`.`orders_tidegate_position`) = 17
+AS 'tidegate: the position has moved: another pipeline has written the table'

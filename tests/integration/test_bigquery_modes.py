@@ -1,0 +1,227 @@
+"""Every merge statement on a server that answers like BigQuery: batches of random records in, the model's rows out."""
+
+import itertools
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bigquery_hands import BigQueryHands
+from fakes import World, a_pipeline, a_table
+from fakes.one_at_a_time import expected as expected_by_sequence
+from tidegate.adapters.bigquery_statements import BROKEN, transaction
+from tidegate.audits import audited
+from tidegate.batch import Counts, StagedBatch
+from tidegate.columns import destination_columns, stages_kept
+from tidegate.merging import merge_statements
+from tidegate.offsets import Ranges
+from tidegate.pipeline import Column, Create, Table
+from unit import test_model, test_partial
+from unit.test_bigquery_statements import intermediate_columns
+from warehouse import PROJECT
+
+NAME, TMP, POSITIONS = "lake.shop.orders", "lake.shop.orders_shop_tmp", "lake.shop.orders_tidegate_position"
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A decoded record as the stage job would write it; `row` is None for a tombstone."""
+
+    key: dict[str, Any]
+    row: dict[str, Any] | None = None
+    op: str = "u"
+    sequence: dict[str, Any] | None = None
+    kept: list[str] = field(default_factory=list)
+
+
+class Bench:
+    """One destination on the server, from empty."""
+
+    def __init__(self, table: Table, endpoint: str, folder: Path) -> None:
+        self.table, self.pipeline = table, a_pipeline(table)
+        self.hands = BigQueryHands(endpoint, folder, NAME, TMP)
+        sql = self.sql = self.hands.port._sql
+        self.ports = replace(World().ports(self.pipeline), sql=sql, destination=self.hands.port)
+        columns = destination_columns(table, {})
+        parts = intermediate_columns(self.pipeline, table)
+        values = {
+            **parts,
+            "shape": "0af3",
+            "batch": 1,
+            "dead_letters": False,
+            "properties": {},
+            "kept": stages_kept(table),
+        }
+        create = {name: getattr(table.create, name) for name in ("partition_by", "cluster_by", "properties")}
+        self.hands.sql(sql.render("create_table", table=NAME, columns=columns, **create))
+        self.hands.sql(sql.render("create_intermediate", table=TMP, **values))
+        self.hands.sql(sql.render("create_positions", table=POSITIONS))
+        self.hands.sql(sql.render("seed_position", table=POSITIONS, pipeline="shop", version=1, properties="{}"))
+        self.offsets, self.batches = itertools.count(), itertools.count(1)
+
+    def flush(self, records: Sequence[Record]) -> str:
+        """Stage and publish one batch; the script."""
+        number, client = next(self.batches), self.hands.client
+        staged = [self._staged(record, number) for record in records]
+        target = client.get_table(f"{PROJECT}.shop.orders_shop_tmp")
+        from google.cloud.bigquery import LoadJobConfig
+
+        client.load_table_from_json(staged, target, job_config=LoadJobConfig(schema=target.schema)).result()
+        deletes = [record for record in records if record.op == "d"]
+        counts = Counts(len(records), len(records), len(records))
+        batch = StagedBatch(
+            NAME, number, f"a{number}", 0, Ranges.from_dict({}), counts, deletes=len(deletes),
+            unsequenced_deletes=sum(record.sequence is None for record in deletes),
+            kept=sum(bool(record.kept) for record in records),
+        )  # fmt: skip
+        script = transaction(
+            self.sql, positions=POSITIONS, pipeline="shop", version=number, attempt=f"a{number}", properties={},
+            statements=merge_statements(self.ports, self.table, batch, "b"), audits=self._audits(batch),
+        )  # fmt: skip
+        client.query(script).result()
+        return script
+
+    def _audits(self, batch: StagedBatch) -> list[tuple[str, str]]:
+        found = audited(self.ports, self.table, batch, "b", batch.attempt)
+        return list(zip(found.asked.questions, found.texts, strict=True)) if found else []
+
+    def _staged(self, record: Record, number: int) -> dict[str, Any]:
+        offset = next(self.offsets)
+        at = (DAY + timedelta(seconds=offset)).isoformat()
+        more = {"sequence": record.sequence} if self.table.sequence_by else {}
+        more |= {"kept": record.kept} if stages_kept(self.table) else {}
+        return {
+            "key": record.key, "value": record.row, "op": record.op, "topic": "orders", "partition": 0,
+            "offset": offset, "timestamp": at, "partition_time": at, "i": 0,
+            "batch_number": number, "attempt": f"a{number}", **more,
+        }  # fmt: skip
+
+    def rows(self) -> list[str]:
+        return in_order(self.hands.rows(NAME))
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)
+
+
+def cut(records: list[Any], chance: random.Random, batches: int) -> list[list[Any]]:
+    at = sorted(chance.sample(range(1, len(records)), batches - 1))
+    return [records[low:high] for low, high in itertools.pairwise([0, *at, len(records)])]
+
+
+@pytest.mark.parametrize("mode", test_model.MODES)
+def test_table_equals_the_model_after_batches_of_any_records(mode: str, bigquery: str, tmp_path: Path) -> None:
+    """Keys of two columns, one of them NULL now and then."""
+    chance = random.Random(mode)
+    table = a_table(NAME, mode, keys=("id", "part"), columns=test_model.COLUMNS)
+    bench = Bench(table, bigquery, tmp_path)
+    keys = [(id, part) for id in range(3) for part in (None, "a")]
+    changes = [(chance.choice(keys), chance.choice([None, n, n])) for n in range(24)]
+    for batch in cut(changes, chance, 3):
+        records = [
+            Record({"id": key[0], "part": key[1]}, None if n is None else {"id": key[0], "part": key[1], "n": n},
+                   "d" if n is None else "u")
+            for key, n in batch if n is not None or table.delete
+        ]  # fmt: skip
+        bench.flush(records)
+    assert bench.rows() == in_order(test_model.expected(mode, changes))
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("kind", ["partial", "unchanged"])
+def test_columns_keep_their_values_as_in_the_model(kind: str, soft: bool, bigquery: str, tmp_path: Path) -> None:
+    chance = random.Random(kind)
+    (table,) = test_partial.pipeline_of(kind, deletes="soft" if soft else "hard").tables
+    bench = Bench(table, bigquery, tmp_path)
+    values = [None, test_partial.HELD, "x", "y"]
+    if kind == "partial":
+        values.remove(test_partial.HELD)
+    changes = [
+        (chance.choice("kl"), chance.choice([None, *[tuple(chance.choices(values, k=2)) for _ in range(3)]]))
+        for _ in range(24)
+    ]
+    for batch in cut(changes, chance, 4):
+        bench.flush([kept_or_given(kind, key, value) for key, value in batch])
+    assert bench.rows() == in_order(test_partial.expected(kind, soft, changes))
+
+
+def kept_or_given(kind: str, key: str, value: tuple[Any, ...] | None) -> Record:
+    if value is None:
+        return Record({"id": key}, None, "d")
+    named = dict(zip("ab", value, strict=True))
+    kept = [name for name, given in named.items() if given == test_partial.HELD]
+    return Record({"id": key}, {"id": key, **named, **dict.fromkeys(kept)}, "u", kept=kept)
+
+
+@pytest.mark.parametrize(
+    ("mode", "deletes"), [("upsert_delete", "hard"), ("upsert_delete", "soft"), ("upsert", "hard")]
+)
+def test_highest_sequence_stands_as_in_the_model(mode: str, deletes: str, bigquery: str, tmp_path: Path) -> None:
+    chance = random.Random(f"{mode} {deletes}")
+    columns = tuple(Column(name, "INT") for name in ("id", "n", "lsn", "sub"))
+    bench = Bench(a_table(NAME, mode, columns=columns, sequence_by=("lsn", "sub"), deletes=deletes), bigquery, tmp_path)
+    kinds = ["upsert", "upsert", "delete", "tombstone"]
+    changes = [
+        (chance.randrange(3), chance.choice(kinds), (chance.choice([0, 1, 2, 3, None]), chance.choice([None, 0])), n)
+        for n in range(40)
+    ]
+    for batch in cut(changes, chance, 4):
+        bench.flush([sequenced(*change) for change in batch if change[1] == "upsert" or mode != "upsert"])
+    assert bench.rows() == in_order(expected_by_sequence(mode, deletes, changes))
+
+
+def sequenced(id: int, kind: str, sequence: tuple[Any, Any], n: int) -> Record:
+    told = dict(zip(("lsn", "sub"), sequence, strict=True))
+    if kind == "upsert":
+        return Record({"id": id}, {"id": id, "n": n, **told}, "u", told)
+    shown = kind == "delete" and any(value is not None for value in sequence)
+    return Record({"id": id}, None, "d", told if shown else None)
+
+
+@pytest.mark.parametrize(
+    "create",
+    [
+        Create(partition_by=("days(at)",), cluster_by=("id",)),
+        Create(partition_by=("months(day)",)),
+        Create(partition_by=("days(_PARTITIONTIME)",), cluster_by=("name", "id")),
+    ],
+)
+def test_rows_are_found_in_whatever_partition_they_lie(create: Create, bigquery: str, tmp_path: Path) -> None:
+    """Their partition column changes with every record, so that old partitions are looked up by key."""
+    chance = random.Random(repr(create))
+    columns = (Column("id", "BIGINT"), Column("name", "STRING"), Column("at", "TIMESTAMP"), Column("day", "DATE"))
+    bench = Bench(a_table(NAME, columns=columns, create=create), bigquery, tmp_path)
+    standing: dict[int, dict[str, Any]] = {}
+    for number in range(4):
+        records = []
+        for id in [*chance.sample(range(12), 6), number + 20]:
+            at = DAY + timedelta(days=chance.randrange(60), hours=number)
+            row = {"id": id, "name": f"{id} {number}", "at": at.isoformat(), "day": at.date().isoformat()}
+            is_gone = chance.random() < 0.25
+            records.append(Record({"id": id}, None if is_gone else row, "d" if is_gone else "u"))
+            standing.pop(id, None) if is_gone else standing.update({id: {**row, "at": at, "day": at.date()}})
+        script = bench.flush(records)
+    assert bench.rows() == in_order(list(standing.values()))
+    assert " BETWEEN " in script
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft"])
+@pytest.mark.parametrize("audit", ["n >= 0", "SELECT COUNT(*) < 3 FROM {table}"])
+def test_batch_that_breaks_an_audit_changes_nothing(audit: str, deletes: str, bigquery: str, tmp_path: Path) -> None:
+    """A condition is asked of the rows that the batch writes, a query of the table as the batch leaves it."""
+    from google.api_core.exceptions import GoogleAPIError
+
+    columns = (Column("id", "BIGINT"), Column("n", "INT"))
+    bench = Bench(a_table(NAME, columns=columns, deletes=deletes, audits=(audit,)), bigquery, tmp_path)
+    bench.flush([Record({"id": id}, {"id": id, "n": id}) for id in (1, 2)])
+    before = bench.rows()
+    broken = [Record({"id": 1}, {"id": 1, "n": 5}), *(Record({"id": id}, {"id": id, "n": -1}) for id in (3, 4))]
+    with pytest.raises(GoogleAPIError, match=BROKEN):
+        bench.flush(broken)
+    assert bench.rows() == before
+    assert len(before) == 2

@@ -1,0 +1,120 @@
+"""What no BigQuery table can have is refused in the pipeline file, each mistake in one line."""
+
+from pathlib import Path
+
+import pytest
+from pipeline_files import load, problems, source
+
+CATALOGS = """\
+lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////tmp/c.db', warehouse: 'file:///tmp/w'}}
+dwh: {type: bigquery, project: p, staging: 'gs://bucket/staging'}
+"""
+VALUE = "value: {schema: 'id BIGINT, at TIMESTAMP, day DATE, n INT, x DOUBLE, tags ARRAY<STRING>'}"
+
+
+def asked(more: str, schema: str = VALUE, name: str = "dwh.shop.orders") -> str:
+    return source(f"key: {{fields: [id], schema: id BIGINT}}, {schema}", tables=f"[{{name: {name}, {more}}}]")
+
+
+def laid_out(create: str, name: str = "dwh.shop.orders") -> str:
+    return asked(f"create: {{{create}}}", name=name)
+
+
+REFUSED = {
+    "an array of arrays": (
+        asked("delete: true", "value: {schema: 'id BIGINT, a ARRAY<ARRAY<INT>>'}"),
+        "source.value.schema=id BIGINT, a ARRAY<ARRAY<INT>>: type=ARRAY<ARRAY<INT>>: BigQuery has no arrays of arrays",
+    ),
+    "a name with a dot": (
+        asked("delete: true", "value: {schema: 'id BIGINT, `a.b` INT'}"),
+        "source.value.schema=id BIGINT, `a.b` INT: column=a.b: BigQuery takes up to 300 letters",
+    ),
+    "a name of BigQuery's own": (
+        asked("delete: true", "metadata: {_PARTITIONTIME: timestamp}, value: {schema: id BIGINT}"),
+        "source.metadata._PARTITIONTIME=timestamp: column=_PARTITIONTIME: BigQuery keeps names that begin so",
+    ),
+    "a key of floating point": (
+        source("key: {fields: [x], schema: x DOUBLE}", tables="[{name: dwh.shop.orders}]"),
+        "source.key.fields[0]=x: floating point, by which BigQuery finds no rows",
+    ),
+    "a sequence of floating point": (asked("sequence_by: [x]"), "tables[0].sequence_by[0]=x: floating point"),
+    "two partition columns": (
+        laid_out("partition_by: [days(at), day]"),
+        "create.partition_by[1]=day: BigQuery partitions by one column",
+    ),
+    "buckets": (
+        laid_out("partition_by: ['bucket(4, id)']"),
+        "=bucket(4, id): partition_by=bucket(4, id): BigQuery has",
+    ),
+    "a partition of numbers": (
+        laid_out("partition_by: [n]"),
+        "partition_by column=n type=INT: no time; write hours(c)",
+    ),
+    "hours of a date": (laid_out("partition_by: [hours(day)]"), "a DATE has no hours; use days(day)"),
+    "five clusters": (
+        laid_out("cluster_by: [id, at, day, n, id]"),
+        "create.cluster_by[4]=id: BigQuery clusters by 4 columns at most",
+    ),
+    "a cluster of arrays": (
+        laid_out("cluster_by: [tags]"),
+        "=tags: ARRAY<STRING> is no type that BigQuery clusters by",
+    ),
+    "a property of Iceberg": (
+        laid_out("properties: {write.format.default: orc}"),
+        "create.properties: property write.format.default=orc: not one of BigQuery's tables; use one of",
+    ),
+    "a property that is no number": (
+        laid_out("properties: {partition_expiration_days: soon}"),
+        "property partition_expiration_days=soon: not a value that BigQuery takes for it",
+    ),
+    "another time of partitions": (
+        laid_out("partition_by: [days(_PARTITIONTIME)], properties: {partition_time: event}"),
+        "property partition_time=event: not a known word; use record or wall_clock",
+    ),
+    "BigQuery's column in Iceberg": (
+        laid_out("partition_by: [days(_PARTITIONTIME)]", "lake.shop.orders"),
+        "create.partition_by[0]=days(_PARTITIONTIME): BigQuery's own column; name one of the table's",
+    ),
+    "more load jobs than a day has": (
+        asked("delete: true") + "merge: {interval: 30s}",
+        "merge.interval=30s: BigQuery takes 1500 load jobs for one table a day; must be at least 58s",
+    ),
+    "flushes of a few records": (
+        asked("delete: true") + "merge: {records_threshold: 10}",
+        "merge.records_threshold=10: each flush is a load job",
+    ),
+}
+
+
+@pytest.fixture
+def include(include: Path) -> Path:
+    (include / "catalogs.yaml").write_text(CATALOGS)
+    return include
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_bigquery_cannot_have_is_refused_with_the_way_out(case: str, include: Path) -> None:
+    text, message = REFUSED[case]
+    found = problems(include, text)
+    assert any(message in line for line in found), found
+    assert len(found) == 1
+
+
+def test_columns_beyond_the_limit_are_counted_with_their_fields(include: Path) -> None:
+    fields = ", ".join(f"f{n}: INT" for n in range(5_000))
+    (line,) = problems(
+        include, asked("delete: true", f"value: {{schema: 'id BIGINT, a STRUCT<{fields}>, b STRUCT<{fields}>'}}")
+    )
+    assert "BigQuery holds 10000 columns, fields of structs included" in line
+
+
+@pytest.mark.parametrize(
+    "create",
+    [
+        "partition_by: [days(at)], cluster_by: [id, n], properties: {require_partition_filter: true}",
+        "partition_by: [day], properties: {partition_column: immutable, partition_expiration_days: 90}",
+        "partition_by: [hours(_PARTITIONTIME)], properties: {partition_time: wall_clock, description: it}",
+    ],
+)
+def test_layouts_that_bigquery_has_are_taken(create: str, include: Path) -> None:
+    assert load(include, laid_out(create)).tables[0].create.partition_by
