@@ -10,9 +10,10 @@ DONE = {"success", "failed"}
 
 
 class AirflowClient:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, user: str, password: str) -> None:
         self.url = url
-        token = requests.get(f"{url}/auth/token", timeout=60).json()["access_token"]
+        asked = requests.post(f"{url}/auth/token", json={"username": user, "password": password}, timeout=60)
+        token = asked.json()["access_token"]
         self._session = requests.Session()
         self._session.headers["Authorization"] = f"Bearer {token}"
 

@@ -14,6 +14,7 @@ from e2e.airflow_client import AirflowClient, wait_until
 from e2e.standalone import standalone
 from pyiceberg.catalog import load_catalog
 
+from local.airflow.settings import LOGINS
 from local.stack import Stack, up
 
 PIPELINES = {
@@ -68,6 +69,17 @@ tables:
   - name: lake.e2e.behind
 merge: {interval: '0 0 1 1 *', max_records: 20, catch_up_records: 50}
 """,
+    "letters": """
+description: Some of its records cannot be read
+source:
+  topics: [letters]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, amount INT"}
+  errors: {tolerance: all}
+tables:
+  - name: lake.e2e.letters
+merge: {interval: 1h}
+""",
     "broken": """
 source:
   topics: [broken]
@@ -77,7 +89,8 @@ tables:
 merge: {interval: soon}
 """,
 }
-TOPICS = {"solo": 2, "fan.left": 1, "fan.right": 1, "submitted": 2, "counted": 2, "behind": 1}
+TOPICS = {"solo": 2, "fan.left": 1, "fan.right": 1, "submitted": 2, "counted": 2, "behind": 1, "letters": 2}
+PASSWORDS = {"admin": "tidal-admin", "viewer": "tidal-viewer"}
 
 
 @dataclass(frozen=True)
@@ -89,9 +102,12 @@ class Scene:
     folder: Path
 
     def produce(self, topic: str, rows: dict[int, str | None]) -> None:
+        values = {key: None if name is None else json.dumps({"id": key, "name": name}) for key, name in rows.items()}
+        self.produce_text(topic, values)
+
+    def produce_text(self, topic: str, values: dict[int, str | None]) -> None:
         producer = Producer({"bootstrap.servers": self.stack.kafka_bootstrap})
-        for key, name in rows.items():
-            value = None if name is None else json.dumps({"id": key, "name": name})
+        for key, value in values.items():
             producer.produce(topic, key=json.dumps({"id": key}), value=value)
         assert producer.flush(60) == 0
 
@@ -131,6 +147,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     (include / "catalogs.yaml").write_text(json.dumps({"lake": {"type": "iceberg", "properties": properties}}))
     for name, text in PIPELINES.items():
         (include / "pipelines" / f"{name}.yaml").write_text(text)
+    logins = folder / "logins.json"
+    logins.write_text(json.dumps(PASSWORDS))
+    os.environ[LOGINS] = str(logins)
     with standalone(folder / "standalone") as master:
         host, _, port = master.rpartition(":")
         os.environ["AIRFLOW_CONN_SPARK_STANDALONE"] = json.dumps(
@@ -139,8 +158,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         stack = up(folder / "run", parts={"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
         try:
             _create_topics(stack)
-            yield Scene(stack, AirflowClient(stack.airflow_url), folder)
+            yield Scene(stack, AirflowClient(stack.airflow_url, "admin", PASSWORDS["admin"]), folder)
         finally:
+            del os.environ[LOGINS]
             stack.down()
 
 

@@ -1,0 +1,156 @@
+"""The operator's page as a person uses it, in a browser, inside the real Airflow; one story, told in order."""
+
+from collections.abc import Iterator
+
+import pytest
+from e2e.airflow_client import wait_until
+from e2e.browser import browser, inside, keep, logged_in
+from e2e.conftest import PASSWORDS, PIPELINES, Scene
+from playwright.sync_api import Browser, Page, expect
+
+pytestmark = pytest.mark.real
+FRAME = "/plugin/tidegate"
+LETTERS = f"{FRAME}/tidegate/pipelines/letters"
+RUN = "fetch('/api/v2/dags/tidegate_letters/dagRuns', {method: 'POST', headers: {'Content-Type': 'application/json'}, "
+RUN += "body: JSON.stringify({logical_date: null})}).then((answer) => answer.status)"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as running:
+        expect.set_options(timeout=120_000)
+        yield running
+
+
+@pytest.fixture
+def admin(chromium: Browser, scene: Scene) -> Iterator[Page]:
+    with logged_in(chromium, scene.stack.airflow_url, "admin", PASSWORDS["admin"]) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def flushed(scene: Scene) -> None:
+    """Two records are in the table, one is too large for its column, and one is no number."""
+    good = {1: '{"id": 1, "amount": 10}', 2: '{"id": 2, "amount": 20}'}
+    scene.produce_text("letters", {**good, 3: '{"id": 3, "amount": 5000000000}', 4: '{"id": 4, "amount": "many"}'})
+    run = scene.first_run("tidegate_letters")
+    assert scene.airflow.finished("tidegate_letters", run, patience=600) == "success"
+
+
+def amounts(scene: Scene) -> dict[int, int]:
+    return {row["id"]: row["amount"] for row in scene.table("e2e.letters").scan().to_arrow().to_pylist()}
+
+
+@pytest.mark.usefixtures("flushed")
+def test_overview_says_how_every_pipeline_is_and_leads_to_it(admin: Page, scene: Scene) -> None:
+    admin.goto(scene.stack.airflow_url + FRAME)
+    page = inside(admin)
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="letters", exact=True))
+    expect(row.get_by_text("current")).to_be_visible()
+    expect(row.get_by_role("link", name="2", exact=True)).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="colour")).to_contain_text("stuck")  # the file that is wrong
+    keep(admin, "overview")
+    page.get_by_role("button", name="Pipeline").click()
+    expect(page.get_by_role("columnheader", name="Pipeline")).to_have_attribute("aria-sort", "ascending")
+    page.get_by_role("searchbox").fill("letters")
+    expect(page.get_by_text(f"1 of {len(PIPELINES)} pipelines")).to_be_visible()
+    page.get_by_role("link", name="letters", exact=True).press("Enter")
+    expect(page.get_by_role("heading", name="Partitions")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="letters").first).to_be_visible()
+    expect(admin).to_have_url(scene.stack.airflow_url + LETTERS)  # an address that can be sent to somebody
+    keep(admin, "pipeline")
+    page.get_by_role("link", name="lake.e2e.letters").click()
+    admin.wait_for_url("**/assets/**")  # out of the frame, into Airflow
+
+
+@pytest.mark.usefixtures("flushed")
+def test_tab_on_a_dag_shows_its_pipeline_in_the_theme_of_airflow(chromium: Browser, scene: Scene) -> None:
+    with logged_in(chromium, scene.stack.airflow_url, "admin", PASSWORDS["admin"], "dark") as window:
+        window.goto(f"{scene.stack.airflow_url}/dags/tidegate_letters_backfill")
+        window.get_by_role("link", name="Tidegate").last.click()
+        expect(inside(window).get_by_role("heading", name="letters", exact=True)).to_be_visible()
+        expect(inside(window).locator("html")).to_have_attribute("data-theme", "dark")
+        keep(window, "tab-dark")
+
+
+@pytest.mark.usefixtures("flushed")
+def test_viewer_sees_everything_and_can_start_nothing(chromium: Browser, scene: Scene) -> None:
+    with logged_in(chromium, scene.stack.airflow_url, "viewer", PASSWORDS["viewer"]) as window:
+        window.goto(scene.stack.airflow_url + LETTERS)
+        page = inside(window)
+        expect(page.get_by_text("may look, but start nothing")).to_be_visible()
+        expect(page.get_by_role("button", name="Flush now")).to_have_count(0)
+        page.get_by_role("link", name="2 wait").click()
+        expect(page.get_by_text("may look, but not replay")).to_be_visible()
+        expect(page.get_by_role("button", name="Replay")).to_have_count(0)
+        assert window.evaluate(RUN) == 403
+
+
+@pytest.mark.usefixtures("flushed")
+def test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected(admin: Page, scene: Scene) -> None:
+    file = scene.folder / "include" / "pipelines" / "letters.yaml"
+    file.write_text(file.read_text().replace("amount INT", "amount BIGINT"))
+    admin.goto(scene.stack.airflow_url + LETTERS + "/dead-letters")
+    page = inside(admin)
+    page.get_by_text("Key, value, headers").first.click()
+    expect(page.get_by_text('"amount"').first).to_be_visible()
+    keep(admin, "dead-letters")
+    page.get_by_role("button", name="Replay all").click()
+    page.get_by_role("dialog").get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("status")).to_contain_text("1 of 2 came in, 1 cannot be read", timeout=300_000)
+    expect(page.get_by_text("1 wait, 1 were replayed")).to_be_visible()
+    assert amounts(scene) == {1: 10, 2: 20, 3: 5_000_000_000}
+    events = scene.airflow.get("eventLogs", dag_id="tidegate_letters_replay", limit=50)["event_logs"]
+    assert any(event["event"] == "trigger_dag_run" and event["owner"] == "admin" for event in events)
+
+
+@pytest.mark.usefixtures("flushed")
+def test_form_of_a_backfill_refuses_what_is_wrong_and_takes_what_is_right(admin: Page, scene: Scene) -> None:
+    dag = "tidegate_letters_backfill"
+    admin.goto(f"{scene.stack.airflow_url}/dags/{dag}")
+    admin.get_by_role("button", name="Trigger").first.click()
+    form = admin.get_by_test_id("trigger-dag-submit")
+    _offsets(admin, '{"letters": ')
+    expect(form).to_be_disabled()
+    _offsets(admin, '{"letters": {"zero": [0, 1]}}')
+    expect(form).to_be_enabled()
+    with admin.expect_response(lambda answer: answer.url.endswith("/dagRuns")) as refused:
+        form.click()
+    assert refused.value.status == 400
+    expect(form).to_be_visible()
+    keep(admin, "backfill-refused")
+    assert scene.airflow.runs(dag) == []
+    _offsets(admin, '{"letters": {"0": [0, 1]}}')
+    admin.locator("label:has(input[name=element_dry_run])").click()
+    expect(form).to_be_enabled()
+    form.click()
+    wait_until(lambda: bool(scene.airflow.runs(dag)), "the run that the form asked for")
+    assert scene.airflow.finished(dag, scene.airflow.runs(dag)[0]["dag_run_id"]) == "success"
+
+
+def _offsets(window: Page, text: str) -> None:
+    """Type into the editor, which closes brackets by itself: what it adds behind is taken away."""
+    window.locator("[role=dialog] .monaco-editor").first.click()
+    window.keyboard.press("Control+A")
+    window.keyboard.insert_text(text)
+    window.keyboard.press("Control+Shift+End")
+    window.keyboard.press("Delete")
+
+
+@pytest.mark.usefixtures("flushed")
+def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Scene) -> None:
+    table = scene.table("e2e.letters")
+    table.manage_snapshots().rollback_to_snapshot(table.metadata.snapshots[0].snapshot_id).commit()
+    admin.goto(scene.stack.airflow_url + FRAME)
+    page = inside(admin)
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="letters", exact=True))
+    expect(row).to_contain_text("stuck")
+    expect(row).to_contain_text("was rolled back")
+    keep(admin, "stuck-overview")
+    row.get_by_role("link", name="letters", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("was rolled back")
+    undo = "CALL lake.system.set_current_snapshot(table => 'e2e.letters', ref => 'tidegate_letters')"
+    expect(page.get_by_text(undo)).to_be_visible()
+    page.get_by_role("button", name=f"Copy: {undo}").click()
+    expect(page.get_by_text("Copied")).to_be_visible()
+    keep(admin, "stuck")

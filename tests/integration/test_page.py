@@ -1,0 +1,67 @@
+"""What the operator's page reads of a real cluster: one look for all, the age of what waits, and who is not there."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tidegate.adapters.kafka import KafkaBroker
+from tidegate.adapters.kafka_shared import SharedBroker
+from tidegate.errors import GiveUp, PositionLost
+
+if TYPE_CHECKING:
+    from conftest import Workbench
+
+pytestmark = pytest.mark.real
+COMMITTED = "read_committed"
+
+
+@pytest.fixture
+def brokers(workbench: "Workbench") -> tuple[SharedBroker, KafkaBroker]:
+    settings = {"bootstrap.servers": workbench.stack.kafka_bootstrap}
+    return SharedBroker(settings), KafkaBroker(settings)
+
+
+def test_shared_reading_says_of_every_topic_what_the_brokers_say(
+    workbench: "Workbench", brokers: tuple[Any, Any]
+) -> None:
+    shared, broker = brokers
+    left, right = workbench.topic(3), workbench.topic()
+    workbench.produce(left, *[(n, n) for n in range(30)])
+    for topics in ((left,), (right,), (left, right)):
+        assert shared.log(topics, COMMITTED) == broker.log(topics, COMMITTED)
+    workbench.produce(right, ("a", "b"))
+    assert shared.log((right,), COMMITTED).end == {right: {0: 0}}, "it stands until it is read anew"
+    shared.forget()
+    assert shared.log((right,), COMMITTED).end == {right: {0: 1}}
+
+
+def test_ages_of_all_that_waits_come_in_one_pass_also_of_several_offsets_of_a_partition(
+    workbench: "Workbench", brokers: tuple[Any, Any]
+) -> None:
+    shared, broker = brokers
+    topic = workbench.topic(2)
+    for partition in (0, 1):
+        rows = [(n, "x" * 500, {"partition": partition, "timestamp": 1_000_000 + n}) for n in range(200)]
+        workbench.produce(topic, *rows)
+    places = [(topic, partition, offset) for partition in (0, 1) for offset in (0, 77, 199)]
+    shared.learn([*places, (topic, 0, 200)])
+    assert [shared.timestamp_of(*place) for place in places] == [1_000_000 + place[2] for place in places]
+    assert shared.timestamp_of(topic, 0, 200) is None, "there is no record yet"
+    assert [broker.timestamp_of(*place) for place in places] == [shared.timestamp_of(*place) for place in places]
+
+
+def test_topic_that_does_not_exist_is_told_of_by_name_and_hides_no_other(
+    workbench: "Workbench", brokers: tuple[Any, Any]
+) -> None:
+    shared, _ = brokers
+    topic = workbench.topic()
+    with pytest.raises(PositionLost, match="topics=nowhere do not exist"):
+        shared.log((topic, "nowhere"), COMMITTED)
+    assert shared.log((topic,), COMMITTED).end == {topic: {0: 0}}
+
+
+def test_onlooker_changes_nothing(brokers: tuple[Any, Any]) -> None:
+    shared, _ = brokers
+    with pytest.raises(GiveUp, match="commits nothing"):
+        shared.commit("group", {})
+    with pytest.raises(GiveUp, match="sends nothing"):
+        shared.send("topic", [])
