@@ -6,7 +6,7 @@ from tidegate import names
 from tidegate.columns import destination_columns, key_columns
 from tidegate.datatypes import Struct, ddl
 from tidegate.errors import IncompatibleSchema
-from tidegate.evolution import Rules, changes, struct_of
+from tidegate.evolution import Rules, changes, maps_as_entries, struct_of
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, Pipeline, Table
 from tidegate.ports import TableState
@@ -24,7 +24,8 @@ def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None,
     check_key(pipeline, table, state)
     rules = Rules(table.add_columns, table.widen, table.relax)
     try:
-        changes(table.name, state.held, destination_columns(table, pipeline.source.metadata), rules)
+        columns = destination_columns(table, pipeline.source.metadata)
+        changes(table.name, state.held, columns if state.has_maps else maps_as_entries(columns), rules)
     except IncompatibleSchema as error:
         raise IncompatibleSchema(f"pipeline={pipeline.name} {error}{_first(ranges)}") from None
 

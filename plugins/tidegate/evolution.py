@@ -59,6 +59,22 @@ def struct_of(columns: Iterable[Column]) -> Struct:
     return Struct(tuple((c.name, parse(c.type)) for c in ready), required)
 
 
+def maps_as_entries(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """The columns as a table has them that knows no maps: an array of key and value in place of each."""
+    return tuple(Column(c.name, ddl(_entries(parse(c.type))), c.nullable) for c in columns)
+
+
+def _entries(data_type: DataType) -> DataType:
+    match data_type:
+        case Map(key, value):
+            return Array(Struct((("key", _entries(key)), ("value", _entries(value)))))
+        case Array(element, required):
+            return Array(_entries(element), required)
+        case Struct(fields, required, aliases):
+            return Struct(tuple((name, _entries(inner)) for name, inner in fields), required, aliases)
+    return data_type
+
+
 def changes(table: str, held: Struct, columns: Sequence[Column], rules: Rules) -> tuple[Change, ...]:
     """What makes a table that holds `held` able to take `columns`; nothing where it can already.
 

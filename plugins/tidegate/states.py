@@ -36,7 +36,7 @@ class TableState:
     `rolled_back` says that the last published snapshot is not an ancestor of main; `position` is then that of the
     newest ancestor that carries one. `untraceable`: the snapshots that would tell a rollback from a foreign writer's
     work have expired. `highest_batch` is never lowered. `marks` are the table's properties that belong to the pipeline
-    (`tidegate.<pipeline>.`): what a publish left behind is found there.
+    (`tidegate.<pipeline>.`): what a publish left behind is found there. A table that has no maps holds their entries.
     """
 
     uuid: str
@@ -51,6 +51,7 @@ class TableState:
     marks: dict[str, str] = field(default_factory=dict)
     untraceable: bool = False
     schema: Struct | None = None
+    has_maps: bool = True
 
     @property
     def held(self) -> Struct:

@@ -3,7 +3,7 @@
 import pytest
 from tidegate.datatypes import Array, Map, Primitive, Struct, parse
 from tidegate.errors import IncompatibleSchema
-from tidegate.evolution import Rules, aligned, aligned_field, changes, readable, struct_of
+from tidegate.evolution import Rules, aligned, aligned_field, changes, maps_as_entries, readable, struct_of
 from tidegate.pipeline import Column
 
 INT, TEXT = Primitive("INT"), Primitive("STRING")
@@ -17,6 +17,17 @@ def held(*fields: str, required: tuple[str, ...] = (), aliases: tuple[tuple[str,
 def made(table: Struct, *columns: str, **rules: bool) -> list[str]:
     wanted = [Column(*column.removesuffix(" NOT NULL").split(" ", 1), "NOT NULL" not in column) for column in columns]
     return [str(change) for change in changes("lake.shop.t", table, wanted, Rules(**rules))]
+
+
+def test_map_is_its_entries_in_a_table_that_knows_no_maps() -> None:
+    columns = (Column("m", "MAP<STRING, INT>"), Column("s", "STRUCT<a: ARRAY<STRUCT<m: MAP<STRING, DATE>>>>"))
+    entries = maps_as_entries(columns)
+    assert entries[0].type == "ARRAY<STRUCT<`key`: STRING, `value`: INT>>"
+    table = held(
+        "m ARRAY<STRUCT<key: STRING, value: BIGINT>>",
+        "s STRUCT<a: ARRAY<STRUCT<m: ARRAY<STRUCT<key: STRING, value: DATE>>>>>",
+    )
+    assert changes("dwh.shop.t", table, entries, Rules()) == ()
 
 
 GROWS = [

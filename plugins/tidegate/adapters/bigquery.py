@@ -41,7 +41,8 @@ class BigQueryDestination:
         if found is None:
             return None
         fields = [field.to_api_repr() for field in found.schema]
-        state = TableState(staging.uuid_of(found), None, 0, None, 0, columns_of(fields), schema=held_by(fields))
+        known = columns_of(fields)
+        state = TableState(staging.uuid_of(found), None, 0, None, 0, known, schema=held_by(fields), has_maps=False)
         row = bigquery_position.read(self._of(table), table, state.uuid, pipeline)
         if row is None or not row.is_current:
             return state
