@@ -149,18 +149,18 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         (include / "pipelines" / f"{name}.yaml").write_text(text)
     logins = folder / "logins.json"
     logins.write_text(json.dumps(PASSWORDS))
-    os.environ[LOGINS] = str(logins)
     with standalone(folder / "standalone") as master:
         host, _, port = master.rpartition(":")
         os.environ["AIRFLOW_CONN_SPARK_STANDALONE"] = json.dumps(
             {"conn_type": "spark", "host": host, "port": int(port)}
         )
-        stack = up(folder / "run", parts={"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(LOGINS, str(logins))  # of this stack alone: the demo's own has no log-in
+            stack = up(folder / "run", parts={"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
         try:
             _create_topics(stack)
             yield Scene(stack, AirflowClient(stack.airflow_url, "admin", PASSWORDS["admin"]), folder)
         finally:
-            del os.environ[LOGINS]
             stack.down()
 
 
