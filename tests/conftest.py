@@ -199,7 +199,12 @@ class Workbench:
         transactional.begin_transaction()
         self._send(transactional, topic, records)
         transactional.flush(60)
+        self.end_transaction(transactional, topic, commit=commit)
+
+    def end_transaction(self, transactional: Any, topic: str, *, commit: bool = True) -> None:
+        """End the topic's one open transaction; brokers write its markers a moment after they have answered."""
         transactional.commit_transaction(60) if commit else transactional.abort_transaction(60)
+        wait_until(lambda: self.ends(topic) == self.ends(topic, isolation="read_uncommitted"), f"markers in {topic}")
 
     def transactional(self) -> Any:
         from confluent_kafka import Producer
@@ -317,11 +322,11 @@ class Workbench:
         topics = broker.topics(source.topic_pattern) if source.topic_pattern else source.topics
         return broker.committed(source.group, topics)
 
-    def ends(self, *topics: str) -> dict[str, dict[int, int]]:
+    def ends(self, *topics: str, isolation: str = "read_committed") -> dict[str, dict[int, int]]:
         from tidegate.adapters.kafka import KafkaBroker
 
         broker = KafkaBroker({"bootstrap.servers": self.stack.kafka_bootstrap})
-        return broker.log(topics, "read_committed").end
+        return broker.log(topics, isolation).end
 
 
 def debezium(op: str, before: Any = None, after: Any = None, *, envelope: bool = False, **more: Any) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def test_open_transaction_is_waited_for_and_then_read(workbench) -> None:
     workbench.produce(topic, upsert(3, "behind"))
     workbench.flush("patient")
     assert [r["id"] for r in workbench.rows("shop.patient")] == [1]
-    transactional.commit_transaction(60)
+    workbench.end_transaction(transactional, topic)
     workbench.flush("patient")
     assert [r["id"] for r in workbench.rows("shop.patient")] == [1, 2, 3]
 
