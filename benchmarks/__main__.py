@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 from confluent_kafka import KafkaException
 
-from benchmarks import peer, product, report
+from benchmarks import formats, peer, product, report
 from benchmarks.measure import cpu_seconds, resident_mb
 from benchmarks.work import Truth, produce
 from local.errors import StackError
@@ -25,6 +25,7 @@ from local.state import State
 
 RECORDS, KEYS, WARM_UP, QUICK = 1_000_000, 200_000, 20_000, 100_000
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"
+FORMATS = LATEST.with_name("formats.json")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,11 @@ def main(arguments: list[str]) -> int:
     done = False
     try:
         load = os.getloadavg()[0]
-        right = _tell(_measure(options, folder), options, base, load)
+        right = (
+            _formats(options, folder, base)
+            if options.formats
+            else _tell(_measure(options, folder), options, base, load)
+        )
         done = True
         return 0 if right else 1
     except (StackError, RuntimeError, OSError, KafkaException) as error:
@@ -71,6 +76,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--keys", type=_positive, default=KEYS, metavar="N", help=f"{KEYS:,} by default")
     parser.add_argument("--warm-up", type=_positive, default=WARM_UP, metavar="N", help="records of the first flush")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK:,} records")
+    parser.add_argument("--formats", action="store_true", help="what decoding each format costs, beside plain Spark")
     parser.add_argument("--record", action="store_true", help=f"also write {LATEST.relative_to(ROOT)}")
     options = parser.parse_args(arguments)
     options.records = options.records or (QUICK if options.quick else RECORDS)
@@ -81,6 +87,21 @@ def _positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a number of records: use 1 or more")
     return number
+
+
+def _formats(options: argparse.Namespace, folder: Path, base: Path) -> bool:
+    """Measure the formats, print and write the figures; whether every record arrived on both sides."""
+    _say("starting Kafka and the Spark Connect server ...")
+    stack = up(folder / "stack", {"kafka", "spark"}, tied_to=os.getpid())
+    _say(f"each format: {options.records:,} records staged by the product, and appended by plain Spark ...")
+    found = formats.measure(stack, folder, options.records)
+    path = report.write(base, {"records": options.records, "formats": found})
+    if options.record:
+        shutil.copy(path, FORMATS)
+    print(f"\nCPU seconds of the Spark server per million records; {options.records:,} records\n")
+    print(formats.table(found))
+    print(f"\nWritten to {path}")
+    return all(row["right"] for row in found)
 
 
 def _measure(options: argparse.Namespace, folder: Path) -> Measured:

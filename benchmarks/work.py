@@ -73,7 +73,7 @@ def produce(bootstrap: str, topic: str, count: int, keys: int) -> Truth:
     producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": QUEUE, **settings})
     last: dict[int, tuple[float, int]] = {}
     for record in records(count, keys):
-        _send(producer, topic, record)
+        send(producer, topic, record.key, record.value)
         if record.amount is None:
             last.pop(record.id, None)
         else:
@@ -83,10 +83,11 @@ def produce(bootstrap: str, topic: str, count: int, keys: int) -> Truth:
     return Truth(len(last), sum(amount for amount, _ in last.values()), sum(at for _, at in last.values()))
 
 
-def _send(producer: Producer, topic: str, record: Record) -> None:
+def send(producer: Producer, topic: str, key: bytes | None, value: bytes | None) -> None:
+    """Produce one record, waiting while the client's queue is full."""
     while True:
         try:
-            producer.produce(topic, key=record.key, value=record.value)
+            producer.produce(topic, key=key, value=value)
             break
         except BufferError:  # its queue is full: let it drain
             producer.poll(0.1)

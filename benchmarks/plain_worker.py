@@ -1,0 +1,55 @@
+"""Decodes a topic as Spark's guide does it and appends the rows to a table: what a format costs without the product."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql.avro.functions import from_avro
+from tidegate.adapters.catalogs_file import read_catalogs
+from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_conf
+from tidegate.pipeline import Catalog
+from tidegate.settings import include_folder
+from tidegate_spark.sessions import close, connected
+
+from benchmarks.measure import cpu_seconds
+
+
+def main(request: dict[str, Any]) -> None:
+    """Append the decoded topic; the answer has the server's CPU seconds and the rows."""
+    conf: dict[str, str] = {}
+    for catalog in read_catalogs(include_folder()).values():
+        if isinstance(catalog, Catalog):
+            conf |= spark_catalog_conf(catalog, catalog_properties(catalog, lambda _: None))
+    spark = connected(request["remote"], conf)
+    try:
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {request['table'].rpartition('.')[0]}")
+        rows = decoded(spark, request)
+        before = cpu_seconds(request["server"])
+        rows.writeTo(request["table"]).create()
+        spent = cpu_seconds(request["server"]) - before
+        answer = {"cpu": round(spent, 2), "rows": spark.table(request["table"]).count()}
+    finally:
+        close(spark)
+    Path(request["answer"]).write_text(json.dumps(answer))
+
+
+def decoded(spark: SparkSession, request: dict[str, Any]) -> DataFrame:
+    """The topic's rows, as the format's own function of Spark makes them."""
+    options = {"kafka.bootstrap.servers": request["bootstrap"], "subscribe": request["topic"]}
+    raw = spark.read.format("kafka").options(**options).load()
+    text = F.col("value").cast("string")
+    if request["format"] == "json":
+        row = F.from_json(text, request["columns"])
+    elif request["format"] == "debezium-json":
+        envelope = f"before STRUCT<{request['columns']}>, after STRUCT<{request['columns']}>, op STRING"
+        row = F.from_json(text, envelope)["after"]
+    else:
+        row = from_avro(F.col("value"), request["avro"])
+    return raw.select(row.alias("row")).select("row.*")
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
