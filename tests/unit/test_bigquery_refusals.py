@@ -1,5 +1,6 @@
 """What no BigQuery table can have is refused in the pipeline file, each mistake in one line."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,10 @@ def test_columns_beyond_the_limit_are_counted_with_their_fields(include: Path) -
 )
 def test_layouts_that_bigquery_has_are_taken(create: str, include: Path) -> None:
     assert load(include, laid_out(create)).tables[0].create.partition_by
+
+
+def test_a_server_of_ones_own_takes_as_many_load_jobs_as_come(include: Path) -> None:
+    catalog = {"type": "bigquery", "project": "p", "staging": "file:///tmp/s", "endpoint": "http://127.0.0.1:9050"}
+    (include / "catalogs.yaml").write_text(json.dumps({"dwh": catalog}))
+    pipeline = load(include, asked("delete: true") + "merge: {interval: 5s, records_threshold: 10}")
+    assert (pipeline.merge.interval_seconds, pipeline.merge.records_threshold) == (5, 10)

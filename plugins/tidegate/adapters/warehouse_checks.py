@@ -23,11 +23,17 @@ def check_warehouses(model: PipelineModel, catalogs: Mapping[str, Catalog | str]
         else:
             _check_elsewhere(table, ("tables", index), findings)
     types = {type_of(table, catalogs) for table in model.tables}
-    if "bigquery" in types:
+    if any(_has_quotas(table, catalogs) for table in model.tables):
         check_pace(model.merge, findings)
     if "bigquery" in types and len(types) > 1 and model.source.errors.tolerance != "none":
         told = "all needs every table in catalogs of one type: dead letters are written in the commit of their batch"
         findings.add(("source", "errors", "tolerance"), f"{told}; write none, or make two pipelines")
+
+
+def _has_quotas(table: TableModel, catalogs: Mapping[str, Catalog | str]) -> bool:
+    """Whether the table lies in BigQuery itself: a server that a catalog names by its endpoint counts no jobs."""
+    catalog = catalogs.get(table.name.split(".", 1)[0])
+    return isinstance(catalog, Catalog) and catalog.type == "bigquery" and "endpoint" not in catalog.properties
 
 
 def _check_elsewhere(table: TableModel, path: KeyPath, findings: Findings) -> None:
