@@ -25,8 +25,8 @@ def _rolled_back(pipeline: Pipeline, table: Table, state: TableState) -> str:
     if state.untraceable:
         return (
             f"pipeline={pipeline.name} table={table.name}: the snapshots between {table.branch} and the last published "
-            f"one have expired, so nobody can tell whether it was rolled back behind position={recorded}; if not, "
-            "set on_rollback: keep; if it was, move the position with: tidegate rebase"
+            f"one have expired, so nobody can tell whether the table was rolled back behind position={recorded}; if it "
+            "was not, set on_rollback: keep; if it was, move the position with: tidegate rebase"
         )
     if state.position is None:
         return (
