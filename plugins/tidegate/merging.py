@@ -48,7 +48,7 @@ def backfill_statements(ports: Ports, table: Table, staged: StagedBatch, branch:
             "backfill, which leaves out keys that change later, cannot tell which; nothing was merged; read the range "
             "again in order with rebase"
         )
-    values = {"leaves": key_leaves(table), **merge_values(ports.pipeline, table, staged, branch), "source": source}
+    values = {"leaves": _leaves(table), **merge_values(ports.pipeline, table, staged, branch), "source": source}
     if table.mode != "append":
         values["guarded"] = True
     name = _unsequenced(table) if table.upsert else f"backfill_{table.mode}"
@@ -109,7 +109,7 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
         "layout": table.create,
     }
     if table.mode != "append":
-        values["leaves"] = key_leaves(table)
+        values["leaves"] = _leaves(table)
     if table.deletes == "soft":
         values["flag"] = table.deleted_column
     if is_folded(table, staged):
@@ -131,15 +131,13 @@ def _as_held(values: dict[str, Any], staged: Struct, held: Struct) -> dict[str, 
     columns = dict.fromkeys(held.named(column) or column for column in values["values"])
     found = {c: aligned_field("value", staged, held, c) for c in columns if c not in dict(keys)}
     expressions = {c: sql for c, sql in found.items() if sql not in (None, f"value.{quoted(c)}")}
-    renamed: dict[str, Any] = {
-        "keys": keys,
-        "values": list(found),
-        "expressions": expressions,
-        "as_held": (staged, held),
-    }
-    if "leaves" in values:
-        renamed["leaves"] = [(held.named(first) or first, *rest) for first, *rest in values["leaves"]]
-    return renamed
+    return {"keys": keys, "values": list(found), "expressions": expressions, "as_held": (staged, held)}
+
+
+def _leaves(table: Table) -> list[tuple[str, ...]]:
+    """The paths that a key is compared by, under the table's own names."""
+    named = table.held.named if table.held else lambda _: None
+    return [(named(first) or first, *rest) for first, *rest in key_leaves(table)]
 
 
 def is_folded(table: Table, staged: StagedBatch) -> bool:
