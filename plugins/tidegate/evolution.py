@@ -61,17 +61,18 @@ def struct_of(columns: Iterable[Column]) -> Struct:
 
 def maps_as_entries(columns: Iterable[Column]) -> tuple[Column, ...]:
     """The columns as a table has them that knows no maps: an array of key and value in place of each."""
-    return tuple(Column(c.name, ddl(_entries(parse(c.type))), c.nullable) for c in columns)
+    return tuple(Column(c.name, ddl(map_as_entries(parse(c.type))), c.nullable) for c in columns)
 
 
-def _entries(data_type: DataType) -> DataType:
+def map_as_entries(data_type: DataType) -> DataType:
+    """The type with an array of key and value in place of each map."""
     match data_type:
         case Map(key, value):
-            return Array(Struct((("key", _entries(key)), ("value", _entries(value)))))
+            return Array(Struct((("key", map_as_entries(key)), ("value", map_as_entries(value)))))
         case Array(element, required):
-            return Array(_entries(element), required)
+            return Array(map_as_entries(element), required)
         case Struct(fields, required, aliases):
-            return Struct(tuple((name, _entries(inner)) for name, inner in fields), required, aliases)
+            return Struct(tuple((name, map_as_entries(inner)) for name, inner in fields), required, aliases)
     return data_type
 
 

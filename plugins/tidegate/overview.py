@@ -6,7 +6,7 @@ from tidegate import names
 from tidegate.beats import valid_through_ms
 from tidegate.offsets import offset_of, pairs
 from tidegate.ports import Log, Ports
-from tidegate.status import as_time, lag_seconds
+from tidegate.status import as_time, behind, lag_seconds
 from tidegate.view import View, published
 
 RECENT = 10
@@ -44,8 +44,7 @@ def overview(ports: Ports, found: list[View], log: Log, proof: int | None = None
                 "partition": partition,
                 "published": offset,
                 "end": end,
-                "lag": max(0, end - offset),
-                "lag_seconds": lag_seconds(ports, topic, partition, offset, end),
+                **behind(ports, topic, partition, offset, end),
             }
             for topic, partition, offset, end in published(log, found)
         ],
@@ -86,8 +85,13 @@ def lately(ports: Ports) -> dict[str, Any]:
     newest = [row for row in rows if row["batch"] == rows[0]["batch"]]
     return {
         "last_flush": _flush(newest) if newest else None,
-        "dead_letters": ports.destination.dead_letters(names.dead_letter_table(ports.pipeline), 0).waiting,
+        "dead_letters": waiting_letters(ports),
     }
+
+
+def waiting_letters(ports: Ports) -> int:
+    """How many dead letters wait."""
+    return ports.destination.dead_letters(names.dead_letter_table(ports.pipeline), 0).waiting
 
 
 def _flush(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -84,11 +84,15 @@ def _partitions(ports: Ports, log: Log, found: list[View]) -> list[dict[str, Any
             "published": offset,
             "committed": offset_of(committed, topic, partition),
             "end": end,
-            "lag": max(0, end - offset),
-            "lag_seconds": lag_seconds(ports, topic, partition, offset, end),
+            **behind(ports, topic, partition, offset, end),
         }
         for topic, partition, offset, end in published(log, found)
     ]
+
+
+def behind(ports: Ports, topic: str, partition: int, offset: int, end: int) -> dict[str, float | None]:
+    """How far one partition is behind, in offsets and in seconds."""
+    return {"lag": max(0, end - offset), "lag_seconds": lag_seconds(ports, topic, partition, offset, end)}
 
 
 def lag_seconds(ports: Ports, topic: str, partition: int, offset: int, end: int) -> float | None:

@@ -32,10 +32,15 @@ from tidegate.settings import repository_root
 
 def pipeline_path(include: Path, name: str) -> Path:
     """The file of the pipeline of that name; ConfigurationError names those there are."""
-    path = include / "pipelines" / f"{name}.yaml"
+    return file_of(include, "pipeline", name)
+
+
+def file_of(include: Path, kind: str, name: str) -> Path:
+    """The file of a pipeline or a publication; ConfigurationError names those there are."""
+    path = include / f"{kind}s" / f"{name}.yaml"
     if not path.exists():
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
-        raise ConfigurationError(f"pipeline={name}: no such pipeline; there are: {known}")
+        raise ConfigurationError(f"{kind}={name}: no such {kind}; there are: {known}")
     return path
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tidegate.bigquery_sql import quoted
 from tidegate.datatypes import Array, DataType, Map, Primitive, Struct, ddl, parse
 from tidegate.errors import ConfigurationError
-from tidegate.evolution import struct_of
+from tidegate.evolution import map_as_entries, struct_of
 from tidegate.pipeline import Column
 
 _SIMPLE = {
@@ -64,9 +64,8 @@ def stored_as(data_type: DataType) -> DataType:
             )
         case Array(element):
             return Array(stored_as(element))
-        case Map(key, value):
-            entry = (("key", stored_as(key)), ("value", stored_as(value)))
-            return Array(Struct(entry))
+        case Map():
+            return stored_as(map_as_entries(data_type))
         case Struct(fields, required):
             return Struct(tuple((name, stored_as(inner)) for name, inner in fields), required)
         case Primitive(name) if name in _SIMPLE:

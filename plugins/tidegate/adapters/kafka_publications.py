@@ -71,7 +71,14 @@ class KafkaTopics:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another run was faster
                     raise RetryLater(f"topic={topic} cannot be created: {error.args[0].str()}") from error
-        self._broker.log((*publication.topics, publication.state_topic), "read_uncommitted")  # waits for leaders
+        self._wait_for_leaders((*publication.topics, publication.state_topic))
+
+    def _wait_for_leaders(self, topics: tuple[str, ...]) -> None:
+        """The controller answers before every broker has heard of a new topic."""
+        deadline = time.monotonic() + TIMEOUT
+        while not self._existing() >= {*topics} and time.monotonic() < deadline:
+            time.sleep(PAUSE)
+        self._broker.log(topics, "read_uncommitted")
 
     def standing(self, publication: Publication, at_rest: bool = False) -> Standing:
         """See the port."""

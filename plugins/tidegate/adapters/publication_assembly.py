@@ -5,7 +5,7 @@ import time
 import uuid
 from pathlib import Path
 
-from tidegate.adapters.assembly import local_jars, spark_master
+from tidegate.adapters.assembly import file_of, local_jars, spark_master
 from tidegate.adapters.catalogs_file import read_catalogs
 from tidegate.adapters.connections import Resolve
 from tidegate.adapters.iceberg_catalogs import Catalogs
@@ -29,11 +29,7 @@ from tidegate.publications.publication import Publication
 
 def publication_path(include: Path, name: str) -> Path:
     """The file of the publication of that name; ConfigurationError names those there are."""
-    path = include / "publications" / f"{name}.yaml"
-    if not path.exists():
-        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
-        raise ConfigurationError(f"publication={name}: no such publication; there are: {known}")
-    return path
+    return file_of(include, "publication", name)
 
 
 def assemble_publication(include: Path, name: str, resolve: Resolve, engine: Engine | None = None) -> PublicationPorts:

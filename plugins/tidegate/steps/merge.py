@@ -192,7 +192,6 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
     table = resolved(work.table, ports.pipeline.source.metadata, state)
     properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
     branch = names.branch(name, work.staged.batch, attempt)
-    table = resolved(work.table, ports.pipeline.source.metadata, state)
     swap = Swap(
         ports=ports,
         where=work.where,
