@@ -191,7 +191,11 @@ class StagedBatch:
 
 @dataclass(frozen=True)
 class PublishedBatch:
-    """What a merge did. `snapshot_id` is None when the batch had no rows and no snapshot was due."""
+    """What a merge did. `snapshot_id` is None when the batch had no rows and no snapshot was due.
+
+    Where the destination counts them: the bytes that a dry run said the publish would scan, those that it was billed,
+    and the `job` that did it.
+    """
 
     table: str
     batch: int
@@ -205,6 +209,9 @@ class PublishedBatch:
     valid_through_ms: int | None
     outcome: str = "published"
     batches: int = 1
+    bytes_scanned: int | None = None
+    bytes_billed: int | None = None
+    job: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""
@@ -229,4 +236,11 @@ class PublishedBatch:
             snapshot_id=self.snapshot_id if later.snapshot_id is None else later.snapshot_id,
             valid_through_ms=later.valid_through_ms or self.valid_through_ms,
             outcome=self.outcome if later.snapshot_id is None else later.outcome,
+            bytes_scanned=_added(self.bytes_scanned, later.bytes_scanned),
+            bytes_billed=_added(self.bytes_billed, later.bytes_billed),
+            job=later.job or self.job,
         )
+
+
+def _added(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)

@@ -95,6 +95,9 @@ class AppliedSlice:
     seconds: float
     snapshot_id: int | None
     outcome: str = "published"
+    bytes_scanned: int | None = None
+    bytes_billed: int | None = None
+    job: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tidegate import names
 from tidegate.audits import Audited, check_audits
@@ -166,7 +166,7 @@ def _tells_of(swap: Swap, publication: Publication, state: TableState) -> bool:
     return tagged.snapshot_id == publication.head
 
 
-def changed_rows(head: Head | None) -> dict[str, int]:
+def changed_rows(head: Head | None) -> dict[str, Any]:
     """Rows inserted, updated and deleted, as the snapshot's summary has them."""
 
     def count(name: str) -> int:
@@ -180,4 +180,15 @@ def changed_rows(head: Head | None) -> dict[str, int]:
         "inserted": count(f"{rows}inserted") + appended,
         "updated": count(f"{rows}updated"),
         "deleted": count(f"{rows}deleted"),
+    }
+
+
+def cost(head: Head | None) -> dict[str, Any]:
+    """The bytes that a publish was to scan and was billed, and its job, where the destination tells them."""
+    summary = head.summary if head else {}
+    scanned, billed = (summary.get(f"tidegate.bytes-{name}") for name in ("scanned", "billed"))
+    return {
+        "bytes_scanned": None if scanned is None else int(scanned),
+        "bytes_billed": None if billed is None else int(billed),
+        "job": summary.get("tidegate.job", ""),
     }

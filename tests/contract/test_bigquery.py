@@ -9,6 +9,7 @@ import pytest
 from bigquery_hands import BigQueryHands
 from contract_words import FIRST, PIPELINE, SECOND, STAGED, START, TABLE, outcome_of, summary_of
 from tidegate import names
+from tidegate.adapters.bigquery_history import COLUMNS
 from tidegate.crash_points import installed
 from tidegate.errors import AuditFailed, GiveUp, RetryLater
 from tidegate.pipeline import Column
@@ -86,6 +87,26 @@ def test_publish_tells_how_many_rows_it_changed(hands: BigQueryHands) -> None:
     summary = hands.port.head(TABLE, names.tag(PIPELINE)).summary
     assert [summary[f"tidegate.{name}"] for name in ("inserted", "updated", "deleted")] == ["1", "0", "0"]
     assert summary["tidegate.attempt"] == "m1"
+
+
+def test_publish_tells_its_job_and_no_bytes_where_the_server_counts_none(hands: BigQueryHands) -> None:
+    hands.port.publish(merged(hands))
+    summary = hands.port.head(TABLE, names.tag(PIPELINE)).summary
+    project, _, place = summary["tidegate.job"].partition(":")
+    job = hands.client.get_job(place.partition(".")[2])
+    assert (project, job.state) == (hands.warehouse.project, "DONE")
+    told = [f"tidegate.bytes-{name}" in summary for name in ("scanned", "billed")]
+    assert told == [bool(job.total_bytes_billed)] * 2
+
+
+def test_history_of_an_earlier_version_is_given_the_columns_it_lacks(hands: BigQueryHands) -> None:
+    control = "lake.shop.tidegate_shop_batches"
+    kept = [f"`{name}` {kind}" for name, kind in COLUMNS.items() if not name.startswith("bytes_")]
+    hands.sql(f"CREATE TABLE {hands.name(control)} ({', '.join(kept)})")
+    hands.port.record(control, {**dict.fromkeys(COLUMNS), "batch": 1, "bytes_billed": 5})
+    assert [(row["batch"], row["bytes_scanned"], row["bytes_billed"]) for row in hands.port.history(control, 9)] == [
+        (1, None, 5)
+    ]
 
 
 def test_publish_without_a_position_keeps_the_one_that_stands(hands: BigQueryHands) -> None:

@@ -34,6 +34,12 @@ class Warehouse:
         """The project that the tables lie in."""
         return str(self._catalog.properties["project"])
 
+    @property
+    def max_bytes_billed(self) -> int | None:
+        """The most that one query may read, None for as much as it takes."""
+        limit = self._catalog.properties.get("max_bytes_billed")
+        return None if limit is None else int(limit)
+
     @cached_property
     def client(self) -> Any:
         """Google's client."""
@@ -114,9 +120,7 @@ class Warehouse:
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run one statement to its end; the finished job. Idempotent statements only: it may run twice."""
-        from google.cloud import bigquery
-
-        config = bigquery.QueryJobConfig(query_parameters=list(parameters))
+        config = self._config(query_parameters=list(parameters))
         where = f"statement={' '.join(sql.split())[:60]}"
         with told(where):
             job = self._asked(sql, f"tidegate_{uuid.uuid4().hex}", config)
@@ -151,16 +155,33 @@ class Warehouse:
 
     def _sent(self, sql: str, job_id: str, labels: Mapping[str, str]) -> tuple[Any, bool]:
         from google.api_core.exceptions import Conflict
-        from google.cloud import bigquery
 
-        limit = self._catalog.properties.get("max_bytes_billed")
-        config = bigquery.QueryJobConfig(labels=labels_of(labels))
-        if limit is not None:
-            config.maximum_bytes_billed = limit
         try:
-            return self._asked(sql, job_id, config), True
+            return self._asked(sql, job_id, self._config(labels=labels_of(labels))), True
         except Conflict:
             return self.client.get_job(job_id, **self._limits), False
+
+    def _config(self, **words: Any) -> Any:
+        from google.cloud import bigquery
+
+        config = bigquery.QueryJobConfig(**words)
+        if self.max_bytes_billed is not None:
+            config.maximum_bytes_billed = self.max_bytes_billed
+        return config
+
+    def would_read(self, sql: str) -> int:
+        """Bytes that one statement would read, by a dry run, which costs nothing; 0 where the server counts none."""
+        from google.cloud import bigquery
+
+        config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)
+        with told("dry run"):
+            asked = self.client.query(sql, job_config=config, job_retry=None, **self._limits)
+            return int(asked.total_bytes_processed or 0)
+
+    def job(self, job_id: str) -> Any:
+        """A job as it stands."""
+        with told(f"job={job_id}"):
+            return self.client.get_job(job_id, **self._limits)
 
     def changed(self, job_id: str) -> list[dict[str, int]]:
         """Rows inserted, updated and deleted by each statement of a script that changes rows, in its order."""

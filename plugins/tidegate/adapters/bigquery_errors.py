@@ -16,6 +16,11 @@ CONFLICTS = (
     "could not serialize access", "due to concurrent update", "aborted due to concurrent", "transaction conflict",
     "write-write conflict", "conflict on tuple",
 )  # fmt: skip
+TOO_DEAR = "bytesBilledLimitExceeded"
+CHEAPER = (
+    "cluster the table by its key, partition it by a column of the key, let batches grow with merge.interval, or raise "
+    "max_bytes_billed in catalogs.yaml"
+)
 SHOWN = 500  # letters of BigQuery's message
 
 
@@ -35,6 +40,11 @@ class JobFailed(Exception):
     def is_conflict(self) -> bool:
         """Whether another transaction changed the same table at once."""
         return any(words in self.message.casefold() for words in CONFLICTS)
+
+    @property
+    def is_too_dear(self) -> bool:
+        """Whether it would have read more than `max_bytes_billed` allows; BigQuery then reads and bills nothing."""
+        return self.reason == TOO_DEAR or "exceeded limit for bytes billed" in self.message.casefold()
 
     @property
     def is_passing(self) -> bool:
@@ -70,6 +80,8 @@ def told(where: str, *, sent: bool = False) -> Iterator[None]:
 
 def judged(where: str, error: JobFailed) -> RetryLater | GiveUp:
     """A failed job as what the caller does next."""
+    if error.is_too_dear:
+        return GiveUp(f"{where}: it would read more than max_bytes_billed, nothing was changed: {error}; {CHEAPER}")
     if error.is_passing:
         return RetryLater(f"{where}: BigQuery failed, it will be tried again: {error}")
     return GiveUp(f"{where}: BigQuery refused it: {error}; nothing was changed")

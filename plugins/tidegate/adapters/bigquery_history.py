@@ -9,7 +9,7 @@ from tidegate.crash_points import reached
 
 NUMBERS = (
     "batch", "published_at_ms", "span", *RECORDS, "inserted", "updated", "deleted", "staged_snapshot_id",
-    "snapshot_id", "valid_through_ms",
+    "snapshot_id", "valid_through_ms", "bytes_scanned", "bytes_billed",
 )  # fmt: skip
 TEXTS = ("table", "attempt", "ranges", "backfill")
 COLUMNS = {**dict.fromkeys(NUMBERS, "INT64"), **dict.fromkeys(TEXTS, "STRING"), "seconds": "FLOAT64"}
@@ -23,14 +23,18 @@ def append(warehouse: Warehouse, control: str, row: dict[str, Any]) -> None:
     from google.cloud.bigquery import ScalarQueryParameter
 
     name = quoted_name(warehouse.reference(control))
-    given = [ScalarQueryParameter(f"c{n}", kind, row[column]) for n, (column, kind) in enumerate(COLUMNS.items())]
+    given = [ScalarQueryParameter(f"c{n}", kind, row.get(column)) for n, (column, kind) in enumerate(COLUMNS.items())]
     places = ", ".join(f"@c{n}" for n in range(len(COLUMNS)))
     insert = f"INSERT INTO {name} ({', '.join(map(quoted, COLUMNS))}) VALUES ({places})"
-    if warehouse.table(control) is None:
+    found = warehouse.table(control)
+    if found is None:
         dataset = quoted_name(warehouse.reference(control).rsplit(".", 1)[0])
         columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in COLUMNS.items())
         warehouse.query(f"CREATE SCHEMA IF NOT EXISTS {dataset}")
         warehouse.query(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) CLUSTER BY batch")
+    elif missing := set(COLUMNS) - {field.name for field in found.schema}:  # made by an earlier version
+        added = (f"ADD COLUMN IF NOT EXISTS {quoted(name)} {COLUMNS[name]}" for name in sorted(missing))
+        warehouse.query(f"ALTER TABLE {name} {', '.join(added)}")
     reached("history.opened")
     warehouse.query(insert, given)
     reached("history.appended")

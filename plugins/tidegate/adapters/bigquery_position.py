@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from tidegate import names
 from tidegate.adapters import bigquery_staging as staging
 from tidegate.adapters.bigquery_client import Warehouse, job_name
+from tidegate.adapters.bigquery_cost import told_of, would_scan
 from tidegate.adapters.bigquery_errors import JobFailed, judged
 from tidegate.adapters.bigquery_statements import BROKEN, MOVED, transaction
 from tidegate.bigquery_sql import literal, quoted_name
@@ -20,8 +21,9 @@ from tidegate.ports import CommitRefused, Head, Publication, Sql
 from tidegate.states import Source
 
 log = logging.getLogger(__name__)
-# What a row tells beside the pipeline's own properties: the table that it holds for, and the job that wrote it.
-TABLE, JOB = "table", "job"
+# What a row tells beside the pipeline's own properties: the table that it holds for, the job that wrote it, and what a
+# dry run said of that.
+TABLE, JOB, SCANNED = "table", "job", "bytes"
 GONE = "tidegate: staged rows are gone"
 
 
@@ -35,6 +37,7 @@ class Row:
     changed_ms: int
     is_current: bool
     job: str
+    scanned: int | None = None
 
     @property
     def head(self) -> Head:
@@ -49,8 +52,9 @@ def read(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> Row | No
             held = json.loads(row["properties"])
             is_current = held.pop(TABLE, "") == uuid
             changed_ms = round(row["changed"].timestamp() * 1000)
-            job = held.pop(JOB, "")
-            return Row(row["version"], row["attempt"] or "", held if is_current else {}, changed_ms, is_current, job)
+            job, scanned = held.pop(JOB, ""), held.pop(SCANNED, None)
+            told = held if is_current else {}
+            return Row(row["version"], row["attempt"] or "", told, changed_ms, is_current, job, scanned)
     return None
 
 
@@ -95,7 +99,10 @@ def rewrite(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
     name = job_name("publish", publication.table, publication.uuid, publication.attempt)
     statements = (*_still_there(warehouse, publication.source), *publication.statements)
 
+    scanned = would_scan(warehouse, where, publication.statements) if publication.statements else None
     writes = quoted_name(warehouse.reference(publication.table)) in "".join(publication.statements[-1:])
+
+    told: dict[str, str | int] = {TABLE: publication.uuid, **({} if scanned is None else {SCANNED: scanned})}
 
     def script(job: str) -> str:
         return transaction(
@@ -104,7 +111,7 @@ def rewrite(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
             pipeline=publication.pipeline,
             version=publication.cut,
             attempt=publication.attempt,
-            properties={**publication.properties, TABLE: publication.uuid, JOB: job if writes else ""},
+            properties={**publication.properties, **told, JOB: job if writes else ""},
             statements=statements,
             audits=publication.audits,
         )
@@ -114,7 +121,7 @@ def rewrite(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
         job = warehouse.once(where, name, script, labels)
     except JobFailed as error:
         raise _refused(warehouse, where, publication, error) from error
-    log.info("committed: %s job=%s bytes=%s", where, job.job_id, job.total_bytes_processed)
+    log.info("committed: %s job=%s", where, job.job_id)
 
 
 def _still_there(warehouse: Warehouse, source: Source | None) -> list[str]:
@@ -145,15 +152,17 @@ def _refused(warehouse: Warehouse, where: str, publication: Publication, error: 
 
 
 def changed_by(warehouse: Warehouse, row: Row) -> dict[str, str]:
-    """How many rows the publish that wrote this row changed, as a summary tells it; empty where nobody knows any more.
+    """What the publish that wrote this row changed and cost, as a summary tells it; empty where nobody knows any more.
 
     The last statement of a script moves the position; the one before it writes the destination.
     """
     if not row.job:
         return {}
+    found = {} if row.scanned is None else {"tidegate.bytes-scanned": str(row.scanned)}
     try:
+        found |= told_of(warehouse, row.job)
         changed = warehouse.changed(row.job)[-2:-1]
     except Exception as error:  # counts are for people, and the batch is published
         log.warning("rows changed are not known: job=%s: %s", row.job, error)
-        return {}
-    return {f"tidegate.{name}": str(count) for one in changed for name, count in one.items()}
+        return found
+    return found | {f"tidegate.{name}": str(count) for one in changed for name, count in one.items()}

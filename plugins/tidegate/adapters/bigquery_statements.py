@@ -19,7 +19,7 @@ def transaction(  # noqa: PLR0913 - one argument per column of the position, all
     pipeline: str,
     version: int,
     attempt: str,
-    properties: Mapping[str, str],
+    properties: Mapping[str, str | int],
     statements: Sequence[str],
     audits: Sequence[tuple[str, str]] = (),
 ) -> str:
@@ -28,7 +28,7 @@ def transaction(  # noqa: PLR0913 - one argument per column of the position, all
     `audits` are questions whose answer must be 0, each with the user's words for it. `GiveUp` for a script that is
     longer than BigQuery reads.
     """
-    before = [statement for statement in statements if _begins(statement, _OUTSIDE)]
+    before = [statement for statement in statements if makes_tables(statement)]
     script = sql.render(
         "publish",
         positions=positions,
@@ -49,6 +49,7 @@ def transaction(  # noqa: PLR0913 - one argument per column of the position, all
     return script
 
 
-def _begins(statement: str, words: tuple[str, ...]) -> bool:
+def makes_tables(statement: str) -> bool:
+    """Whether a statement makes or alters a table: none of these can stand in a transaction."""
     code = [line for line in statement.splitlines() if line.strip() and not line.startswith("--")]
-    return bool(code) and code[0].lstrip().upper().startswith(words)
+    return bool(code) and code[0].lstrip().upper().startswith(_OUTSIDE)

@@ -16,7 +16,8 @@ def say(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
 def published(batch: PublishedBatch) -> str:
     """One published batch."""
     rows = f"staged={batch.staged} inserted={batch.inserted} updated={batch.updated} deleted={batch.deleted}"
-    return f"{batch.table}: batch={batch.batch} {batch.outcome}: {rows} seconds={batch.seconds}"
+    billed = "" if batch.bytes_billed is None else f" bytes_billed={batch.bytes_billed}"
+    return f"{batch.table}: batch={batch.batch} {batch.outcome}: {rows} seconds={batch.seconds}{billed}"
 
 
 def planned(plan: Plan) -> str:

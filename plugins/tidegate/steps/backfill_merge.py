@@ -16,7 +16,7 @@ from tidegate.slices import AppliedSlice, done, with_done
 from tidegate.states import Source
 from tidegate.steps.backfill_plan import standing_position
 from tidegate.steps.backfill_stage import Slice, complete
-from tidegate.swap import Swap, changed_rows, in_rounds, publish, written
+from tidegate.swap import Swap, changed_rows, cost, in_rounds, publish, written
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +124,7 @@ def _result(one: Slice, head: Head | None, staged: StagedBatch | None, started_m
         ranges=one.all[one.number - 1],
         staged=staged.counts.staged if staged else 0,
         **changed_rows(head),
+        **cost(head),
         seconds=round((one.ports.now_ms() - started_ms) / 1000, 2),
         snapshot_id=head.snapshot_id if head else None,
         outcome=outcome,

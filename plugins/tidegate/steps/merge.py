@@ -22,7 +22,7 @@ from tidegate.position import Position
 from tidegate.standing import check_not_overtaken, effective_position
 from tidegate.states import Source
 from tidegate.steps.stage import table_named
-from tidegate.swap import Swap, changed_rows, in_rounds, publish, written
+from tidegate.swap import Swap, changed_rows, cost, in_rounds, publish, written
 from tidegate.versions import changes_columns
 
 log = logging.getLogger(__name__)
@@ -251,6 +251,7 @@ def _result(work: _Merge, head: Head | None, position: Position | None, outcome:
         ranges=work.staged.ranges,
         staged=work.staged.counts.staged,
         **changed_rows(head),
+        **cost(head),
         seconds=round((work.ports.now_ms() - work.started_ms) / 1000, 2),
         snapshot_id=head.snapshot_id if head else None,
         valid_through_ms=position.valid_through_ms if position else None,
