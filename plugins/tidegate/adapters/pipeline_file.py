@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.adapters.catalogs_file import read_catalogs
 from tidegate.adapters.column_checks import check_columns
+from tidegate.adapters.defaults_file import filled_in, read_defaults
 from tidegate.adapters.findings import Findings
 from tidegate.adapters.not_yet import refuse_not_yet
 from tidegate.adapters.pipeline_model import PipelineModel, json_schema
@@ -29,9 +30,13 @@ NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 BACKFILLS = re.compile(r"_backfill(_[0-9a-f]+)?$")
 
 
-def load_pipeline(path: Path, catalogs: Mapping[str, Catalog | str] | None = None) -> Pipeline:
-    """One pipeline file, checked against the catalogs beside its folder. ConfigurationError holds every problem."""
+def load_pipeline(
+    path: Path, catalogs: Mapping[str, Catalog | str] | None = None, defaults: Mapping[str, Any] | None = None
+) -> Pipeline:
+    """One pipeline file, checked against catalogs and defaults beside its folder. ConfigurationError: every problem."""
     document = read_document(path)
+    if defaults is None:
+        defaults = read_defaults(path.resolve().parents[1])
     findings = Findings(document)
     if path.suffix != ".yaml" or not NAME.fullmatch(path.stem):
         findings.add((), f"name={path.name}: a pipeline's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters; rename it")
@@ -40,7 +45,7 @@ def load_pipeline(path: Path, catalogs: Mapping[str, Catalog | str] | None = Non
     if not isinstance(document.data, dict):
         findings.add((), "no pipeline in it; start with source: and tables:, see docs/pipeline-file.md")
         findings.raise_if_any()
-    model = read_model(PipelineModel, document.data, findings)
+    model = read_model(PipelineModel, filled_in(document.data, defaults), findings)
     _check_whole(path, model, _catalogs_beside(path, findings) if catalogs is None else catalogs, findings)
     findings.raise_if_any()
     return to_pipeline(path.stem, model)
@@ -68,18 +73,18 @@ def _check_whole(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
 def load_all(include: Path) -> list[tuple[str, Pipeline | ConfigurationError]]:
     """Every file under ``pipelines/`` by name, each read on its own: a broken one takes no other down."""
     try:
-        catalogs: Mapping[str, Catalog | str] | ConfigurationError = read_catalogs(include)
+        shared: Any = read_catalogs(include), read_defaults(include)
     except ConfigurationError as fault:
-        catalogs = fault
+        shared = fault
     files = sorted(f for f in (include / "pipelines").glob("*.y*ml") if not f.name.startswith("."))
-    return _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, catalogs)) for file in files])
+    return _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
 
 
-def _load_or_problem(path: Path, catalogs: Any) -> Pipeline | ConfigurationError:
-    if isinstance(catalogs, ConfigurationError):
-        return catalogs
+def _load_or_problem(path: Path, shared: Any) -> Pipeline | ConfigurationError:
+    if isinstance(shared, ConfigurationError):
+        return shared
     try:
-        return load_pipeline(path, catalogs)
+        return load_pipeline(path, *shared)
     except ConfigurationError as fault:
         return fault
 

@@ -49,7 +49,8 @@ class Sources:
             return kept[2]
 
     def _stamp(self, name: str) -> tuple[Any, ...]:
-        files = (self._include / "catalogs.yaml", self._include / "pipelines" / f"{name}.yaml")
+        words = ("catalogs.yaml", f"pipelines/{name}.yaml", "defaults.yaml")
+        files = [self._include / word for word in words]
         return tuple((s.st_mtime_ns, s.st_size) if (s := _stat(file)) else None for file in files)
 
     def _opened(self, name: str) -> Source | TidegateError:
