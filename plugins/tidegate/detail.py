@@ -16,6 +16,8 @@ from tidegate.steps.maintain import maintained_tables
 from tidegate.topics import known_log
 from tidegate.view import come_to, see, views
 
+GROUP_RETENTION = 7 * 86_400.0  # offsets.retention.minutes of a broker that nobody has set otherwise
+
 
 def offsets(ports: Ports) -> list[dict[str, Any]]:
     """For each partition where the log begins and what the group has committed."""
@@ -31,6 +33,12 @@ def offsets(ports: Ports) -> list[dict[str, Any]]:
         }
         for topic, partition, _ in pairs(log.end)
     ]
+
+
+def group_retention(ports: Ports) -> dict[str, Any]:
+    """For how many seconds brokers keep the offsets of a quiet group; their default where they will not say."""
+    told = ports.broker.group_retention()
+    return {"seconds": GROUP_RETENTION if told is None else told, "assumed": told is None}
 
 
 def warnings(ports: Ports) -> list[str]:

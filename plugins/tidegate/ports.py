@@ -68,6 +68,10 @@ class Broker(Protocol):
         """How long each topic keeps its records."""
         ...
 
+    def group_retention(self) -> float | None:
+        """Seconds after its last commit at which an offset of a group is forgotten; None where they will not say."""
+        ...
+
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """Produce records to a topic, created if missing; `RetryLater` if they may not have arrived."""
         ...

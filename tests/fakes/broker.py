@@ -63,6 +63,7 @@ class MemoryBroker:
         self.kept: dict[str, Retention] = {}
         self.compacting: set[str] = set()
         self.sent: list[Message] = []
+        self.group_retention_seconds: float | None = None
         self._ids = count(1)
 
     def create(self, topic: str, partitions: int = 1) -> None:
@@ -146,6 +147,9 @@ class MemoryBroker:
 
     def retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         return {topic: self.kept.get(topic, Retention()) for topic in topics}
+
+    def group_retention(self) -> float | None:
+        return self.group_retention_seconds
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """JSON is produced as what it holds, anything else as it is; `sent` keeps the headers."""

@@ -115,6 +115,18 @@ def test_with_these_rights_nothing_else_can_be_read(workbench, broker) -> None:
         asked.describe_consumer_groups(["somebody-elses"], request_timeout=30)["somebody-elses"].result(60)
 
 
+def test_a_right_that_is_missing_is_named_at_once(workbench, broker) -> None:
+    """A client that may not ask for its group would look for it until every call has timed out."""
+    documented_rights(broker)
+    wait_until(lambda: _may_read(broker, "orders"), "the rights")
+    own = KafkaBroker(broker.settings("tidegate", PASSWORD))
+    with pytest.raises(GiveUp, match=r"group=elsewhere: GROUP_AUTHORIZATION_FAILED; .* needs: READ on the group"):
+        own.commit("elsewhere", {"orders": {0: 0}})
+    assert own.committed("tidegate-new", ("orders",)) == {}
+    assert own.group_retention() is None, "it needs a right to the cluster, which the product goes without"
+    assert KafkaBroker({"bootstrap.servers": broker.backdoor}).group_retention() == 60
+
+
 def test_a_wrong_password_is_one_clear_error_that_does_not_hold_it(workbench, broker) -> None:
     workbench.pipeline("locked", ["orders"], key=KEY, value=VALUE)
     for command in (("plan", "locked"), ("flush", "locked"), ("status", "locked")):

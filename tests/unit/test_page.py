@@ -7,6 +7,7 @@ from memory.
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,19 @@ def test_one_pipeline_comes_with_all_of_its_parts(client: Any, airflow: Any) -> 
     assert {one["kind"] for one in seen["storage"]} >= {"destination", "staged", "dead letters"}
     assert seen["backfills"] == []
     assert seen["airflow"]["dags"] == {"flush": {"dag_id": "tidegate_shop", "paused": False}}
+
+
+def test_committed_offsets_expire_as_brokers_say_or_after_seven_days_and_that_is_told(
+    client: Any, airflow: Any, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidegate_airflow.page import schedules
+
+    monkeypatch.setattr(schedules, "last_success", lambda *asked: datetime(2026, 1, 1, tzinfo=UTC))
+    for told, expires in ((None, "2026-01-08T00:00:00.000Z"), (7200.0, "2026-01-01T02:00:00.000Z")):
+        world.broker.group_retention_seconds = told
+        seen = client.get("/api/pipelines/shop", headers=login(airflow, "viewer")).json()
+        assert seen["group_retention"] == {"seconds": told or 604_800, "assumed": told is None}
+        assert seen["airflow"]["offsets_expire"] == expires
 
 
 def test_part_that_fails_says_so_and_the_others_are_there(client: Any, airflow: Any, world: World) -> None:

@@ -18,6 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from tidegate.adapters.kafka_epochs import ONE_RECORD, epochs_of
+from tidegate.adapters.kafka_rights import NEEDED, committed, group_retention, refusal
 from tidegate.adapters.kafka_topics import create, last_timestamps, retentions, send
 from tidegate.crash_points import reached
 from tidegate.epochs import Epochs
@@ -33,12 +34,6 @@ READER = "tidegate-status"  # the group that peeks at single records; it commits
 BEAT = "heartbeat="
 TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
 UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
-FORBIDDEN = (
-    KafkaError._AUTHENTICATION,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-)
 PASSING = (  # what Kafka's own clients ask again after; a young topic's leader and its epoch travel separately
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -157,6 +152,10 @@ class KafkaBroker:
         """See the port."""
         return self._patiently("the settings of topics", lambda: retentions(self._admin, topics, TIMEOUT))
 
+    def group_retention(self) -> float | None:
+        """See the port."""
+        return self._patiently("the brokers' settings", lambda: group_retention(self._admin, TIMEOUT))
+
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """See the port."""
         self._patiently(f"topic={topic}", lambda: create(self._admin, topic, TIMEOUT))
@@ -198,7 +197,7 @@ class KafkaBroker:
 
     def _beat(self, group: str, member: Consumer, offsets: Offsets) -> int | None:
         places = [TopicPartition(t, p) for t, p, _ in pairs(offsets)]
-        known = self._patiently(f"offsets of group={group}", lambda: member.committed(places, timeout=TIMEOUT))
+        known = self._patiently(f"offsets of group={group}", lambda: committed(member, places, TIMEOUT))
         notes = [place.metadata.removeprefix(BEAT) for place in known if (place.metadata or "").startswith(BEAT)]
         return max((int(note) for note in notes if note.isdecimal()), default=None)
 
@@ -213,7 +212,7 @@ class KafkaBroker:
 
     def _read_back(self, group: str, member: Consumer, partitions: list[TopicPartition]) -> Offsets:
         what = f"offsets of group={group}"
-        known = self._patiently(what, lambda: member.committed(partitions, timeout=TIMEOUT)) if partitions else []
+        known = self._patiently(what, lambda: committed(member, partitions, TIMEOUT)) if partitions else []
         return _by_topic({(tp.topic, tp.partition): tp.offset for tp in known if tp.offset >= 0})
 
     def _patiently(self, what: str, call: Callable[[], T]) -> T:
@@ -284,8 +283,8 @@ class KafkaBroker:
             return PositionLost(
                 f"{what} does not exist on brokers={self._servers}: create it, or correct source.topics"
             )
-        if error.code() in FORBIDDEN:
-            return GiveUp(f"brokers={self._servers} refuse {what}: {error.name()}; check the connection's rights")
+        if error.code() in NEEDED:
+            return GiveUp(refusal(self._servers, what, error))
         return RetryLater(f"brokers={self._servers} cannot be asked for {what}: {error.name()}: {error.str()}")
 
 

@@ -19,9 +19,8 @@ from tidegate_airflow.page.sources import Sources
 from tidegate_airflow.page.watch import Watch
 
 PATIENCE = 12.0  # seconds that the parts of one pipeline's page may take together
-BATCHES, RUNS, ERRORS = 200, 20, 8
+BATCHES, RUNS, ERRORS, RESULTS = 200, 20, 8, 200
 PAGE_SIZE, MOST_PAGES = 25, 40
-RETENTION = timedelta(days=7)  # a broker's default for committed offsets
 KEEPERS = ("heartbeat", "commit_offsets")
 Data = dict[str, Any]
 
@@ -65,13 +64,16 @@ class Desk:
         row = self.overview([name])[0]
         asked: dict[str, Callable[[], Any]] = {
             "offsets": lambda: detail.offsets(self._ports(name)),
+            "group_retention": lambda: detail.group_retention(self._ports(name)),
             "warnings": lambda: detail.warnings(self._ports(name)),
             "past": lambda: detail.past(self._ports(name), BATCHES),
             "storage": lambda: detail.storage(self._ports(name)),
             "backfills": lambda: detail.backfills(self._ports(name)),
             "airflow": lambda: self._airflow(name, [table["table"] for table in row.get("tables", ())]),
         }
-        return {"pipeline": row, **self._parts(asked)}
+        parts = self._parts(asked)
+        parts["airflow"] |= {"offsets_expire": _expiry(parts)}
+        return {"pipeline": row, **parts}
 
     def _parts(self, asked: Mapping[str, Callable[[], Any]]) -> Data:
         futures: dict[str, Future[Any]] = {part: self._workers.submit(call) for part, call in asked.items()}
@@ -90,8 +92,8 @@ class Desk:
             "runs": schedules.runs(dags.values(), RUNS),
             "errors": schedules.errors(dags.values(), ERRORS),
             "assets": schedules.asset_ids(tables),
+            "maintenance": schedules.newest_results(dags["maintenance"], "maintain", "table", RESULTS),
             "last_heartbeat": shown_time(kept),
-            "offsets_expire": shown_time(kept + RETENTION) if kept else None,
         }
 
     def dead_letters(self, name: str, page: int) -> Data:
@@ -116,6 +118,14 @@ def _answer(future: "Future[Any]") -> Any:
         return {"error": f"no answer within {PATIENCE:.0f} s: brokers or catalog are slow or gone"}
     problem = future.exception()
     return {"error": told(problem)} if problem is not None else future.result()
+
+
+def _expiry(parts: Data) -> str | None:
+    """When the committed offsets are forgotten, if no heartbeat follows the last."""
+    kept, seconds = parts["airflow"].get("last_heartbeat"), parts["group_retention"].get("seconds")
+    if kept is None:
+        return None
+    return shown_time(datetime.fromisoformat(kept) + timedelta(seconds=seconds or detail.GROUP_RETENTION))
 
 
 def now() -> str:

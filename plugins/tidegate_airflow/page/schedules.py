@@ -124,16 +124,39 @@ def _place(row: Any) -> tuple[str, str, str, int]:
 def _failed(instance: Any, told: Any) -> Data:
     reason = told if isinstance(told, dict) else {}
     return {
-        "dag_id": instance.dag_id,
-        "run_id": instance.run_id,
-        "task_id": instance.task_id,
-        "map_index": instance.map_index,
+        **_of_task(instance),
         "try_number": instance.try_number,
         "state": str(instance.state),
         "at": shown_time(instance.end_date or instance.start_date),
         "error": reason.get("error"),
         "message": reason.get("message"),
     }
+
+
+def newest_results(dag_id: str, task_id: str, by: str, limit: int) -> list[Data]:
+    """What a task last returned for each value of its result's field `by`, with when and in which run, newest first."""
+    from airflow.models.taskinstance import TaskInstance as Instance
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        mine = select(Instance).where(Instance.dag_id == dag_id, Instance.task_id == task_id)
+        ended = mine.where(Instance.state == "success").order_by(Instance.end_date.desc()).limit(limit)
+        done = list(session.scalars(ended))
+        left = select(XComModel).where(XComModel.dag_id == dag_id, XComModel.key == "return_value")
+        found = session.scalars(left.where(XComModel.run_id.in_({instance.run_id for instance in done})))
+        told = {_place(xcom): XComModel.deserialize_value(xcom) for xcom in found}
+    newest: dict[Any, Data] = {}
+    for instance in done:
+        result = told.get(_place(instance))
+        if isinstance(result, dict) and by in result:
+            newest.setdefault(result[by], {**result, **_of_task(instance), "at": shown_time(instance.end_date)})
+    return list(newest.values())
+
+
+def _of_task(instance: Any) -> Data:
+    return {name: getattr(instance, name) for name in ("dag_id", "run_id", "task_id", "map_index")}
 
 
 def last_success(dag_id: str, task_ids: Collection[str]) -> datetime | None:

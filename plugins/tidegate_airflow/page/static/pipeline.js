@@ -40,7 +40,7 @@ function banner({ pipeline: row }) {
 
 const warnings = (found) => (Array.isArray(found) && found.length ? h("ul", { class: "warnings" }, found.map((one) => h("li", { class: "trouble" }, one))) : null);
 
-function facts({ pipeline: row, airflow }) {
+function facts({ pipeline: row, airflow, group_retention: expiry }) {
   const flush = row.last_flush;
   const list = [
     ["Lag", [number(row.lag), " records"]],
@@ -49,7 +49,7 @@ function facts({ pipeline: row, airflow }) {
     ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} in ${span(flush.seconds)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted`)] : "none yet"],
     ["Dead letters", row.dead_letters ? h("a", { class: "warn", "data-key": "letters", href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters` }, `${number(row.dead_letters)} wait`) : number(row.dead_letters)],
     ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : due(row.next_run), h("div", {}, link(dagPath(row.dag_id), "the DAG"))] : "no DAG"],
-    ["Heartbeat", [ago(airflow?.last_heartbeat), h("div", { class: "quiet" }, "committed offsets expire ", ago(airflow?.offsets_expire))]],
+    ["Heartbeat", [ago(airflow?.last_heartbeat), h("div", { class: "quiet" }, "committed offsets expire ", ago(airflow?.offsets_expire), expiry?.assumed ? " (if brokers keep them for seven days: they do not say)" : null)]],
   ];
   return [row.description ? h("p", {}, row.description) : null, h("dl", { class: "facts" }, list.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))))];
 }
@@ -83,7 +83,7 @@ function partitions({ pipeline: row, offsets, past, airflow }) {
     { title: "Lag", number: true, cell: (one) => h("span", { class: one.lag ? "behind" : null }, number(one.lag)) },
     { title: "Behind", number: true, cell: (one) => span(one.lag_seconds) },
     { title: "Last advance", number: true, cell: (one) => ago(moved.get(key(one))) },
-    { title: "Offset expires", hint: "Seven days after the last heartbeat, unless the brokers are set otherwise", number: true, cell: (one) => ((more.get(key(one))?.committed ?? null) === null ? "–" : moment(airflow?.offsets_expire)) },
+    { title: "Offset expires", hint: "So long after the last heartbeat as the brokers keep them (offsets.retention.minutes); seven days where they do not say", number: true, cell: (one) => ((more.get(key(one))?.committed ?? null) === null ? "–" : moment(airflow?.offsets_expire)) },
   ];
   return section("Partitions", offsets?.error ? trouble(offsets.error) : null, table("Partitions", columns, row.partitions));
 }
@@ -159,7 +159,15 @@ function batches(past) {
     rest.length ? h("details", { "data-key": "more-batches" }, h("summary", {}, `${rest.length} more`), table("More batches", columns, rest)) : null);
 }
 
-function storage({ storage: found }) {
+function maintained(one, done) {
+  if (!done) return one.maintained ? "yes" : "not yet";
+  const changed = (what, title) => (done.before[what] === done.after[what] ? null : `${title} ${number(done.before[what])} → ${number(done.after[what])}`);
+  const told = [changed("data_files", "files"), changed("delete_files", "delete files"), changed("snapshots", "snapshots"), done.orphans_removed ? `${number(done.orphans_removed)} orphans removed` : null].filter(Boolean);
+  return [link(taskPath(done), ago(done.at)), h("div", { class: "quiet" }, told.join(", ") || "nothing to do")];
+}
+
+function storage({ storage: found, airflow }) {
+  const done = new Map((airflow?.maintenance ?? []).map((one) => [one.table, one]));
   if (found?.error) return section("Storage", trouble(found.error));
   const columns = [
     { title: "Table", head: true, cell: (one) => one.table },
@@ -170,7 +178,7 @@ function storage({ storage: found }) {
     { title: "Delete files", number: true, cell: (one) => number(one.delete_files) },
     { title: "Rows in files", number: true, cell: (one) => number(one.rows) },
     { title: "Snapshots", number: true, cell: (one) => number(one.snapshots) },
-    { title: "Maintained", cell: (one) => (one.maintained ? "yes" : "not yet") },
+    { title: "Maintained", hint: "The last run of its maintenance, and what that changed", cell: (one) => maintained(one, done.get(one.table)) },
   ];
   return found?.length ? section("Storage", table("Storage", columns, found)) : null;
 }
