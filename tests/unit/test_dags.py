@@ -32,14 +32,14 @@ PUBLICATIONS = {
 }
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """What the DAG processor sees of an include folder."""
+def read(folder: Path, **told: str) -> dict[str, Any]:
+    """What the DAG processor sees of an include folder, or a task's process that is told so."""
     path = os.pathsep.join(str(ROOT / part) for part in ("plugins", "jobs", "tests"))
     own = {"AIRFLOW_HOME": str(folder / "airflow"), "TIDEGATE_INCLUDE": str(folder), "PYTHONPATH": path}
     quiet = {"AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
     done = subprocess.run(
         [sys.executable, "-m", "dag_reading"],
-        env={**os.environ, **own, **quiet},
+        env={**os.environ, **own, **quiet, **told},
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -73,6 +73,14 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def seen(include: Path) -> dict[str, Any]:
     return read(include)
+
+
+def test_task_reads_the_file_of_its_own_pipeline_alone(include: Path, seen: dict[str, Any]) -> None:
+    dag = "tidegate_p1_backfill"
+    own = read(include, _AIRFLOW_PARSING_CONTEXT_DAG_ID=dag)["dags"]
+    flushes = [name for name in own if name.startswith("tidegate_") and not name.startswith("tidegate_publish_")]
+    assert sorted(flushes) == ["tidegate_p1", "tidegate_p1_backfill", "tidegate_p1_maintenance"]
+    assert own[dag]["serialized"] == seen["dags"][dag]["serialized"]
 
 
 def test_reading_the_dag_files_opens_no_connection_and_imports_nothing_that_is_slow(seen: dict[str, Any]) -> None:

@@ -70,13 +70,14 @@ def _check_whole(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
     check_timing_and_spark(model, findings)
 
 
-def load_all(include: Path) -> list[tuple[str, Pipeline | ConfigurationError]]:
-    """Every file under ``pipelines/`` by name, each read on its own: a broken one takes no other down."""
+def load_all(include: Path, only: str | None = None) -> list[tuple[str, Pipeline | ConfigurationError]]:
+    """Every file under ``pipelines/`` by name, or one; each read on its own: a broken one takes no other down."""
     try:
         shared: Any = read_catalogs(include), read_defaults(include)
     except ConfigurationError as fault:
         shared = fault
-    files = sorted(f for f in (include / "pipelines").glob("*.y*ml") if not f.name.startswith("."))
+    files = sorted((include / "pipelines").glob(f"{only or '*'}.y*ml"))
+    files = [file for file in files if not file.name.startswith(".")]
     return _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
 
 
