@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 from confluent_kafka import KafkaException
 
-from benchmarks import formats, peer, product, report
+from benchmarks import formats, latency, peer, product, report
 from benchmarks.measure import cpu_seconds, resident_mb
 from benchmarks.work import Truth, produce
 from local.errors import StackError
@@ -25,7 +25,7 @@ from local.state import State
 
 RECORDS, KEYS, WARM_UP, QUICK = 1_000_000, 200_000, 20_000, 100_000
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"
-FORMATS = LATEST.with_name("formats.json")
+FORMATS, LATENCY = LATEST.with_name("formats.json"), LATEST.with_name("latency.json")
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,12 @@ def main(arguments: list[str]) -> int:
     done = False
     try:
         load = os.getloadavg()[0]
-        right = (
-            _formats(options, folder, base)
-            if options.formats
-            else _tell(_measure(options, folder), options, base, load)
-        )
+        if options.latency:
+            right = _latency(options, folder, base)
+        elif options.formats:
+            right = _formats(options, folder, base)
+        else:
+            right = _tell(_measure(options, folder), options, base, load)
         done = True
         return 0 if right else 1
     except (StackError, RuntimeError, OSError, KafkaException) as error:
@@ -77,6 +78,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--warm-up", type=_positive, default=WARM_UP, metavar="N", help="records of the first flush")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK:,} records")
     parser.add_argument("--formats", action="store_true", help="what decoding each format costs, beside plain Spark")
+    parser.add_argument("--latency", action="store_true", help="a record produced, its row seen, through Airflow")
     parser.add_argument("--record", action="store_true", help=f"also write {LATEST.relative_to(ROOT)}")
     options = parser.parse_args(arguments)
     options.records = options.records or (QUICK if options.quick else RECORDS)
@@ -102,6 +104,17 @@ def _formats(options: argparse.Namespace, folder: Path, base: Path) -> bool:
     print(formats.table(found))
     print(f"\nWritten to {path}")
     return all(row["right"] for row in found)
+
+
+def _latency(options: argparse.Namespace, folder: Path, base: Path) -> bool:
+    """Measure small flushes through Airflow, print and write the figures; a slow machine is no fault."""
+    _say(f"starting Kafka, Spark and Airflow; then {latency.FLUSHES} records, one after the other ...")
+    found = latency.measure(folder)
+    path = report.write(base, found)
+    if options.record:
+        shutil.copy(path, LATENCY)
+    print(f"\n{latency.table(found)}\n\nload {found['load_before']} before, {found['load_after']} after; {path}")
+    return True
 
 
 def _measure(options: argparse.Namespace, folder: Path) -> Measured:

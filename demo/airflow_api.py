@@ -41,6 +41,16 @@ class AirflowApi:
         found = self._call("GET", f"/api/v2/dags/{dag}/dagRuns/~/taskInstances?{query}")["task_instances"]
         return [self._failure(task) for task in found]
 
+    def tasks(self, dag: str) -> list[dict[str, Any]]:
+        """Every task instance of all runs of a DAG, oldest first."""
+        found: list[dict[str, Any]] = []
+        while True:
+            query = f"order_by=start_date&limit=100&offset={len(found)}"
+            page = self._call("GET", f"/api/v2/dags/{dag}/dagRuns/~/taskInstances?{query}")["task_instances"]
+            found += page
+            if not page:
+                return found
+
     def runs(self, dag: str) -> str:
         """The states of the latest runs, in words."""
         found = self._call("GET", f"/api/v2/dags/{dag}/dagRuns?order_by=-run_after&limit=3")["dag_runs"]

@@ -1,0 +1,173 @@
+"""Owns `make bench ARGS=--latency`: one record produced, its row seen, through the real scheduler, and where time goes.
+
+A record arrives at a random moment, also while a run is under way. The tasks' times are Airflow's own.
+"""
+
+import json
+import os
+import random
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+
+from benchmarks.work import ADMIN_SECONDS
+from demo.airflow_api import AirflowApi
+from local.layout import RunDir
+from local.stack import Stack, up
+
+NAME, CATALOG, INTERVAL = "latency", "lake", 5
+FLUSHES, WARM_UP = 30, 3
+SEEN_SECONDS, PAUSE = 300.0, 0.05
+ON_THE_WAY, AFTERWARDS = ("plan", "stage", "merge"), ("commit_offsets", "clean_up", "heartbeat")
+GOALS = {"median": 8.0, "p95": 15.0}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One record: when the broker had it and when its row was in the table, in seconds since 1970."""
+
+    produced: float
+    visible: float
+
+    @property
+    def seconds(self) -> float:
+        """From one to the other."""
+        return self.visible - self.produced
+
+
+def measure(folder: Path, flushes: int = FLUSHES) -> dict[str, Any]:
+    """Start a stack with Airflow, flush one record at a time, and tell what it took; RuntimeError if a row stays away.
+
+    The stack belongs to this process, and is brought down by the caller: `local.stack.down(folder / "stack")`.
+    """
+    include, catalog = _include(folder)
+    load = os.getloadavg()[0]
+    stack = up(folder / "stack", {"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
+    _topic(stack)
+    airflow = AirflowApi(stack.airflow_url, RunDir(stack.run_dir).airflow_home)
+    dag = f"tidegate_{NAME}"
+    airflow.switch_on(dag)
+    chance, producer = random.Random(1), Producer({"bootstrap.servers": stack.kafka_bootstrap, "linger.ms": 0})
+    for number in range(WARM_UP):
+        _one(producer, catalog, -number - 1)
+    seen = []
+    for number in range(flushes):
+        time.sleep(chance.uniform(0, 2 * INTERVAL))
+        seen.append(_one(producer, catalog, number))
+    time.sleep(3 * INTERVAL)  # the last run ends
+    runs = _runs(airflow.tasks(dag))
+    loads = {"load_before": round(load, 1), "load_after": round(os.getloadavg()[0], 1)}
+    return {"interval": INTERVAL, **loads, **told(seen, runs), "seconds": [round(one.seconds, 2) for one in seen]}
+
+
+def _include(folder: Path) -> tuple[Path, Catalog]:
+    include, lake = folder / "include", folder / "lakes" / CATALOG
+    (include / "pipelines").mkdir(parents=True)
+    lake.mkdir(parents=True)
+    properties = {"type": "sql", "uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
+    (include / "catalogs.yaml").write_text(yaml.safe_dump({CATALOG: {"type": "iceberg", "properties": properties}}))
+    key = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
+    value = {"format": "json", "schema": "id BIGINT, name STRING"}
+    pipeline = {
+        "source": {"topics": [NAME], "key": key, "value": value},
+        "tables": [{"name": f"{CATALOG}.shop.{NAME}"}],
+        "merge": {"interval": f"{INTERVAL}s"},
+    }
+    (include / "pipelines" / f"{NAME}.yaml").write_text(yaml.safe_dump(pipeline))
+    return include, load_catalog(CATALOG, **{**properties, "uri": f"{properties['uri']}?timeout=60"})
+
+
+def _topic(stack: Stack) -> None:
+    admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
+    admin.create_topics([NewTopic(NAME, 2, 1)])[NAME].result(ADMIN_SECONDS)
+
+
+def _one(producer: Producer, catalog: Catalog, number: int) -> Seen:
+    """Send one record and wait for its row."""
+    producer.produce(NAME, json.dumps({"id": number, "name": "x"}), json.dumps({"id": number}))
+    if producer.flush(ADMIN_SECONDS):
+        raise RuntimeError(f"the broker did not take the record id={number}")
+    produced, known = time.time(), None
+    while time.time() - produced < SEEN_SECONDS:
+        try:
+            table = catalog.load_table(f"shop.{NAME}")
+        except NoSuchTableError:
+            time.sleep(PAUSE)
+            continue
+        found = table.metadata.current_snapshot_id
+        if found != known:
+            visible, known = time.time(), found
+            if table.scan(row_filter=f"id == {number}", selected_fields=("id",)).to_arrow().num_rows:
+                return Seen(produced, visible)
+        time.sleep(PAUSE)
+    raise RuntimeError(f"the row id={number} was not seen within {SEEN_SECONDS:.0f} s: look at the logs of Airflow")
+
+
+def _runs(tasks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The runs that published, by the start of their merge: for each task when it was queued, began and ended."""
+    runs: dict[str, dict[str, Any]] = {}
+    for task in tasks:
+        if task["state"] == "success":
+            words = ("queued_when", "start_date", "end_date")
+            runs.setdefault(task["dag_run_id"], {})[task["task_id"]] = [_seconds(task[word]) for word in words]
+    whole = [run for run in runs.values() if run.keys() >= {*ON_THE_WAY, *AFTERWARDS}]
+    return sorted(whole, key=lambda run: float(run["merge"][1]))
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def told(seen: Sequence[Seen], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Median and 95th percentile in seconds, and the medians of what they are made of, task by task."""
+    seconds = sorted(one.seconds for one in seen)
+    parts: dict[str, list[dict[str, float]]] = {}
+    for one in seen:
+        began = [run for run in runs if run["merge"][1] <= one.visible]
+        if began:
+            for name, spent in _parts(one, began[-1]).items():
+                parts.setdefault(name, []).append(spent)
+    table = {
+        name: {word: round(statistics.median(spent[word] for spent in all_), 2) for word in all_[0]}
+        for name, all_ in parts.items()
+    }
+    percentile = seconds[max(0, -(-len(seconds) * 95 // 100) - 1)]
+    return {
+        "flushes": len(seconds),
+        "median": round(statistics.median(seconds), 2),
+        "p95": round(percentile, 2),
+        "most": round(seconds[-1], 2),
+        "tasks": table,
+    }
+
+
+def _parts(one: Seen, run: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Of one record's run: the wait for it, then each task from the end of the task before it."""
+    before = run["plan"][0]
+    parts = {"the run": {"queued": max(0.0, before - one.produced), "start": 0.0, "work": 0.0}}
+    for name in (*ON_THE_WAY, *AFTERWARDS):
+        queued, start, end = run[name]
+        parts[name] = {"queued": queued - before, "start": start - queued, "work": end - start}
+        before = end
+    return parts
+
+
+def table(found: dict[str, Any]) -> str:
+    """The figures as text; what comes after the row is seen stands below a line."""
+    lines = [f"{'median seconds':18}{'queued':>8}{'start':>8}{'work':>8}"]
+    for name, spent in found["tasks"].items():
+        if name == AFTERWARDS[0]:
+            lines.append("the row is seen, at the end of merge")
+        lines.append(f"{name:18}" + "".join(f"{spent[word]:8.2f}" for word in ("queued", "start", "work")))
+    goals = ", ".join(f"{name} {found[name]:.1f} s (goal {goal:.0f})" for name, goal in GOALS.items())
+    return "\n".join([*lines, "", f"{found['flushes']} flushes: {goals}, most {found['most']:.1f} s"])
