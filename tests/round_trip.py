@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 from tidegate.publications.publish import publish
+from tidegate.publications.report import status
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING, price DECIMAL(12,2), at TIMESTAMP"}
@@ -44,6 +45,9 @@ class Way:
 
     def publish(self, **words: Any) -> Any:
         return publish(self.ports(), **words)
+
+    def status(self) -> dict[str, Any]:
+        return status(self.ports())
 
     def flush(self, **rows: str | None) -> None:
         records = []

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidegate.jobs import KAFKA_CONF
 from tidegate.offsets import Ranges
 from tidegate.publications.job import PublishJob
-from tidegate.publications.progress import CHANGES, TOPIC
+from tidegate.publications.progress import TOPIC
 from tidegate.publications.publication import PLACEHOLDER
 from tidegate.spark_sql import literal, quoted, quoted_name
 
@@ -23,7 +23,8 @@ def changes(spark: SparkSession, job: PublishJob) -> DataFrame:
     A key that moves to another topic is deleted in one and inserted in the other. Rows that are the same in both
     states are left out, so a snapshot that only rewrites files has no changes.
     """
-    new = _state(spark, job, job.position.to, job.touched.new if job.touched else None)
+    until = job.position.until or job.position.to
+    new = _state(spark, job, until, job.touched.new if job.touched else None)
     old = _before(spark, job, new)
     both = new.selectExpr("*", f"'{NEW}' AS side")
     both = both if old is None else both.unionByName(old.selectExpr("*", f"'{OLD}' AS side"))
@@ -34,9 +35,21 @@ def changes(spark: SparkSession, job: PublishJob) -> DataFrame:
     compared = "new.value <=> old.value" if job.position.mode == TOPIC else "new <=> old"
     differ = states.where(f"(new IS NULL) <> (old IS NULL) OR NOT ({compared})")
     kind = "CASE WHEN new IS NULL THEN 'deleted' WHEN old IS NULL THEN 'inserted' ELSE 'updated' END AS kind"
-    return differ.selectExpr(
-        "topic", "key", "new.value AS value", "new.headers AS headers", "new.timestamp AS timestamp", kind, "copies"
+    told = differ.selectExpr("topic", "key", "new", kind, "copies")
+    told = told if until == job.position.to else _as_published(spark, job, told)
+    return told.selectExpr(
+        "topic", "key", "new.value AS value", "new.headers AS headers", "new.timestamp AS timestamp", "kind", "copies"
     )
+
+
+def _as_published(spark: SparkSession, job: PublishJob, changed: DataFrame) -> DataFrame:
+    """The same keys with the rows that they have in the published snapshot."""
+    rows = _state(spark, job, job.position.to, None, is_limited=False)
+    now = rows.selectExpr("topic", "key", "struct(value, headers, timestamp) AS row").groupBy("topic", "key")
+    states = now.agg(F.expr("first(row) AS new"), F.expr("count(*) AS copies"))
+    joined = changed.select("topic", "key").join(states, ["topic", "key"], "left")
+    kind = "CASE WHEN new IS NULL THEN 'deleted' ELSE 'updated' END AS kind"
+    return joined.selectExpr("topic", "key", "new", kind, "coalesce(copies, 0) AS copies")
 
 
 def _before(spark: SparkSession, job: PublishJob, new: DataFrame) -> DataFrame | None:
@@ -46,18 +59,20 @@ def _before(spark: SparkSession, job: PublishJob, new: DataFrame) -> DataFrame |
             return None
         empty = [f"CAST(NULL AS {new.schema[name].dataType.simpleString()}) AS {name}" for name in ("headers",)]
         return kept.selectExpr("topic", "key", "value", *empty, "CAST(NULL AS BIGINT) AS timestamp")
-    if job.position.mode == CHANGES and job.position.origin is not None:
+    if job.position.origin is not None:
         return _state(spark, job, job.position.origin, job.touched.old if job.touched else None)
     return None
 
 
-def _state(spark: SparkSession, job: PublishJob, snapshot: int, files: tuple[str, ...] | None) -> DataFrame:
+def _state(
+    spark: SparkSession, job: PublishJob, snapshot: int, files: tuple[str, ...] | None, is_limited: bool = True
+) -> DataFrame:
     """The publication's rows as of a snapshot, as they stand in a topic; `files` are those that matter."""
     if job.grouped is None:
         rows = spark.sql(job.sql.replace(PLACEHOLDER, f"({_source(spark, job, snapshot, files)})"))
         return encoded(spark, rows, job)
     rows = spark.sql(job.sql.replace(PLACEHOLDER, f"({_source(spark, job, snapshot, None)})"))
-    if job.position.mode == CHANGES and job.grouped.matched:
+    if is_limited and job.position.mode != TOPIC and job.position.origin is not None and job.grouped.matched:
         same = " AND ".join(f"result.{quoted(name)} <=> touched.{quoted(name)}" for name in job.grouped.matched)
         rows = rows.alias("result").join(_touched_groups(spark, job).alias("touched"), F.expr(same), "left_semi")
     return encoded(spark, rows, job)
@@ -70,7 +85,7 @@ def _touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
     old, new = (job.touched.old, job.touched.new) if job.touched else (None, None)
     sides = [
         f"SELECT struct(*) AS one, {weight} AS weight FROM ({_source(spark, job, snapshot, files)})"
-        for snapshot, files, weight in ((job.position.origin, old, -1), (job.position.to, new, 1))
+        for snapshot, files, weight in ((job.position.origin, old, -1), (job.position.until or job.position.to, new, 1))
     ]
     changed = (
         f"SELECT one.* FROM (SELECT first(one) AS one FROM ({' UNION ALL '.join(sides)}) "

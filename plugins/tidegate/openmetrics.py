@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from tidegate.health import WORST_FIRST
@@ -22,15 +23,21 @@ FAMILIES = (
     ("tidegate_last_batch_timestamp_seconds", "seconds", "when the last batch was published"),
     ("tidegate_last_batch_rows", "", "rows that the last batch changed, by what happened to them"),
     ("tidegate_dead_letters", "", "records that wait in the dead-letter table"),
+    ("tidegate_publication_up", "", "1 where brokers and catalog answer and the publication file is right"),
+    ("tidegate_publication_state", "", "1 for the state that the publication is in"),
+    ("tidegate_publication_snapshots_behind", "", "snapshots that changed rows and are not published"),
+    ("tidegate_publication_rows_behind", "", "at most how many changed rows are not published"),
+    ("tidegate_publication_behind_seconds", "seconds", "age of the oldest snapshot that is not published"),
+    ("tidegate_publication_last_run_timestamp_seconds", "seconds", "when the last run recorded its progress"),
+    ("tidegate_publication_last_run_records", "", "records that the last run produced, by what happened to the row"),
 )
 
 
-def openmetrics(rows: Iterable[dict[str, Any]]) -> str:
-    """Rows are overviews with `lately`, `state` and, where nobody answers, `error`."""
+def openmetrics(rows: Iterable[dict[str, Any]], publications: Iterable[dict[str, Any]] = ()) -> str:
+    """Rows are overviews with `lately`, of `publications` their status, each with `state` and maybe an `error`."""
     samples: dict[str, list[Sample]] = {name: [] for name, _, _ in FAMILIES}
-    for row in rows:
-        for sample in _samples(row):
-            samples[sample[0]].append(sample)
+    for sample in (*chain.from_iterable(map(_samples, rows)), *chain.from_iterable(map(_published, publications))):
+        samples[sample[0]].append(sample)
     lines = []
     for name, unit, told in FAMILIES:
         lines += [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else []), f"# HELP {name} {told}"]
@@ -57,6 +64,21 @@ def _samples(row: dict[str, Any]) -> Iterable[Sample]:
         yield from _known("tidegate_last_batch_timestamp_seconds", me, _seconds(last["published_at"]))
         for what in ("inserted", "updated", "deleted"):
             yield "tidegate_last_batch_rows", {**me, "change": what}, last[what]
+
+
+def _published(row: dict[str, Any]) -> Iterable[Sample]:
+    me = {"publication": row["publication"]}
+    yield "tidegate_publication_up", me, float(not row.get("error"))
+    for state in WORST_FIRST:
+        yield "tidegate_publication_state", {**me, "state": state}, float(row["state"] == state)
+    if "snapshots_behind" not in row:
+        return
+    for what in ("snapshots_behind", "rows_behind", "behind_seconds"):
+        yield from _known(f"tidegate_publication_{what}", me, row[what])
+    if last := row["last_run"]:
+        yield "tidegate_publication_last_run_timestamp_seconds", me, last["at_ms"] / 1000
+        for what in ("inserted", "updated", "deleted"):
+            yield "tidegate_publication_last_run_records", {**me, "change": what}, last[what]
 
 
 def _of_table(labels: dict[str, Any], table: dict[str, Any]) -> Iterable[Sample]:

@@ -19,9 +19,17 @@ def send(pipeline: str, values: Mapping[str, float], table: str | None = None) -
     Plain StatsD knows no tags, and one pipeline's gauge would overwrite the other's: so the same stands under
     ``tidegate.<name>.<pipeline>[.<table>]``, too, dots of the table's name as underscores.
     """
+    _send({"pipeline": pipeline} | ({} if table is None else {"table": table}), values)
+
+
+def send_publication(publication: str, values: Mapping[str, float]) -> None:
+    """The same of a publication: ``tidegate.publish.<name>`` with the publication as its tag."""
+    _send({"publication": publication}, {f"publish.{name}": value for name, value in values.items()})
+
+
+def _send(tags: dict[str, str], values: Mapping[str, float]) -> None:
     from airflow.sdk.observability import stats
 
-    tags = {"pipeline": pipeline} | ({} if table is None else {"table": table})
     place = ".".join(tag.replace(".", "_") for tag in tags.values())
     for name, value in values.items():
         stats.gauge(f"{PREFIX}.{name}", value, tags=tags)

@@ -9,9 +9,33 @@ from tidegate.publications.publication import Publication
 from tidegate_airflow import documents, tasks
 from tidegate_airflow.flush_dag import LONG, RETRIES
 
-RESYNCHRONISE = Param(
-    False, type="boolean", title="Resynchronise", description="Compare the whole table with what the topic holds."
-)
+# Airflow looks at a pattern in programs' runs, too: a snapshot's id, or a time.
+WHEN = {"type": ["null", "string"], "pattern": r"^\d+$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"}
+FORM = {
+    "resynchronise": Param(
+        False, type="boolean", title="Resynchronise", description="Compare the whole table with what the topic holds."
+    ),
+    "again": Param(
+        False,
+        type="boolean",
+        title="Produce again",
+        description="Produce what is published once more: never an older row, and the position stays.",
+    ),
+    "from": Param(
+        None,
+        title="From",
+        description="With Produce again: only keys that changed after this snapshot or time; all when empty.",
+        examples=["2026-01-01T00:00:00Z"],
+        **WHEN,
+    ),
+    "to": Param(
+        None,
+        title="To",
+        description="With Produce again: only keys that changed up to this snapshot or time.",
+        examples=["2026-01-02T00:00:00Z"],
+        **WHEN,
+    ),
+}
 
 
 def publication_dag(publication: Publication) -> DAG:
@@ -24,7 +48,7 @@ def publication_dag(publication: Publication) -> DAG:
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        params={"resynchronise": RESYNCHRONISE},
+        params=FORM,
         default_args={"owner": "tidegate", **RETRIES},
         tags=["tidegate", "publish", publication.catalog],
     ) as dag:
@@ -48,13 +72,14 @@ def _publish(publication: Publication) -> None:
     if publication.spark.mode == "submit" and publication.spark.master is None:
         from tidegate_airflow.submit import SubmitOperator
 
-        asked = "{{ params.resynchronise }}"
+        words = {name: f"{{{{ params['{name}'] or '' }}}}" for name in ("from", "to")}
+        asked = {name: f"{{{{ params['{name}'] }}}}" for name in ("resynchronise", "again")} | words
         connection = publication.spark.connection
         SubmitOperator(verb="publish", pipeline=publication.name, given=asked, conn_id=connection, **settings)
         return
 
     @task(**settings, multiple_outputs=True)
     def publish() -> dict[str, Any]:
-        return tasks.run_publish(publication.name, bool(get_current_context()["params"]["resynchronise"]))
+        return tasks.run_publish(publication.name, dict(get_current_context()["params"]))
 
     publish()

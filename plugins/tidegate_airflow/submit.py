@@ -16,7 +16,7 @@ from tidegate_airflow.assets import announce
 
 class SubmitOperator(SparkSubmitOperator):
     """A step whose Spark job is submitted: `given` is the plan for stage, a table's queue for merge, a table's name
-    for maintain, whether to resynchronise for publish.
+    for maintain, what the form says for publish.
 
     The operator is the step's engine: a step may run more than one job, and each is one spark-submit.
     """
@@ -44,7 +44,8 @@ class SubmitOperator(SparkSubmitOperator):
             context["slice"] = self.given["slice"]
             return tasks.run_backfill_slice(self.pipeline, self.backfill, self.given, self)
         if self.verb == "publish":
-            return tasks.run_publish(self.pipeline, self.given == "True", self)
+            switches = {name: self.given[name] == "True" for name in ("resynchronise", "again")}
+            return tasks.run_publish(self.pipeline, {**self.given, **switches}, self)
         queue = tasks.one_queue(self.given)
         context["table"] = queue["table"]
         published = tasks.run_merge(self.pipeline, queue, self)

@@ -164,16 +164,36 @@ def run_replay(name: str, engine: Any = None) -> list[Data]:
         return [result.to_dict() for result in replay(ports(name, engine))]
 
 
-def run_publish(name: str, resynchronise: bool, engine: Any = None) -> Data:
-    """publish: a table's changes to its topic; skipped when there are none."""
+def run_publish(name: str, asked: Mapping[str, Any], engine: Any = None) -> Data:
+    """publish: a table's changes to its topic; skipped when there are none. `asked` is what the form says."""
     from tidegate.adapters.publication_assembly import assemble_publication
+    from tidegate.publications.again import Again
     from tidegate.publications.publish import publish
     from tidegate.settings import include_folder
 
     from tidegate_airflow.connections import resolve
 
+    again = Again(asked["from"] or None, asked["to"] or None) if asked["again"] else None
     with told_to_airflow():
-        return publish(assemble_publication(include_folder(), name, resolve, engine), resynchronise).to_dict()
+        used = assemble_publication(include_folder(), name, resolve, engine)
+        try:
+            done = publish(used, asked["resynchronise"], again).to_dict()
+            metrics.send_publication(name, {what: float(done[what]) for what in ("inserted", "updated", "deleted")})
+            return done
+        finally:
+            _measure_publication(used)
+
+
+def _measure_publication(used: Any) -> None:
+    """How the publication stands after a run, however that went; a failure here must not hide the run's own."""
+    from tidegate.errors import TidegateError
+    from tidegate.publications.report import measures, status
+
+    if metrics.are_wanted():
+        try:
+            metrics.send_publication(used.publication.name, measures(status(used)))
+        except TidegateError as problem:
+            log.warning("publication=%s is not measured: %s", used.publication.name, problem)
 
 
 def run_leftovers() -> list[Data]:

@@ -3,12 +3,13 @@
 import json
 import zlib
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from tidegate.offsets import Ranges
 from tidegate.publications.job import PublishJob, TouchedFiles
-from tidegate.publications.ports import FoundTopics, PublicationPorts, TableNow
-from tidegate.publications.progress import CHANGES, TOPIC, Standing
+from tidegate.publications.ports import Behind, FoundTopics, Made, PublicationPorts, TableNow
+from tidegate.publications.progress import TOPIC, Standing
 from tidegate.publications.publication import KeyOut, Publication
 
 State = dict[str, str]
@@ -46,6 +47,16 @@ class Table:
     def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
         same = self.snapshots[old] is self.snapshots[new]
         return TouchedFiles() if same else TouchedFiles((f"file-{old}",), (f"file-{new}",))
+
+    def behind(self, name: str, old: int | None, new: int) -> Behind:
+        between = [s for s in self.snapshots if (old or 0) < s <= new]
+        before = [self.snapshots.get(old or 0, {}), *(self.snapshots[s] for s in between)]
+        rows = sum(len(dict(two.items() ^ one.items())) for one, two in pairwise(before))
+        return Behind(len(between), rows, min(between, default=None))
+
+    def line(self, name: str, most: int) -> list[Made]:
+        newest = sorted((s for s in self.snapshots if s <= (self.current or 0)), reverse=True)
+        return [Made(number, number, "append", 1) for number in newest[:most]]
 
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
         self.tags[tag] = snapshot_id
@@ -101,9 +112,10 @@ class Spark:
     def run(self, job: Any) -> None:
         self.jobs.append(PublishJob.from_json(job.to_json()))
         assert self.jobs[-1] == job, "a job is the same behind JSON"
-        old = {CHANGES: self._origin, TOPIC: lambda _: self.topic.latest()}.get(job.position.mode, lambda _: {})(job)
-        new = self.table.snapshots[job.position.to]
-        changes = {k: new.get(k) for k in sorted(old.keys() | new.keys()) if old.get(k) != new.get(k)}
+        old = self.topic.latest() if job.position.mode == TOPIC else self._origin(job)
+        new = self.table.snapshots[job.position.until or job.position.to]
+        now = self.table.snapshots[job.position.to]
+        changes = {k: now.get(k) for k in sorted(old.keys() | new.keys()) if old.get(k) != new.get(k)}
         for part in job.parts:
             if self.topic.newest.get(part.number) != part.expected:
                 continue
@@ -118,8 +130,7 @@ class Spark:
             self._advance(job, part.number, None)
 
     def _origin(self, job: PublishJob) -> State:
-        assert job.position.origin is not None
-        return self.table.snapshots[job.position.origin]
+        return {} if job.position.origin is None else self.table.snapshots[job.position.origin]
 
     def _count_down(self) -> None:
         if self.dies_after is not None:

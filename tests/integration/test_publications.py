@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from round_trip import Way, read
 from schema_registry import SchemaRegistry
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo
+from tidegate.publications.again import Again
 
 ROOT, PATIENCE = Path(__file__).parents[2], 180
 
@@ -25,9 +27,21 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
     kept = way.ports().snapshots.table("lake.shop.roundtrip").snapshot_id
 
     way.flush(k1="a2", k2=None, k5="e")
+    middle = way.ports().snapshots.table("lake.shop.roundtrip").snapshot_id
     way.flush(k1="a3", k5=None)
+    told = way.status()
+    assert (told["snapshots_behind"], told["rows_behind"]) == (2, 5)
     second = way.publish()
     assert (second.inserted, second.updated, second.deleted) == (0, 1, 1), "net changes: k5 came and went"
+    assert way.latest() == way.table()
+
+    assert (way.status()["snapshots_behind"], way.status()["waiting"]) == (0, None)
+    before = Counter(map(str, way.records()))
+    again = way.publish(again=Again(str(first.to_snapshot_id), str(middle)))
+    assert (again.compared_with, again.to_snapshot_id) == ("again", second.to_snapshot_id)
+    now = {'{"id":1}': way.table()['{"id":1}'], '{"id":2}': None, '{"id":5}': None}
+    produced = Counter(map(str, way.records())) - before
+    assert produced == Counter(map(str, now.items())), "keys of the range with the rows of now"
     assert way.latest() == way.table()
 
     before = len(way.records())

@@ -40,6 +40,25 @@ def test_every_number_of_the_overview_has_its_sample() -> None:
     assert found[-1] == "# EOF"
 
 
+def test_publications_have_families_of_their_own() -> None:
+    last = {"at_ms": 1767225605500, "inserted": 3, "updated": 2, "deleted": 1}
+    row = {"publication": "out", "state": "stuck", "snapshots_behind": 2, "rows_behind": 9, "behind_seconds": 1.5}
+    down = {"publication": "new", "state": "unknown", "error": "no answer"}
+    found = openmetrics([ROW], [{**row, "last_run": last}, down]).splitlines()
+    for line in (
+        'tidegate_publication_up{publication="out"} 1',
+        'tidegate_publication_up{publication="new"} 0',
+        'tidegate_publication_state{publication="out",state="stuck"} 1',
+        'tidegate_publication_snapshots_behind{publication="out"} 2',
+        'tidegate_publication_rows_behind{publication="out"} 9',
+        'tidegate_publication_behind_seconds{publication="out"} 1.5',
+        'tidegate_publication_last_run_timestamp_seconds{publication="out"} 1767225605.5',
+        'tidegate_publication_last_run_records{publication="out",change="deleted"} 1',
+    ):
+        assert line in found
+    assert not [line for line in found if line.startswith('tidegate_publication_rows_behind{publication="new"')]
+
+
 def test_what_nobody_knows_is_left_out_and_not_zero() -> None:
     assert not [line for line in lines(ROW) if line.startswith("tidegate_lag_seconds{")]
 

@@ -14,20 +14,29 @@ from typing import Any
 import pytest
 from airflow_users import airflow_in, token_of
 from fakes import BAD, World, a_pipeline, a_table
+from fakes.publications import Outside
 from tidegate.errors import RetryLater
 from tidegate.flush import flush
 from tidegate.pipeline import Errors
+from tidegate.publications.publish import publish
 from tidegate_airflow.page.sources import Source
 
 TOKEN = "a-token-for-the-scraper"
 ALL = Errors("all", 9)
-PATHS = ("/api/pipelines", "/api/pipelines/shop", "/api/pipelines/shop/dead-letters", "/metrics")
+PATHS = (
+    "/api/pipelines",
+    "/api/pipelines/shop",
+    "/api/pipelines/shop/dead-letters",
+    "/api/publications/out",
+    "/metrics",
+)
 
 
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Airflow's database with two DAGs, and its auth manager with two users."""
-    with airflow_in(tmp_path_factory.mktemp("airflow"), "tidegate_shop", "dag_of_somebody_else") as manager:
+    ids = ("tidegate_shop", "tidegate_publish_out", "dag_of_somebody_else")
+    with airflow_in(tmp_path_factory.mktemp("airflow"), *ids) as manager:
         yield manager
 
 
@@ -68,13 +77,34 @@ def desk(airflow: Any, world: World) -> Any:
 
 
 @pytest.fixture
-def client(desk: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def outside() -> Outside:
+    made = Outside()
+    made.table.commit(a="1")
+    publish(made.ports())
+    return made
+
+
+@pytest.fixture
+def published(airflow: Any, outside: Outside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """One publication in memory."""
+    from tidegate_airflow.page.publications import Publications
+
+    (tmp_path / "publications").mkdir()
+    (tmp_path / "publications" / "out.yaml").touch()
+    made = Publications(tmp_path, lambda conn_id: None)
+    monkeypatch.setattr(made, "ports", lambda name: outside.ports())
+    return made
+
+
+@pytest.fixture
+def client(desk: Any, published: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     from fastapi.testclient import TestClient
     from tidegate_airflow.page import application
 
     monkeypatch.setenv("TIDEGATE_METRICS_TOKEN", TOKEN)
     app = application.application()
     app.dependency_overrides[application.desk] = lambda: desk
+    app.dependency_overrides[application.publications] = lambda: published
     return TestClient(app, follow_redirects=False)
 
 
@@ -218,3 +248,34 @@ def test_every_file_of_the_page_is_small_and_calls_nobody_else() -> None:
         assert "https://" not in text, path.name
         assert "innerHTML" not in text, path.name
     assert os.path.getsize(static / "vendor" / "uplot-1.6.32.min.js") < 60_000
+
+
+def test_publication_comes_with_its_place_in_the_tables_snapshots(
+    client: Any, airflow: Any, outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = login(airflow, "admin")
+    [row] = client.get("/api/pipelines", headers=admin).json()["publications"]
+    assert (row["state"], row["published_snapshot_id"], row["snapshots_behind"]) == ("current", "10", 0)
+    outside.table.commit(a="2")
+    seen = client.get("/api/publications/out", headers=admin).json()
+    assert [one["snapshot_id"] for one in seen["snapshots"]] == ["11", "10"], "as text: browsers round such numbers"
+    assert (seen["may"], seen["publication"]["dag_id"]) == ({"publish": True}, "tidegate_publish_out")
+    viewer = login(airflow, "viewer")
+    assert client.get("/api/publications/out", headers=viewer).json()["may"] == {"publish": False}
+    assert client.get("/api/publications/nothing", headers=viewer).status_code == 404
+    moved = client.get("/dags/tidegate_publish_out", headers=viewer)
+    assert moved.headers["location"].endswith("/tidegate/publications/out")
+    metrics = client.get("/metrics", headers=viewer).text
+    assert 'tidegate_publication_up{publication="out"} 1' in metrics
+    monkeypatch.setattr(airflow, "get_authorized_dag_ids", lambda **asked: set())
+    assert client.get("/api/pipelines", headers=viewer).json()["publications"] == []
+    assert client.get("/api/publications/out", headers=viewer).status_code == 404
+
+
+def test_publication_that_cannot_go_on_is_stuck_with_the_way_out(client: Any, airflow: Any, outside: Outside) -> None:
+    outside.table.commit(a="2")
+    outside.table.uuid = "u2"
+    [row] = client.get("/api/pipelines", headers=login(airflow, "viewer")).json()["publications"]
+    assert row["state"] == "stuck"
+    assert "was replaced by another" in row["reason"]
+    assert "bin/tidegate publish out --resynchronise" in row["reason"]

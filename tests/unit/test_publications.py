@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 from fakes.publications import Killed, Outside
-from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere
+from tidegate.health import Schedule
+from tidegate.publications.again import Again
 from tidegate.publications.plan import plan
 from tidegate.publications.publication import Begin, KeyOut
-from tidegate.publications.publish import publish, status
+from tidegate.publications.publish import publish
+from tidegate.publications.report import in_words, measures, status
 
 
 @pytest.fixture
@@ -194,3 +197,84 @@ def test_dry_run_and_status_change_nothing_and_tell_what_waits(outside: Outside)
     outside.table.commit(a="2")
     outside.table.uuid = "u2"
     assert "was replaced" in status(outside.ports())["problem"]
+
+
+def test_status_counts_what_waits_and_tells_the_last_run(outside: Outside) -> None:
+    publish(outside.ports())
+    assert status(outside.ports())["snapshots_behind"] == 0
+    outside.table.commit(a="2", b="1", c="1", d="1", e="1")
+    outside.table.commit(a="2", b="1", c="1", d="1")
+    told = status(outside.ports())
+    assert (told["snapshots_behind"], told["rows_behind"]) == (2, 2)
+    assert (told["last_run"]["to_snapshot_id"], told["last_run"]["compared_with"]) == (10, "everything")
+    assert measures(told) == {"snapshots_behind": 2.0, "rows_behind": 2.0, "behind": 0.0, "problems": 0.0}
+
+
+def test_state_of_a_publication_is_one_word_with_its_reason(outside: Outside) -> None:
+    publish(outside.ports())
+    assert in_words(status(outside.ports()), Schedule()) == ("current", "nothing waits")
+    outside.table.commit(a="2")
+    waits = {**status(outside.ports()), "behind_seconds": 500.0}
+    assert in_words(waits, Schedule())[0] == "catching up"
+    assert in_words(waits, Schedule(paused=True))[0] == "paused"
+    assert in_words(waits, Schedule(failed="publish failed: x")) == ("failing", "publish failed: x")
+    assert in_words({**waits, "error": "no answer"}, Schedule()) == ("unknown", "no answer")
+    outside.table.uuid = "u2"
+    state, reason = in_words(status(outside.ports()), Schedule(paused=True))
+    assert (state, "--resynchronise" in reason) == ("stuck", True)
+
+
+def test_producing_again_gives_the_published_rows_of_a_range_and_moves_no_position(outside: Outside) -> None:
+    publish(outside.ports())
+    outside.table.commit(a="2", b="1", c="1", d="1")
+    outside.table.commit(a="2", b="2", c="1", d="1")
+    publish(outside.ports())
+    outside.table.commit(a="9")
+    before = len(outside.topic.records)
+    done = publish(outside.ports(), again=Again("10", "11"))
+    assert sorted(outside.topic.records[before:], key=str) == [("a", "2"), ("e", None)], (
+        "keys of the range, rows of now"
+    )
+    assert (done.compared_with, done.to_snapshot_id) == ("again", 12)
+    assert set(outside.table.tags.values()) == {12}
+    before = len(outside.topic.records)
+    publish(outside.ports(), again=Again())
+    assert len(outside.topic.records) == before + 4, "without a range every key"
+    publish(outside.ports())
+    assert outside.topic.latest() == {"a": "9"}
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_killed_run_that_produces_again_neither_loses_nor_moves_anything(outside: Outside, after: int) -> None:
+    publish(outside.ports())
+    outside.table.commit(a="2", b="2", c="2", d="2")
+    publish(outside.ports())
+    outside.spark.dies_after = after
+    with pytest.raises(Killed):
+        publish(outside.ports(), again=Again())
+    before = len(outside.topic.records)
+    publish(outside.ports(), again=Again("10"))
+    assert len(outside.topic.records) == before + 5, "asked again, it begins anew"
+    assert outside.topic.latest() == outside.table.snapshots[11]
+    outside.table.commit(a="3")
+    publish(outside.ports())
+    assert outside.topic.latest() == {"a": "3"}
+
+
+def test_range_that_cannot_be_produced_again_is_refused_in_words(outside: Outside) -> None:
+    with pytest.raises(NothingToDo, match="nothing was published yet"):
+        publish(outside.ports(), again=Again())
+    outside.spark.dies_after = 1
+    with pytest.raises(Killed):
+        publish(outside.ports())
+    with pytest.raises(GiveUp, match="a run is unfinished; finish it by `bin/tidegate publish out`"):
+        publish(outside.ports(), again=Again())
+    publish(outside.ports())
+    with pytest.raises(GiveUp, match="from=7: snapshot=7 has expired or never was"):
+        publish(outside.ports(), again=Again("7"))
+    with pytest.raises(ConfigurationError, match="from=soon: neither a snapshot nor a time"):
+        publish(outside.ports(), again=Again("soon"))
+    with pytest.raises(ConfigurationError, match="a time without a zone"):
+        publish(outside.ports(), again=Again("2026-01-01T00:00"))
+    with pytest.raises(NothingToDo, match="no row changed between"):
+        publish(outside.ports(), again=Again("10", "10"))

@@ -2,19 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.publications.job import TouchedFiles
-from tidegate.publications.ports import TableNow
+from tidegate.publications.ports import Behind, Made, TableNow
 
 MOST_FILES = 500  # more than these are not named one by one; then all rows are compared
 FILE_PATH = 2147483546  # the field id of a position delete's file_path, as the format fixes it
 TRIES = 5
+MERGED = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted", "updated", "deleted"))
+WRITTEN = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
 
 
 class IcebergSnapshots:
@@ -40,6 +44,29 @@ class IcebergSnapshots:
         """See the port."""
         before = [entry for entry in self._loaded(name).metadata.snapshot_log if entry.timestamp_ms <= timestamp_ms]
         return before[-1].snapshot_id if before else None
+
+    def behind(self, name: str, old: int | None, new: int) -> Behind:
+        """See the port. What only one of the two descends from lies between them: a rollback does, too."""
+        table = self._loaded(name)
+        before, after = _line(table, old), _line(table, new)
+        apart = [snapshot for number, snapshot in (before | after).items() if (number in before) != (number in after)]
+        changed = {snapshot.snapshot_id: rows for snapshot in apart if (rows := _changed_rows(snapshot))}
+        times = [after[number].timestamp_ms for number in changed if number in after]
+        back = [entry.timestamp_ms for entry in table.metadata.snapshot_log if entry.snapshot_id == new]
+        return Behind(len(changed), sum(changed.values()), min(times, default=back[-1] if back and changed else None))
+
+    def line(self, name: str, most: int) -> list[Made]:
+        """See the port."""
+        table = self._loaded(name)
+        return [
+            Made(
+                one.snapshot_id,
+                one.timestamp_ms,
+                one.summary.operation.value if one.summary else "",
+                _changed_rows(one),
+            )
+            for one in islice(ancestors_of(table.current_snapshot(), table.metadata), most)
+        ]
 
     def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
         """See the port.
@@ -95,6 +122,22 @@ class IcebergSnapshots:
         if table is None:
             raise GiveUp(f"table={name} does not exist any more; create it, or remove its publication")
         return table
+
+
+def _line(table: Table, snapshot_id: int | None) -> dict[int, Snapshot]:
+    """A snapshot with all that it descends from, as far as they are there."""
+    newest = None if snapshot_id is None else table.metadata.snapshot_by_id(snapshot_id)
+    return {snapshot.snapshot_id: snapshot for snapshot in ancestors_of(newest, table.metadata)}
+
+
+def _changed_rows(snapshot: Snapshot) -> int:
+    """At most how many rows it changed: what a merge has counted, else rows added and removed."""
+    summary = snapshot.summary
+    if summary is None or summary.operation == Operation.REPLACE:
+        return 0
+    told = summary.additional_properties
+    merged = [told[name] for name in MERGED if name in told]
+    return sum(map(int, merged or [told[name] for name in WRITTEN if name in told]))
 
 
 class _Reach:

@@ -8,10 +8,13 @@ from tidegate.adapters.publication_assembly import assemble_publication
 from tidegate.adapters.publication_file import load_publications
 from tidegate.cli import shown
 from tidegate.errors import TidegateError
+from tidegate.publications.again import Again, plan_again
 from tidegate.publications.plan import plan
 from tidegate.publications.ports import PublicationPorts
-from tidegate.publications.publish import publish, status
+from tidegate.publications.publish import publish
+from tidegate.publications.report import COUNTS, status
 from tidegate.settings import include_folder
+from tidegate.status import as_time
 
 
 def add_publish(commands: Any) -> None:
@@ -19,20 +22,27 @@ def add_publish(commands: Any) -> None:
     command = commands.add_parser("publish", help="a table's changes to its topic: one run of a publication")
     command.add_argument("publication")
     command.add_argument("--dry-run", action="store_true", help="say what the run would be; changes nothing")
-    command.add_argument(
+    kind = command.add_mutually_exclusive_group()
+    kind.add_argument(
         "--resynchronise", action="store_true", help="compare the table with what the topic holds, and mend the topic"
     )
+    kind.add_argument("--again", action="store_true", help="produce once more what is published")
+    command.add_argument("--from", dest="begin", metavar="WHEN", help="with --again: after this snapshot or time")
+    command.add_argument("--to", dest="end", metavar="WHEN", help="with --again: up to this snapshot or time")
+    command.set_defaults(usage_error=command.error)
     command.add_argument("--json", action="store_true", help="stable output for programs")
 
 
 def run_publish(words: argparse.Namespace) -> int:
     """One run; NothingToDo where the topic is current."""
-    ports = _ports(words.publication)
+    if not words.again and (words.begin or words.end):
+        words.usage_error("--from and --to need --again")
+    ports, again = _ports(words.publication), Again(words.begin, words.end) if words.again else None
     if words.dry_run:
-        planned = plan(ports, words.resynchronise).to_dict()
+        planned = (plan_again(ports, again) if again else plan(ports, words.resynchronise)).to_dict()
         shown.say(words, _pairs(planned), {"publication": words.publication, **planned})
         return 0
-    done = publish(ports, words.resynchronise).to_dict()
+    done = publish(ports, words.resynchronise, again).to_dict()
     shown.say(words, _pairs(done), done)
     return 0
 
@@ -64,7 +74,14 @@ def status_text(found: dict[str, Any]) -> str:
         f"{found['publication']}: {found['table']} to {', '.join(found['topics'])}: {state} "
         f"published={found['published_snapshot_id']} table={found['table_snapshot_id']}"
     )
-    return text + (f"\n    {found['problem']}" if found["problem"] else "")
+    lines = [text]
+    if found["waiting"] or found["problem"]:
+        behind = f"snapshots={found['snapshots_behind']} rows<={found['rows_behind']}"
+        lines.append(f"    behind: {behind} seconds={round(found['behind_seconds'] or 0)}")
+    if last := found["last_run"]:
+        counts = " ".join(f"{name}={last[name]}" for name in COUNTS)
+        lines.append(f"    last run: {as_time(last['at_ms'])} compared_with={last['compared_with']} {counts}")
+    return "\n".join([*lines, *([f"    {found['problem']}"] if found["problem"] else [])])
 
 
 def _ports(name: str) -> PublicationPorts:

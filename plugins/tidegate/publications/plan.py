@@ -6,7 +6,7 @@ from typing import Any
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.publications.job import Part, TouchedFiles
 from tidegate.publications.ports import FoundTopics, PublicationPorts, TableNow
-from tidegate.publications.progress import CHANGES, EVERYTHING, TOPIC, Progress, Standing
+from tidegate.publications.progress import AGAIN, CHANGES, EVERYTHING, TOPIC, Progress, Standing
 
 REMEDY = "run `bin/tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
 
@@ -45,26 +45,36 @@ def plan(ports: PublicationPorts, resynchronise: bool = False) -> Planned:
 
     `NothingToDo` when no row can have changed; `GiveUp` when the recorded progress no longer fits table or topic.
     """
+    table, found, standing = look(ports)
+    if not resynchronise:
+        refuse_estranged(ports, standing, found, table)
+        unfinished = standing.unfinished
+        if unfinished is not None and not _is_lost(ports, unfinished):
+            return _rest_of(ports, standing, unfinished, found)
+        if not _needs_topic(ports, standing, table):
+            return _next(ports, standing, found, table)
+    return planned(ports, standing, found, _position(ports, TOPIC, None, table, found))
+
+
+def look(ports: PublicationPorts) -> tuple[TableNow, FoundTopics, Standing]:
+    """The table, the topics and the progress; NothingToDo without a table, GiveUp for topics that have grown."""
     publication = ports.publication
     table = ports.snapshots.table(publication.table)
     if table is None or table.snapshot_id is None:
         raise NothingToDo(f"publication={publication.name}: table={publication.table} does not exist yet")
     found, standing = ports.topics.found(publication), ports.topics.standing(publication)
     _refuse_growth(ports, standing, found)
-    if not resynchronise:
-        reason = _estranged(ports, standing, found, table)
-        if reason:
-            raise GiveUp(f"publication={publication.name}: {reason}; {REMEDY.format(name=publication.name)}")
-        unfinished = standing.unfinished
-        if unfinished is not None and not _is_lost(ports, unfinished):
-            return _rest_of(ports, standing, unfinished, found)
-        if not _needs_topic(ports, standing, table):
-            return _next(ports, standing, found, table)
-    return _planned(ports, standing, found, _position(ports, TOPIC, None, table, found))
+    return table, found, standing
+
+
+def refuse_estranged(ports: PublicationPorts, standing: Standing, found: FoundTopics, table: TableNow) -> None:
+    """GiveUp where the recorded progress says nothing about this table and this topic any more."""
+    reason = _estranged(ports, standing, found, table)
+    if reason:
+        raise GiveUp(f"publication={ports.publication.name}: {reason}; {REMEDY.format(name=ports.publication.name)}")
 
 
 def _estranged(ports: PublicationPorts, standing: Standing, found: FoundTopics, table: TableNow) -> str | None:
-    """Why the recorded progress says nothing about this table and this topic any more."""
     publication, known = ports.publication, [part for part in standing.parts if part is not None]
     if not known:
         full = publication.start.kind == "full"
@@ -95,7 +105,7 @@ def _list(ids: dict[str, str]) -> str:
 def _gone(ports: PublicationPorts, standing: Standing) -> int | None:
     """A snapshot that the next run would have to read and cannot."""
     unfinished, settled = standing.unfinished, standing.settled
-    needed = [unfinished.origin, unfinished.to] if unfinished else [settled.to] if settled else []
+    needed = [unfinished.origin, unfinished.until, unfinished.to] if unfinished else [settled.to] if settled else []
     if unfinished is not None and unfinished.mode == TOPIC:
         needed = [unfinished.to]
     table = ports.publication.table
@@ -105,7 +115,7 @@ def _gone(ports: PublicationPorts, standing: Standing) -> int | None:
 def _is_lost(ports: PublicationPorts, unfinished: Progress) -> bool:
     """Whether an unfinished run cannot be finished as it was begun, so that the topic itself must be looked at."""
     table = ports.snapshots.table(ports.publication.table)
-    needed = [one for one in (unfinished.origin, unfinished.to) if one is not None]
+    needed = [one for one in (unfinished.origin, unfinished.until, unfinished.to) if one is not None]
     is_there = all(ports.snapshots.has(ports.publication.table, one) for one in needed)
     return table is None or table.uuid != unfinished.table_uuid or not is_there
 
@@ -137,10 +147,10 @@ def _next(ports: PublicationPorts, standing: Standing, found: FoundTopics, table
     if origin == to:
         raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
     mode = EVERYTHING if origin is None else CHANGES
-    planned = _planned(ports, standing, found, _position(ports, mode, origin, table, found))
-    if planned.touched == TouchedFiles() and settled is not None:
+    following = planned(ports, standing, found, _position(ports, mode, origin, table, found))
+    if following.touched == TouchedFiles() and settled is not None:
         raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
-    return planned
+    return following
 
 
 def _beginning(ports: PublicationPorts) -> int | None:
@@ -164,22 +174,23 @@ def _position(ports: PublicationPorts, mode: str, origin: int | None, table: Tab
     return Progress(ports.new_run(), mode, origin, to, digest, table.uuid, found.ids, found.partitions)
 
 
-def _planned(ports: PublicationPorts, standing: Standing, found: FoundTopics, position: Progress) -> Planned:
+def planned(ports: PublicationPorts, standing: Standing, found: FoundTopics, position: Progress) -> Planned:
+    """A run of all parts, from where each of them stands."""
     parts = tuple(Part(number, raw) for number, raw in enumerate(standing.raw))
     return Planned(position, parts, _touched(ports, position), found)
 
 
 def _touched(ports: PublicationPorts, position: Progress) -> TouchedFiles | None:
-    if position.mode != CHANGES or position.origin is None:
+    if position.mode not in (CHANGES, AGAIN) or position.origin is None:
         return None
-    return ports.snapshots.touched(ports.publication.table, position.origin, position.to)
+    return ports.snapshots.touched(ports.publication.table, position.origin, position.until or position.to)
 
 
 def _rest_of(ports: PublicationPorts, standing: Standing, unfinished: Progress, found: FoundTopics) -> Planned:
     """The parts that have not come to where the unfinished run leads; those that were on the way go on."""
     position = Progress(
         ports.new_run(), unfinished.mode, unfinished.origin, unfinished.to, unfinished.digest, unfinished.table_uuid,
-        found.ids, found.partitions,
+        found.ids, found.partitions, until=unfinished.until,
     )  # fmt: skip
     parts = []
     for number, (raw, part) in enumerate(zip(standing.raw, standing.parts, strict=True)):

@@ -34,6 +34,25 @@ class TableNow:
     snapshot_ms: int = 0
 
 
+@dataclass(frozen=True)
+class Behind:
+    """What a table has come to since a snapshot: how many snapshots changed rows, at most how many, since when."""
+
+    snapshots: int = 0
+    rows: int = 0
+    since_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """One snapshot of a table's current line, with at most how many rows it changed."""
+
+    snapshot_id: int
+    at_ms: int
+    operation: str
+    rows: int
+
+
 class Topics(Protocol):
     """Kafka, as far as a publication needs it."""
 
@@ -66,6 +85,14 @@ class Snapshots(Protocol):
 
     def at(self, name: str, timestamp_ms: int) -> int | None:
         """The snapshot that was current at that time; None before the first, or where it has expired."""
+        ...
+
+    def behind(self, name: str, old: int | None, new: int) -> Behind:
+        """What lies between the two, told from the snapshots' summaries; None stands for an empty table."""
+        ...
+
+    def line(self, name: str, most: int) -> list[Made]:
+        """The newest of the snapshots that the table stands on, newest first."""
         ...
 
     def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 KEY = b"position"
-CHANGES, EVERYTHING, TOPIC = "changes", "everything", "topic"  # what the changes of a run are told from
+# what the changes of a run are told from; the last one moves no position: what is published is produced once more
+CHANGES, EVERYTHING, TOPIC, AGAIN = "changes", "everything", "topic", "again"
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class Progress:
 
     `after` is the last key whose change was produced, as the letter k and hexadecimal digits, empty before the first;
     the changes of a run are produced in the order of their keys. `origin` is None where the run began with nothing.
-    `mode` says what the changes were told from.
+    `mode` says what the changes were told from. A run that produces again takes the keys that changed between `origin`
+    and `until`, and their rows as of `to`.
     """
 
     run: str
@@ -32,6 +34,7 @@ class Progress:
     after: str | None = None
     counts: dict[str, int] = field(default_factory=dict)
     at_ms: int = 0
+    until: int | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -75,6 +78,13 @@ class Standing:
         if len(known) == len(self.raw) and len({part.to for part in known}) == 1:
             return None
         return max(known, key=lambda part: part.at_ms) if targets else None
+
+    @property
+    def newest(self) -> tuple[Progress, ...]:
+        """What the parts say of the run that was recorded last; none before the first."""
+        known = [part for part in self.parts if part is not None]
+        last = max(known, key=lambda part: part.at_ms, default=None)
+        return tuple(part for part in known if last is not None and part.run == last.run)
 
     @property
     def settled(self) -> Progress | None:

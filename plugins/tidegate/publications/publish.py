@@ -1,14 +1,15 @@
-"""publish: one run from plan to progress, and where a publication stands."""
+"""publish: one run from plan to progress."""
 
 import logging
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import PublishedElsewhere, RetryLater
+from tidegate.publications.again import Again, plan_again
 from tidegate.publications.job import PublishJob
 from tidegate.publications.plan import Planned, plan
 from tidegate.publications.ports import PublicationPorts
-from tidegate.publications.progress import TOPIC
+from tidegate.publications.progress import AGAIN, TOPIC
 
 log = logging.getLogger(__name__)
 COUNTS = ("inserted", "updated", "deleted")
@@ -32,7 +33,7 @@ class Published:
         return dict(vars(self))
 
 
-def publish(ports: PublicationPorts, resynchronise: bool = False) -> Published:
+def publish(ports: PublicationPorts, resynchronise: bool = False, again: Again | None = None) -> Published:
     """Bring the topic to the table's current snapshot.
 
     1. Create topics that are missing, before the first run and before a resynchronisation.
@@ -41,18 +42,20 @@ def publish(ports: PublicationPorts, resynchronise: bool = False) -> Published:
     4. Produce the changes, with each part's progress behind them.
     5. Read the progress back, and let older pins go.
 
+    With `again` what is published of some keys is produced once more, and the position stays.
+
     A repeat call finds nothing to do. `RetryLater` where a part has not arrived; the next call goes on from there.
     """
     publication = ports.publication
     if resynchronise or ports.topics.standing(publication).is_new:
         ports.topics.create(publication)
-    planned = plan(ports, resynchronise)
+    planned = plan(ports, resynchronise) if again is None else plan_again(ports, again)
     if planned.position.mode == TOPIC:  # also where the file asks for it
         ports.topics.create(publication)
         planned = replace(planned, found=ports.topics.found(publication))
         position = replace(planned.position, topic_ids=planned.found.ids, partitions=planned.found.partitions)
         planned = replace(planned, position=position)
-    for snapshot in (planned.position.origin, planned.position.to):
+    for snapshot in (planned.position.origin, planned.position.until, planned.position.to):
         if snapshot is not None:
             ports.snapshots.pin(publication.table, snapshot, pin_name(publication.name, snapshot))
     log.info("publishing: publication=%s %s", publication.name, planned.to_dict())
@@ -99,7 +102,8 @@ def _recorded(ports: PublicationPorts, planned: Planned) -> Published:
     ours = [part for part in standing.parts if part is not None and part.run == position.run]
     counts = {name: sum(part.counts.get(name, 0) for part in ours) for name in COUNTS}
     settled = standing.settled
-    if settled is None or settled.to != position.to:
+    is_short = position.mode == AGAIN and len(ours) < len(planned.parts)  # where they stand tells nothing then
+    if settled is None or settled.to != position.to or is_short:
         kind = RetryLater if ours or standing.is_new else PublishedElsewhere
         raise kind(
             f"publication={publication.name} snapshot={position.to}: {len(ours)} of {len(planned.parts)} parts arrived "
@@ -113,28 +117,3 @@ def _recorded(ports: PublicationPorts, planned: Planned) -> Published:
     return Published(
         publication.name, position.origin, position.to, position.mode, **counts, topics=list(publication.topics)
     )
-
-
-def status(ports: PublicationPorts) -> dict[str, Any]:
-    """Where the topic stands against the table, for people and programs; changes nothing."""
-    publication = ports.publication
-    standing, table = ports.topics.standing(publication), ports.snapshots.table(publication.table)
-    settled, newest = standing.settled, max((p for p in standing.parts if p), key=lambda p: p.at_ms, default=None)
-    try:
-        waiting, problem = plan(ports).to_dict(), None
-    except NothingToDo:
-        waiting, problem = None, None
-    except GiveUp as reason:
-        waiting, problem = None, str(reason)
-    return {
-        "publication": publication.name,
-        "table": publication.table,
-        "topics": list(publication.topics),
-        "delivery": publication.delivery,
-        "published_snapshot_id": settled.to if settled else None,
-        "published_at_ms": newest.at_ms if newest else None,
-        "table_snapshot_id": table.snapshot_id if table else None,
-        "unfinished": standing.unfinished is not None,
-        "waiting": waiting,
-        "problem": problem,
-    }

@@ -12,10 +12,11 @@ from fastapi.staticfiles import StaticFiles
 from tidegate.errors import TidegateError
 from tidegate.openmetrics import CONTENT_TYPE, openmetrics
 
-from tidegate_airflow.page.dags import dags_of, pipeline_of
+from tidegate_airflow.page.dags import dags_of, pipeline_of, publication_of, publish_dag_of
 from tidegate_airflow.page.desk import Desk, now
 from tidegate_airflow.page.door import PREFIX, root_path
 from tidegate_airflow.page.permissions import ScraperDep, may_trigger, visible
+from tidegate_airflow.page.publications import Publications
 from tidegate_airflow.page.shown import told
 
 STATIC = Path(__file__).parent / "static"
@@ -41,7 +42,18 @@ def desk() -> Desk:
     return Desk(sources, Watch(sources))
 
 
+@cache
+def publications() -> Publications:
+    """The publications, for this process."""
+    from tidegate.settings import include_folder
+
+    from tidegate_airflow.connections import resolve
+
+    return Publications(include_folder(), resolve)
+
+
 DeskDep = Annotated[Desk, Depends(desk)]
+PublicationsDep = Annotated[Publications, Depends(publications)]
 api = APIRouter(prefix="/api")
 
 
@@ -77,9 +89,10 @@ def _mine(desk: Desk, user: Any, name: str) -> str:
 
 
 @api.get("/pipelines")
-def overview(desk: DeskDep, user: GetUserDep) -> dict[str, Any]:
-    """Every pipeline that the user may see, the worst first."""
-    return {"now": now(), "pipelines": desk.overview(visible(user, desk.sources.names()))}
+def overview(desk: DeskDep, out: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
+    """Every pipeline and publication that the user may see, the worst first."""
+    found = out.overview(visible(user, out.names(), publish_dag_of))
+    return {"now": now(), "pipelines": desk.overview(visible(user, desk.sources.names())), "publications": found}
 
 
 @api.get("/pipelines/{name}")
@@ -89,6 +102,16 @@ def pipeline(name: str, desk: DeskDep, user: GetUserDep) -> dict[str, Any]:
     dags = found["airflow"].get("dags", {})
     may = {kind: kind in dags and may_trigger(user, dag) for kind, dag in dags_of(name).items()}
     return {"now": now(), **found, "may": may}
+
+
+@api.get("/publications/{name}")
+def publication(name: str, out: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
+    """One publication with everything that is known about it, and whether the user may start it."""
+    if name not in out.names() or name not in visible(user, [name], publish_dag_of):
+        raise HTTPException(404, f"publication={name}: there is none that you may see")
+    found = out.publication(name)
+    is_there = found["publication"]["dag_id"] is not None
+    return {"now": now(), **found, "may": {"publish": is_there and may_trigger(user, publish_dag_of(name))}}
 
 
 @api.get("/pipelines/{name}/dead-letters")
@@ -105,25 +128,31 @@ pages = APIRouter()
 
 
 @pages.get("/metrics")
-def metrics(desk: DeskDep, user: ScraperDep) -> PlainTextResponse:
+def metrics(desk: DeskDep, out: PublicationsDep, user: ScraperDep) -> PlainTextResponse:
     """OpenMetrics: for a user what they may see, for the scraper's token everything."""
     names = desk.sources.names()
     rows = desk.overview(names if user is None else visible(user, names))
-    return PlainTextResponse(openmetrics(rows), media_type=CONTENT_TYPE)
+    published = out.overview(out.names() if user is None else visible(user, out.names(), publish_dag_of))
+    return PlainTextResponse(openmetrics(rows, published), media_type=CONTENT_TYPE)
 
 
 @pages.get("/dags/{dag_id}")
-def of_dag(dag_id: str, desk: DeskDep, user: GetUserDep) -> Response:
-    """The tab on a DAG: its pipeline's page, or one line for DAGs that have none."""
+def of_dag(dag_id: str, desk: DeskDep, out: PublicationsDep, user: GetUserDep) -> Response:
+    """The tab on a DAG: its pipeline's or publication's page, or one line for DAGs that have none."""
+    home = f"{root_path().rstrip('/')}{PREFIX}"
+    published = publication_of(dag_id, out.names())
+    if published is not None:
+        return RedirectResponse(f"{home}/publications/{published}", status_code=303)
     name = pipeline_of(dag_id, desk.sources.names())
     if name is None:
         return _shell()
-    return RedirectResponse(f"{root_path().rstrip('/')}{PREFIX}/pipelines/{name}", status_code=303)
+    return RedirectResponse(f"{home}/pipelines/{name}", status_code=303)
 
 
 @pages.get("/", include_in_schema=False)
 @pages.get("/pipelines/{name}")
 @pages.get("/pipelines/{name}/dead-letters")
+@pages.get("/publications/{name}")
 def shell(name: str = "") -> Response:
     """The page itself: it holds no data, which it asks for with the user's own rights."""
     return _shell()

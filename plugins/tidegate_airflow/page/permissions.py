@@ -1,6 +1,7 @@
 """Who may see a pipeline and who may act on it: whoever may see, and trigger, its DAG in Airflow."""
 
 import hmac
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
@@ -11,10 +12,11 @@ from tidegate.settings import metrics_token
 from tidegate_airflow.page.dags import flush_dag_of
 
 
-def visible(user: Any, names: list[str]) -> list[str]:
+def visible(user: Any, names: list[str], dag_of: Callable[[str], str] = flush_dag_of) -> list[str]:
     """Of these pipelines, those that the user may see, as Airflow's auth manager decides.
 
-    A pipeline's flush DAG decides. A file that is too wrong for a DAG is seen by whoever may see import errors.
+    A pipeline's flush DAG decides, or the one that `dag_of` names. A file that is too wrong for a DAG is seen by
+    whoever may see import errors.
     """
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
@@ -22,8 +24,8 @@ def visible(user: Any, names: list[str]) -> list[str]:
     manager = get_auth_manager()
     allowed = manager.get_authorized_dag_ids(user=user, method="GET")
     if manager.is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user):
-        allowed |= {flush_dag_of(name) for name in names} - _known([flush_dag_of(name) for name in names])
-    return [name for name in names if flush_dag_of(name) in allowed]
+        allowed |= {dag_of(name) for name in names} - _known([dag_of(name) for name in names])
+    return [name for name in names if dag_of(name) in allowed]
 
 
 def _known(dag_ids: list[str]) -> set[str]:

@@ -50,8 +50,7 @@ class Sources:
 
     def _stamp(self, name: str) -> tuple[Any, ...]:
         words = ("catalogs.yaml", f"pipelines/{name}.yaml", "defaults.yaml")
-        files = [self._include / word for word in words]
-        return tuple((s.st_mtime_ns, s.st_size) if (s := _stat(file)) else None for file in files)
+        return file_stamp(*(self._include / word for word in words))
 
     def _opened(self, name: str) -> Source | TidegateError:
         from tidegate.adapters.assembly import assemble
@@ -60,7 +59,7 @@ class Sources:
 
         resolve = _remembering(self._resolve)
         try:
-            ports = assemble(self._include, name, resolve, engine=_NoEngine())
+            ports = assemble(self._include, name, resolve, engine=NoEngine())
             settings = kafka_settings(ports.pipeline.source.kafka, resolve)
         except TidegateError as problem:
             return problem
@@ -71,7 +70,7 @@ class Sources:
         return Source((cluster, catalogs), replace(ports, broker=broker, destination=destination))
 
 
-class _NoEngine:
+class NoEngine:
     """`tidegate.ports.Engine` of somebody who only looks."""
 
     def run(self, job: Any) -> None:
@@ -89,6 +88,11 @@ def _remembering(resolve: Resolve) -> Resolve:
         return known[conn_id]
 
     return once
+
+
+def file_stamp(*files: Path) -> tuple[Any, ...]:
+    """What changes when one of the files does."""
+    return tuple((s.st_mtime_ns, s.st_size) if (s := _stat(file)) else None for file in files)
 
 
 def _stat(file: Path) -> Any:

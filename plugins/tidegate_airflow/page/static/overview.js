@@ -2,6 +2,7 @@
 import { link, runPath } from "./airflow.js";
 import { h, quiet, section, show, table } from "./dom.js";
 import { ago, compact, due, number, span } from "./format.js";
+import { publications } from "./publication.js";
 import { badge, STATES } from "./state.js";
 
 const rank = (row) => STATES.indexOf(row.state);
@@ -38,6 +39,7 @@ export function overview() {
   const asked = new URLSearchParams(location.search);
   const chosen = { text: asked.get("q") ?? "", state: asked.get("state") ?? "", key: asked.get("sort") ?? "state", down: asked.has("down") };
   let found = [];
+  let published = [];
   const list = h("div", { id: "list" });
   const states = h("div", { class: "filters", role: "group", "aria-label": "Show only" });
   const search = h("input", { type: "search", id: "search", placeholder: "Filter by name, table or reason", "aria-label": "Filter pipelines", value: chosen.text,
@@ -53,13 +55,14 @@ export function overview() {
     show(states, counts.map(([state, count]) =>
       h("button", { type: "button", "aria-pressed": String(chosen.state === state), "data-key": `only-${state}`, click: () => only(state) }, badge(state), ` ${count}`)));
     const shown = found.filter((row) => matches(row, chosen)).sort(order(chosen));
-    show(list, found.length ? [table("Pipelines", COLUMNS, shown, { ...chosen, by }), footer(shown.length, found.length)] : nothing());
+    show(list, found.length ? [table("Pipelines", COLUMNS, shown, { ...chosen, by }), footer(shown.length, found.length)] : nothing(), publications(published, chosen.text));
   }
   return {
     every: true,
     asks: () => "pipelines",
     show: (answer) => {
       found = answer.pipelines;
+      published = answer.publications;
       if (!list.isConnected) show(document.getElementById("main"), list);
       document.getElementById("problem")?.remove();
       again();

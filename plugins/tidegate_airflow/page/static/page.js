@@ -1,10 +1,11 @@
-// Which of the three pages this address is, and reading it again while somebody looks.
+// Which of the pages this address is, and reading it again while somebody looks.
 import { NotLoggedIn, read } from "./airflow.js";
 import { h, show, trouble } from "./dom.js";
 import { setNow } from "./format.js";
 import { letters } from "./letters.js";
 import { overview } from "./overview.js";
 import { pipeline } from "./pipeline.js";
+import { publication } from "./publication.js";
 
 const EVERY = 5000;
 const main = document.getElementById("main");
@@ -14,6 +15,7 @@ let page = { nothing: true };
 if (place === "") page = overview();
 else if (kind === "pipelines" && part === "dead-letters") page = letters(name);
 else if (kind === "pipelines") page = pipeline(name);
+else if (kind === "publications") page = publication(name);
 
 async function again() {
   let pause = EVERY;

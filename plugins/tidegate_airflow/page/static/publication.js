@@ -1,0 +1,127 @@
+// The way back: publications in the overview, and one publication with its place in the table's snapshots.
+import { dagPath, link, runPath, taskPath, trigger } from "./airflow.js";
+import { command, h, quiet, say, section, show, table, trouble } from "./dom.js";
+import { ago, due, moment, number, span } from "./format.js";
+import { badge } from "./state.js";
+
+const told = new Set(["stuck", "failing", "unknown"]);
+const time = (ms) => (ms ? new Date(ms).toISOString() : null);
+const changes = (run) => `${number(run.inserted)} inserted, ${number(run.updated)} updated, ${number(run.deleted)} deleted`;
+const quoted = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+const name = (row) => [
+  h("a", { href: `publications/${encodeURIComponent(row.publication)}`, "data-key": `o-${row.publication}` }, row.publication),
+  h("div", { class: told.has(row.state) ? "reason" : "quiet" }, told.has(row.state) ? row.reason : row.description),
+];
+
+const COLUMNS = [
+  { title: "State", cell: (row) => [badge(row.state), row.paused && row.state !== "paused" ? h("div", { class: "quiet" }, "paused") : null] },
+  { title: "Publication", head: true, cell: name },
+  { title: "From", cell: (row) => row.table ?? "–" },
+  { title: "To", cell: (row) => (row.topics ?? []).join(", ") || "–" },
+  { title: "Snapshots behind", hint: "Snapshots that changed rows and are not published", number: true, cell: (row) => number(row.snapshots_behind) },
+  { title: "Rows behind", hint: "At most how many changed rows wait", number: true, cell: (row) => number(row.rows_behind) },
+  { title: "Behind", hint: "Age of the oldest snapshot that waits", number: true, cell: (row) => ("behind_seconds" in row ? span(row.behind_seconds) : "–") },
+  { title: "Published", number: true, cell: (row) => ago(time(row.published_at_ms)) },
+  { title: "Last run", cell: (row) => (row.last_dag_run ? link(runPath(row.last_dag_run), row.last_dag_run.state) : "–") },
+];
+
+/** The overview's part on publications, those that fit the words; nothing where there are none. */
+export function publications(rows, words) {
+  if (!rows?.length) return null;
+  const fits = (row) => words.toLowerCase().split(/\s+/).every((word) => [row.publication, row.description, row.reason, row.table, ...(row.topics ?? [])].join(" ").toLowerCase().includes(word));
+  return section("Publications", table("Publications", COLUMNS, rows.filter(fits)));
+}
+
+export function publication(me) {
+  const state = h("span", {});
+  show(document.getElementById("head"), h("nav", { "aria-label": "Where you are" }, h("a", { href: "./" }, "Pipelines"), " / publications / "), h("h1", {}, me), state);
+  return {
+    every: true,
+    asks: () => `publications/${encodeURIComponent(me)}`,
+    show: (answer, again) => {
+      const row = answer.publication;
+      document.title = `${me}: ${row.state}`;
+      show(state, badge(row.state));
+      show(document.getElementById("main"), banner(row), facts(row, answer.airflow), actions(answer, again), errors(answer.airflow.errors), snapshots(answer), runs(answer.airflow.runs), commands(quoted(me)));
+    },
+  };
+}
+
+function banner(row) {
+  if (!told.has(row.state)) return row.error ? trouble(row.error) : null;
+  return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), row.reason);
+}
+
+function facts(row, airflow) {
+  const last = row.last_run;
+  const asset = airflow.assets?.[row.table];
+  const list = [
+    ["Table", asset ? link(`assets/${asset}`, row.table) : row.table ?? "–"],
+    ["Topics", (row.topics ?? []).join(", ") || "–"],
+    ["Delivery", row.delivery ?? "–"],
+    ["Behind", [`${number(row.snapshots_behind)} snapshots`, h("div", { class: "quiet" }, `at most ${number(row.rows_behind)} changed rows, the oldest for ${span(row.behind_seconds)}`)]],
+    ["Published snapshot", [h("code", {}, row.published_snapshot_id ?? "none"), h("div", { class: "quiet" }, ago(time(row.published_at_ms)))]],
+    ["Last progress", last ? [ago(time(last.at_ms)), h("div", { class: "quiet" }, `compared with ${last.compared_with}: ${changes(last)}`)] : "none yet"],
+    ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_dag_run?.state === "running" ? "running" : row.next_run ? due(row.next_run) : "when the table changes", h("div", {}, link(dagPath(row.dag_id), "the DAG"))] : "no DAG"],
+    ["Last look", row.last_dag_run ? [ago(row.last_dag_run.ended ?? row.last_dag_run.started), h("div", { class: "quiet" }, row.last_dag_run.state)] : "none yet"],
+  ];
+  return [row.description ? h("p", {}, row.description) : null, h("dl", { class: "facts" }, list.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))))];
+}
+
+function actions({ publication: row, may }, again) {
+  if (!may.publish) return quiet("Your role in Airflow may look, but start nothing.");
+  const start = async () => {
+    try {
+      const run = await trigger(row.dag_id);
+      say("Started: ", link(runPath({ dag_id: run.dag_id, run_id: run.dag_run_id }), "the run"));
+    } catch (problem) { say(`Not started: ${problem.message}`); }
+    again();
+  };
+  return h("div", { class: "actions" },
+    h("button", { type: "button", "data-key": "publish", disabled: row.paused, title: row.paused ? "The DAG is paused: unpause it first" : null, click: start }, "Publish now"),
+    link(dagPath(row.dag_id), "Resynchronise or produce again: the form is behind Trigger"));
+}
+
+function errors(found) {
+  if (!found?.length) return null;
+  const columns = [
+    { title: "When", cell: (one) => ago(one.at) },
+    { title: "Task", head: true, cell: (one) => link(taskPath(one), one.task_id) },
+    { title: "State", cell: (one) => `${one.state.replaceAll("_", " ")}, try ${one.try_number}` },
+    { title: "What happened, and what to do", cell: (one) => [one.error ? h("strong", {}, `${one.error}: `) : null, h("span", { class: "message" }, one.message ?? "see the log of the task")] },
+  ];
+  return section("Last errors", table("Last errors", columns, found));
+}
+
+function snapshots({ publication: row, snapshots: found }) {
+  if (found?.error) return section("Snapshots", trouble(found.error));
+  if (!found?.length) return section("Snapshots", quiet("The table has none yet."));
+  const place = found.findIndex((one) => one.snapshot_id === row.published_snapshot_id);
+  const columns = [
+    { title: "Snapshot", head: true, cell: (one) => h("code", {}, one.snapshot_id) },
+    { title: "Made", cell: (one) => moment(time(one.at_ms)) },
+    { title: "Operation", cell: (one) => one.operation },
+    { title: "Rows changed", hint: "At most", number: true, cell: (one) => number(one.rows) },
+    { title: "Topic", cell: (one) => { const at = found.indexOf(one); return place < 0 ? "–" : at === place ? h("strong", {}, "published up to here") : at > place ? "published" : one.rows ? "waits" : "no rows"; } },
+  ];
+  return section("Snapshots", table("The table's newest snapshots", columns, found),
+    place < 0 && row.published_snapshot_id ? quiet("The published snapshot is older, or the table was rolled back behind it.") : null);
+}
+
+function runs(found) {
+  if (!found?.length) return null;
+  const columns = [
+    { title: "Run", head: true, cell: (one) => link(runPath(one), one.run_id) },
+    { title: "State", cell: (one) => one.state },
+    { title: "Started", cell: (one) => ago(one.started) },
+    { title: "Took", number: true, cell: (one) => (one.ended && one.started ? span((Date.parse(one.ended) - Date.parse(one.started)) / 1000) : "–") },
+  ];
+  return section("Runs", table("Runs", columns, found));
+}
+
+const commands = (me) => section("Commands", h("ul", {},
+  command(`bin/tidegate publish ${me} --dry-run`, "from which snapshot to which; changes nothing"),
+  command(`bin/tidegate publish ${me}`, "one run"),
+  command(`bin/tidegate publish ${me} --resynchronise`, "compare the whole table with what the topic holds, and mend the topic"),
+  command(`bin/tidegate publish ${me} --again --from 2026-01-01T00:00:00Z --dry-run`, "what would be produced once more; never an older row")));
