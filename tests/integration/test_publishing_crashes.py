@@ -3,10 +3,20 @@
 A covering part of the calls; all of them: ``make test-crash``.
 """
 
+import os
+import signal
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from crash.publishing import KEYS, each_once, walked
+from conftest import Workbench, wait_until
+from crash.publishing import KEYS, each_once, ports, walked
+from round_trip import read
+from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.publications.plan import plan
+from tidegate.publications.publish import job_of, publish
+from tidegate_spark import produce
 
 
 @pytest.mark.parametrize(("fault", "step"), [("SIGKILL", 7), ("SIGSTOP", 17)])
@@ -26,3 +36,82 @@ def test_at_least_once_reader_misses_no_change_and_ends_with_the_last(workbench,
     last = {key: value for key, value in dict(records).items() if key != "now"}
     assert last == dict.fromkeys(KEYS, str(told["snapshots"] - 1))
     record_property("counted", {"crash cases on real components": told["cases"]})
+
+
+@pytest.fixture
+def broker(tmp_path) -> Iterator[Any]:
+    """A broker of this test's own, which its supervisor brings back when it is killed."""
+    from local.stack import up
+
+    running = up(tmp_path / "run", parts={"kafka"}, tied_to=os.getpid())
+    try:
+        yield running
+    finally:
+        running.down()
+
+
+def test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_none(
+    broker, tmp_path, monkeypatch
+) -> None:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient
+
+    asked = {"bootstrap": broker.kafka_bootstrap, "delivery": "exactly-once", "state": "state", "topic": "out"}
+    publish(ports(asked, 0))
+    fatal: list[str] = []
+
+    class Breaking:
+        """A producer whose broker is gone just before a call of a certain name and number, over all producers."""
+
+        def __init__(self, settings: dict[str, Any]) -> None:
+            self._real = Producer(settings)
+
+        def __getattr__(self, name: str) -> Any:
+            if name in fatal:
+                fatal.remove(name)
+                if name not in fatal:
+                    os.kill(int(broker.variables["KAFKA_PID"]), signal.SIGKILL)
+            return getattr(self._real, name)
+
+    monkeypatch.setattr(produce.kafka, "Producer", Breaking)
+    for snapshot, calls in enumerate((["produce"] * 3, ["commit_transaction"] * 2), 1):
+        fatal += calls
+        wait_until(lambda now=snapshot: is_published(asked, now), "a run finds nothing left to do")
+        assert not fatal, "the broker was killed"
+    bench = Workbench(broker, AdminClient({"bootstrap.servers": broker.kafka_bootstrap}), None, tmp_path)
+    records = [(m.key().decode(), m.value() and m.value().decode()) for m in read(bench, "out")]
+    assert Counter(records) == each_once({"snapshots": 3})
+
+
+def is_published(asked: dict[str, Any], snapshot: int) -> bool:
+    """One run; whether nothing was left for it."""
+    from confluent_kafka import KafkaException
+
+    try:
+        publish(ports(asked, snapshot))
+    except NothingToDo:
+        return True
+    except (RetryLater, PublishedElsewhere, KafkaException, TimeoutError):
+        return False
+    return False
+
+
+def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) -> None:
+    """Another run was faster between the plan and the producers' start."""
+    topic = f"late-{workbench.topic()}"
+    for delivery in ("exactly-once", "at-least-once"):
+        name = f"{topic}-{delivery}"
+        asked = {
+            "bootstrap": workbench.stack.kafka_bootstrap,
+            "delivery": delivery,
+            "state": f"{name}-s",
+            "topic": name,
+        }
+        publish(ports(asked, 0))
+        late = ports(asked, 1)
+        job = job_of(late, plan(late))
+        publish(ports(asked, 1))
+        publish(ports(asked, 2))
+        late.engine.run(job)
+        records = [(m.key().decode(), m.value() and m.value().decode()) for m in read(workbench, name)]
+        assert Counter(records) == each_once({"snapshots": 3})

@@ -9,6 +9,8 @@ COMMIT = "plugins/tidegate/adapters/iceberg_commit.py"
 STAGING = "plugins/tidegate/adapters/iceberg_staging.py"
 STATE = "plugins/tidegate/adapters/iceberg_state.py"
 SQL = "include/sql/iceberg"
+PRODUCE = "jobs/tidegate_spark/produce.py"
+CRASHES = "tests/integration/test_publishing_crashes.py::test_"
 DESTINATION = "tests/contract/test_destination.py::test_"
 MERGE, FLUSH, STAGE = (f"tests/unit/test_{name}.py::test_" for name in ("merge", "flush", "stage"))
 
@@ -188,5 +190,58 @@ GUARDS = [
         'job_name("publish", publication.table, publication.uuid, publication.attempt)',
         'job_name("publish", object())',
         "tests/contract/test_bigquery.py::test_publish_that_is_sent_twice_runs_once",
+    ),
+    Guard(
+        "publication: a part goes on only from the progress that its run was planned on",
+        PRODUCE,
+        '        elif found != self._part["expected"]:\n',
+        "        elif False:\n",
+        CRASHES + "attempt_that_was_planned_on_older_progress_produces_nothing",
+    ),
+    Guard(
+        "publication: a new attempt fences the earlier one",
+        PRODUCE,
+        'settings["transactional.id"] = f"{plan[\'state_topic\']}-{number}"',
+        'settings["transactional.id"] = f"{plan[\'state_topic\']}-{number}-{time.time_ns()}"',
+        CRASHES + "exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late[SIGSTOP-17]",
+    ),
+    Guard(
+        "publication: a resumed attempt goes on behind the last committed key",
+        PRODUCE,
+        "if self._superseded or (self._after is not None and key <= self._after):",
+        "if self._superseded:",
+        CRASHES + "exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late[SIGKILL-7]",
+    ),
+    Guard(
+        "publication: a part's progress is in the transaction of its changes",
+        PRODUCE,
+        "        value = json.dumps(position).encode()\n",
+        "        value = json.dumps(position).encode()\n"
+        "        if self._is_transactional:\n"
+        "            self._flush()\n"
+        "            self._answered(lambda: self._producer.commit_transaction(PATIENCE))\n"
+        "            self._producer.begin_transaction()\n",
+        CRASHES + "exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late[SIGKILL-7]",
+    ),
+    Guard(
+        "publication: both ends of a run are pinned",
+        "plugins/tidegate/publications/publish.py",
+        "            ports.snapshots.pin(publication.table, snapshot, pin_name(publication.name, snapshot))\n",
+        "            pass\n",
+        "tests/unit/test_publications.py::test_killed_run_of_changes_is_resumed[2]",
+    ),
+    Guard(
+        "publication: a topic that grew is refused",
+        "plugins/tidegate/publications/plan.py",
+        "if is_same and now not in (None, partitions):",
+        "if False:",
+        "tests/unit/test_publications.py::test_topic_that_grew_is_refused_even_with_a_comparison",
+    ),
+    Guard(
+        "publication: keys that a delete file reaches are compared",
+        "plugins/tidegate/adapters/iceberg_snapshots.py",
+        "f.file_path not in there or any(r.covers(f) for r in applies)",
+        "f.file_path not in there",
+        "tests/integration/test_publications.py::test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot",
     ),
 ]
