@@ -112,7 +112,8 @@ class Plan:
 
     For each table that has work: those that wait in its queue, oldest first, then the new one. `held` says why there is
     no new one for any table, `refused` which tables cannot go on at all, and why. `left` counts the
-    offsets that no batch reaches, of the table that is farthest behind.
+    offsets that no batch reaches, of the table that is farthest behind. `sized` says why a batch takes less than the
+    pipeline file allows.
     """
 
     tables: tuple[PlannedBatch, ...]
@@ -121,6 +122,7 @@ class Plan:
     held: str = ""
     refused: tuple[Refusal, ...] = ()
     left: int = 0
+    sized: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -131,6 +133,7 @@ class Plan:
             "held": self.held,
             "refused": [asdict(refusal) for refusal in self.refused],
             "left": self.left,
+            "sized": self.sized,
         }
 
     @classmethod
@@ -138,7 +141,8 @@ class Plan:
         """Inverse of `to_dict`."""
         tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
         refused = tuple(Refusal(**refusal) for refusal in data["refused"])
-        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused, data["left"])
+        more = (data["left"], data["sized"])
+        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused, *more)
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,7 @@ class StagedBatch:
     rows of another schema from those that the pipeline file asks for now. `follows` is the attempt that was ahead of it
     in the queue when it was planned, empty for none; `together` counts the batches that it stands for in a merge.
     `deletes`, and those of them without a sequence, are counted where `sequence_by` makes a difference between them.
+    `bytes` are those of its files, `stage_seconds` what the stage job took; 0 where they are not known.
     """
 
     table: str
@@ -168,6 +173,8 @@ class StagedBatch:
     deletes: int = 0
     unsequenced_deletes: int = 0
     kept: int = 0
+    bytes: int = 0
+    stage_seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""

@@ -1,11 +1,14 @@
 """One whole flush without a scheduler: the steps in order, as the DAG runs them."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from tidegate.batch import Plan, PublishedBatch, Refusal, StagedBatch
 from tidegate.drain import drain, queues
+from tidegate.dynamic import fan_out
 from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
 from tidegate.ports import Ports
 from tidegate.refused import in_words
@@ -24,20 +27,23 @@ class Flushed:
     failures: tuple[tuple[str, TidegateError], ...] = ()
 
 
-def flush(ports: Ports) -> Flushed:
+def flush(ports: Ports, merges_at_once: int = 1) -> Flushed:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
-    `NothingToDo` when there was no work (the heartbeat has run). Tables are merged one after the other; one that
-    fails keeps its staged batches while the others go on, one that the plan refuses stays as it is, and
-    `SomeTablesFailed` is raised at the end.
+    `NothingToDo` when there was no work (the heartbeat has run). So many tables are merged beside each other, each by a
+    thread of its own; one that fails keeps its staged batches while the others go on, one that the plan refuses stays
+    as it is, and `SomeTablesFailed` is raised at the end.
     """
+    known = fan_out(ports)  # the tables that records have named are looked for once, not by every step
     try:
-        planned: Plan = plan(ports)
+        planned: Plan = plan(known)
     except (NothingToDo, SomeTablesFailed):
-        clean_up(ports)  # of a run that was killed after its publish
-        heartbeat(ports)
+        clean_up(known)  # of a run that was killed after its publish
+        heartbeat(known)
         raise
-    flushed = _merge_all(ports, stage(ports, planned))
+    staged = stage(known, planned)
+    ports = known if {batch.table for batch in staged} <= {t.name for t in known.pipeline.tables} else fan_out(ports)
+    flushed = _merge_all(ports, staged, merges_at_once)
     if flushed.published:
         with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
             commit_offsets(ports)
@@ -47,8 +53,13 @@ def flush(ports: Ports) -> Flushed:
     return flushed
 
 
-def _merge_all(ports: Ports, batches: list[StagedBatch]) -> Flushed:
-    drained = [drain(ports, queue) for queue in queues(batches)]
+def _merge_all(ports: Ports, batches: list[StagedBatch], at_once: int) -> Flushed:
+    waiting = queues(batches)
+    if at_once == 1 or len(waiting) == 1:
+        drained = [drain(ports, queue) for queue in waiting]
+    else:
+        with ThreadPoolExecutor(at_once, thread_name_prefix="tidegate-merge") as workers:
+            drained = list(workers.map(partial(drain, ports), waiting))
     published = tuple(batch for one in drained for batch in one.published)
     return Flushed(published, tuple((one.table, one.failure) for one in drained if one.failure is not None))
 

@@ -52,6 +52,8 @@ def _row(ports: Ports, staged: StagedBatch, published: PublishedBatch | AppliedS
         **{name: getattr(published, name) if is_last else 0 for name in ("inserted", "updated", "deleted")},
         "seconds": published.seconds,
         **{name: getattr(published, name) if is_last else None for name in ("bytes_scanned", "bytes_billed")},
+        "stage_seconds": staged.stage_seconds,
+        "staged_bytes": staged.bytes,
         "staged_snapshot_id": staged.snapshot_id,
         "snapshot_id": published.snapshot_id,
         "published_at_ms": ports.now_ms(),

@@ -198,6 +198,7 @@ class Merge:
     """When a flush runs and how large a batch may be. `interval_seconds` and `records_threshold`: -1 disables.
 
     `cron`, in UTC, wins; the interval is its longest pause. While more than `max_records` wait, the other cap holds.
+    By what earlier batches took, one takes less: `batch_seconds` and `max_bytes` of staged files, 0 for no such limit.
     """
 
     interval_seconds: int = 60
@@ -207,6 +208,8 @@ class Merge:
     cron: str | None = None
     catch_up_records: int | None = None
     partition_time: str = "record"  # or wall-clock
+    batch_seconds: int = 600
+    max_bytes: int = 2 << 30
 
     @property
     def is_timed(self) -> bool:

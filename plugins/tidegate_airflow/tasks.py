@@ -36,7 +36,7 @@ def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], i
         used = ports(name)
         merge = used.pipeline.merge
         if max_records is not None:
-            merge = replace(merge, max_records=max_records, catch_up_records=None)
+            merge = replace(merge, max_records=max_records, catch_up_records=None, batch_seconds=0, max_bytes=0)
         return plan(replace(used, pipeline=replace(used.pipeline, merge=merge)), least(used.pipeline)).to_dict()
 
 

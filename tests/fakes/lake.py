@@ -183,6 +183,7 @@ class MemoryDestination:
             attempt = snapshot.summary["tidegate.attempt"]
             known = {"table": table, "batch": batch, "attempt": attempt, "snapshot_id": snapshot.id, "counts": counts}
             known |= {name: outcome[name] for name in (*DELETES, *UNCHANGED) if name in outcome}
+            known["bytes"] = sum(len(json.dumps(row)) for row in snapshot.rows if row["batch_number"] == batch)
             newest[batch] = StagedBatch.from_dict({**known, "timestamps": outcome["timestamps"], **asked})
         return [newest[batch] for batch in sorted(newest)]
 

@@ -20,7 +20,8 @@ def test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on(wor
     one, other = workbench.topic(), workbench.topic()
     broken = {"name": "lake.shop.lines", "topics": [other], "create": {"enabled": False}}
     tables = [{"name": "lake.shop.orders", "topics": [one]}, broken]
-    workbench.pipeline("both", [one, other], key=KEY, value=VALUE, tables=tables)
+    limited = {"key": KEY, "value": VALUE, "merge": {"max_records": 1}}
+    workbench.pipeline("both", [one, other], tables=tables, **limited)
     workbench.produce(one, upsert(1, "a"))
     workbench.produce(other, upsert(7, "l"))
     with pytest.raises(SomeTablesFailed, match=r"table=lake.shop.lines .*create.enabled=false"):
@@ -29,15 +30,15 @@ def test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on(wor
     assert not workbench.exists("shop.lines")
     assert workbench.committed("both") == {one: {0: 1}, other: {0: 0}}
 
-    workbench.produce(one, upsert(2, "b"))
-    failed = workbench.cli("flush", "both")
-    assert (failed.returncode, len(workbench.rows("shop.orders"))) == (1, 2)
+    workbench.produce(one, upsert(2, "b"), upsert(3, "c"))
+    failed = workbench.cli("flush", "both", "--until-current")
+    assert (failed.returncode, len(workbench.rows("shop.orders"))) == (1, 3)
     assert "create.enabled=false" in failed.stderr
 
-    workbench.pipeline("both", [one, other], key=KEY, value=VALUE, tables=[tables[0], broken | {"create": {}}])
+    workbench.pipeline("both", [one, other], tables=[tables[0], broken | {"create": {}}], **limited)
     workbench.flush("both")
     assert workbench.rows("shop.lines") == [{"id": 7, "name": "l"}]
-    assert workbench.committed("both") == {one: {0: 2}, other: {0: 1}}
+    assert workbench.committed("both") == {one: {0: 3}, other: {0: 1}}
 
 
 def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) -> None:

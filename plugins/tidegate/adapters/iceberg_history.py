@@ -24,7 +24,8 @@ COLUMNS = pa.schema(
         *(pa.field(name, pa.int64()) for name in ("inserted", "updated", "deleted")),
         *(pa.field(name, pa.int64()) for name in ("staged_snapshot_id", "snapshot_id", "valid_through_ms")),
         *(pa.field(name, pa.string()) for name in ("table", "attempt", "ranges", "backfill")),
-        pa.field("seconds", pa.float64()),
+        *(pa.field(name, pa.float64()) for name in ("seconds", "stage_seconds")),
+        pa.field("staged_bytes", pa.int64()),
     ]
 )
 PROPERTIES = {

@@ -106,6 +106,7 @@ def _staged(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch |
             "snapshot_id": snapshot.snapshot_id,
             "counts": asdict(Counts.of(span, found)),
             "timestamps": found["timestamps"],
+            "bytes": int(summary.get("added-files-size", "0")),
             **{name: found[name] for name in (*DELETES, *UNCHANGED) if name in found},
             **asked,
         }

@@ -194,6 +194,14 @@ class MergeModel(Words):
         ge=1,
         description="Most records of one batch while more than max_records wait; default max_records.",
     )
+    batch_time: Duration = Field(
+        default=600, ge=0, description="How long a batch should take, by the rate of earlier ones; 0: no such limit."
+    )
+    max_bytes: int = Field(
+        default=2 << 30,
+        ge=0,
+        description="Bytes that a batch should stage, by those of earlier ones; 0: no such limit.",
+    )
     intermediate_suffix: str = Field(
         default="_tmp", pattern=r"^[A-Za-z0-9_]+$", description="End of the intermediate table's name."
     )

@@ -75,7 +75,8 @@ def _merge(merge: MergeModel) -> Merge:
     cron = merge.interval if isinstance(merge.interval, str) else None
     seconds = merge.interval if isinstance(merge.interval, int) else longest_pause(merge.interval)
     sizes = (merge.records_threshold, merge.max_records, merge.intermediate_suffix)
-    return Merge(seconds, *sizes, cron, merge.catch_up_records, merge.partition_time)
+    limits = (merge.batch_time, merge.max_bytes)
+    return Merge(seconds, *sizes, cron, merge.catch_up_records, merge.partition_time, *limits)
 
 
 def _source(pipeline: str, source: SourceModel) -> Source:

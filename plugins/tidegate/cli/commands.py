@@ -20,9 +20,9 @@ from tidegate.adapters.publication_model import publication_schema
 from tidegate.cli import shown
 from tidegate.cli.backfill import add_backfill, run_backfill
 from tidegate.cli.dead_letters import add_dead_letters, dead_letters
+from tidegate.cli.flush import add_flush, run_flush
 from tidegate.cli.publications import add_publish, is_publication, publications_status, run_publish, status_text
 from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
-from tidegate.flush import flush
 from tidegate.ports import Ports
 from tidegate.settings import include_folder
 from tidegate.status import status
@@ -55,16 +55,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     validate = commands.add_parser("validate", help="check every pipeline file; print all problems")
     validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
+    add_flush(commands)
     for name, text in (
-        ("flush", "one whole cycle: plan, stage, merge, commit, clean up, heartbeat"),
         ("plan", "what the next batch would be; changes nothing"),
         ("status", "position, lag and last batches"),
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("pipeline", nargs="?" if name == "status" else None)
         command.add_argument("--json", action="store_true", help="stable output for programs")
-        if name == "flush":
-            command.add_argument("--until-current", action="store_true", help="flush until nothing is left")
     move = commands.add_parser("rebase", help="move a position by hand; shows what that skips or reads again, and asks")
     move.add_argument("pipeline")
     move.add_argument("--to", required=True, help='earliest, latest, group, a time, or {"topic": {"0": 42}}')
@@ -94,25 +92,6 @@ def _validate(words: argparse.Namespace) -> int:
     problems = catalog_problems(include_folder())
     print("\n".join([*problems, *(str(r) if isinstance(r, ConfigurationError) else f"{n}: ok" for n, r in results)]))
     return 1 if problems or any(isinstance(result, ConfigurationError) for _, result in results) else 0
-
-
-def _flush(words: argparse.Namespace) -> int:
-    ports = _ports(words.pipeline)
-    while True:
-        try:
-            flushed = flush(ports)
-        except NothingToDo:
-            if not words.until_current:
-                raise
-            return 0
-        except SomeTablesFailed as failed:
-            for batch in failed.published:
-                shown.say(words, shown.published(batch), batch.to_dict())
-            raise
-        for batch in flushed.published:
-            shown.say(words, shown.published(batch), batch.to_dict())
-        if not words.until_current or all(batch.snapshot_id is None for batch in flushed.published):
-            return 0
 
 
 def _plan(words: argparse.Namespace) -> int:
@@ -182,7 +161,7 @@ def _schema(words: argparse.Namespace) -> int:
 
 COMMANDS = {
     "validate": _validate,
-    "flush": _flush,
+    "flush": run_flush,
     "plan": _plan,
     "status": _status,
     "rebase": _rebase,

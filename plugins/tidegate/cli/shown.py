@@ -28,6 +28,7 @@ def planned(plan: Plan) -> str:
         which = ", the last record of each key" if table.last_per_key else ""
         lines.append(f"{table.table}: batch={table.batch} {what} {table.ranges.span} offsets{which}")
         lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
+    lines += [f"a batch takes less than it may: {plan.sized}"] if plan.sized else []
     lines += [f"{refusal.table}: refused: {refusal.message}" for refusal in plan.refused]
     return "\n".join(lines)
 

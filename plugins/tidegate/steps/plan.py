@@ -1,8 +1,9 @@
 """plan: decide which offsets of the log become the next batch of each table. Changes nothing."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tidegate import names
 from tidegate.batch import Plan, PlannedBatch, StagedBatch
@@ -15,6 +16,7 @@ from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
 from tidegate.refused import Refused, told
+from tidegate.sizing import Sizing
 from tidegate.standing import check_complete, check_log, effective_position, starts
 from tidegate.superseding import last_per_raw_key
 from tidegate.topics import known_log, missing_topic, table_log
@@ -52,6 +54,14 @@ class _Standing(_Found):
         )
 
 
+@dataclass(frozen=True)
+class _New:
+    """What the new batches of all tables share; `number` is asked for where there is work."""
+
+    sizing: Sizing
+    number: Callable[[], int]
+
+
 def plan(ports: Ports, at_least: int = 0) -> Plan:
     """Return the next batches of every table that has work; `NothingToDo` when none has, or fewer than `at_least` wait.
 
@@ -59,8 +69,9 @@ def plan(ports: Ports, at_least: int = 0) -> Plan:
     2. Read the log's ends under the pipeline's isolation level, once for all tables, and check that the log still fits
        where each queue ends. In this order: what another run publishes in between must not lie beyond those ends.
     3. Finish first what is staged: batches that lead on exactly from the position are resumed, in order.
-    4. Cut a new batch from the end of the queue to the end of the log, capped by `merge.max_records`; tables that are
-       in step share it. None while some table's queue is full, or while a pipeline's only table has one waiting.
+    4. Cut a new batch from the end of the queue to the end of the log, capped by `merge.max_records` and by what
+       earlier batches took; tables that are in step share it. None while some table's queue is full, or while a
+       pipeline's only table has one waiting.
 
     A table that cannot go on is left as it is and named in `refused`; the others are planned. The refusal is raised
     where every table is refused, `SomeTablesFailed` where none of the others has work.
@@ -72,7 +83,8 @@ def plan(ports: Ports, at_least: int = 0) -> Plan:
     well = [one for one in tables if isinstance(one, _Standing)]
     held = "; ".join(full_queue(ports, s.table, s.queue) for s in well if waiting(s.queue) >= s.table.max_pending)
     is_alone = not ports.pipeline.has_several and any(waiting(s.queue) for s in well)
-    work, refused = _work(ports, tables, reads_on=not held and not is_alone)
+    sizing = Sizing(ports)
+    work, refused = _work(ports, tables, sizing, reads_on=not held and not is_alone)
     left = _left(work, tables)
     few = _too_few(work, left, at_least)
     refusals = told(ports, refused, has_work=bool(work) and not few)
@@ -80,14 +92,14 @@ def plan(ports: Ports, at_least: int = 0) -> Plan:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: {few or 'every table stands at the end of the log'}")
     if held:
         logger.warning(held)
-    return Plan(tuple(work), log.cluster_id, log.topic_ids, held, refusals, left)
+    return Plan(tuple(work), log.cluster_id, log.topic_ids, held, refusals, left, sizing.reason)
 
 
 def _work(
-    ports: Ports, tables: Sequence["_Standing | Refused"], *, reads_on: bool
+    ports: Ports, tables: Sequence["_Standing | Refused"], sizing: Sizing, *, reads_on: bool
 ) -> tuple[list[PlannedBatch], list[Refused]]:
     """3. and 4.: the batches of the tables that go on, and those that do not."""
-    number = 1 + max(_highest_batch(ports, one) for one in tables)
+    new = _New(sizing, cache(lambda: 1 + max(_highest_batch(ports, one) for one in tables)))
     work, refused = list[PlannedBatch](), list[Refused]()
     for one in tables:
         if isinstance(one, Refused):
@@ -95,7 +107,7 @@ def _work(
             continue
         others = [other for other in tables if other is not one]
         try:
-            work += _batches(ports, one, _new_batch(ports, one, others, number) if reads_on else None)
+            work += _batches(ports, one, _new_batch(ports, one, others, new) if reads_on else None)
         except GiveUp as error:
             refused.append(Refused(one.table, one.state, error))
     return work, refused
@@ -177,19 +189,19 @@ def _batches(ports: Ports, standing: _Standing, fresh: PlannedBatch | None) -> l
 
 
 def _new_batch(
-    ports: Ports, standing: _Standing, others: Sequence["_Standing | Refused"], number: int
+    ports: Ports, standing: _Standing, others: Sequence["_Standing | Refused"], new: _New
 ) -> PlannedBatch | None:
     table, log, ahead = standing.table, standing.log, standing.end
     start = complete_start(ports, table, log) if ahead is None else starts(ports.pipeline, table, ahead, log)
     backlog = Ranges.between(start, merged(start, log.end)).span
-    ranges = capped(start, log.end, ports.pipeline.merge.cap(backlog))
+    ranges = capped(start, log.end, new.sizing.most(backlog))
     if not ranges.span:
         return None
     if ports.pipeline.has_several:
         ports.schemas.described(table)  # a schema that is missing must not stop the read that tables share
     follows = standing.queue[-1].attempt if standing.queue else ""
     return PlannedBatch(
-        table.name, number, ranges, follows=follows, watermark=_watermark(standing, others, ranges),
+        table.name, new.number(), ranges, follows=follows, watermark=_watermark(standing, others, ranges),
         last_per_key=last_per_raw_key(ports.pipeline, table),
     )  # fmt: skip
 

@@ -89,9 +89,12 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> l
         finder=asked_names,
     )
     log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
+    started_ms = ports.now_ms()
     try:
         ports.engine.run(job)
-        staged = [outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True)]
+        took = round((ports.now_ms() - started_ms) / 1000, 2)
+        found = (outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True))
+        staged = [replace(batch, stage_seconds=took) for batch in found]
         return staged + (_stage_new(ports, plan, named, asked_names) if named and asked_names else [])
     except RetryLater:
         for planned in (*group, *([named] if named else [])):  # the winner of a race cleans up what the loser stages

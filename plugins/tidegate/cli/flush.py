@@ -1,0 +1,57 @@
+"""``tidegate flush``: one whole cycle, or as many as it takes until nothing is left."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from tidegate.adapters.assembly import assemble
+from tidegate.adapters.connections import connection_from_env
+from tidegate.batch import PublishedBatch
+from tidegate.cli import shown
+from tidegate.errors import NothingToDo, SomeTablesFailed
+from tidegate.flush import flush
+from tidegate.settings import include_folder
+
+MERGES_AT_ONCE = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
+
+
+def add_flush(commands: Any) -> None:
+    """The command's words."""
+    parser = commands.add_parser("flush", help="one whole cycle: plan, stage, merge, commit, clean up, heartbeat")
+    parser.add_argument("pipeline")
+    parser.add_argument("--until-current", action="store_true", help="flush until nothing is left")
+    parser.add_argument(
+        "--merges-at-once",
+        type=_at_least_one,
+        default=MERGES_AT_ONCE,
+        metavar="N",
+        help=f"tables that are merged beside each other; default {MERGES_AT_ONCE}",
+    )
+    parser.add_argument("--json", action="store_true", help="stable output for programs")
+
+
+def _at_least_one(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of merges: use 1 or more")
+    return number
+
+
+def run_flush(words: argparse.Namespace) -> int:
+    """Exit code 0; everything else is an error, also after a failed table's neighbours have come to the end."""
+    ports = assemble(include_folder(), words.pipeline, connection_from_env)
+    while True:
+        failed: SomeTablesFailed | None = None
+        try:
+            published: Sequence[PublishedBatch] = flush(ports, words.merges_at_once).published
+        except SomeTablesFailed as error:
+            failed, published = error, error.published
+        except NothingToDo:
+            if not words.until_current:
+                raise
+            return 0
+        for batch in published:
+            shown.say(words, shown.published(batch), batch.to_dict())
+        if not words.until_current or all(batch.snapshot_id is None for batch in published):
+            if failed is not None:
+                raise failed
+            return 0
