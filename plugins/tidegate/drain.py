@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from tidegate.batch import PublishedBatch, StagedBatch
@@ -42,18 +42,34 @@ def queues(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
     return list(by_table.values())
 
 
-def drain(ports: Ports, queue: Sequence[StagedBatch]) -> Drained:
+@dataclass(frozen=True)
+class Awaited:
+    """The job that a run of the queue had sent when it went to wait elsewhere, and how long it has been away."""
+
+    job: str
+    seconds: float
+
+
+def drain(
+    ports: Ports,
+    queue: Sequence[StagedBatch],
+    published: list[PublishedBatch] | None = None,
+    awaited: Awaited | None = None,
+) -> Drained:
     """Publish one table's staged batches in order and record each; stop at the first failure.
 
     1. Leave out what an earlier attempt of this task has published already.
     2. Batches without rows travel with the next one that has some: one snapshot for all of them.
     3. Behind a failure the rest waits: its ranges start where the failed batch ends.
+
+    Results are added to `published` as they come, for a caller that may be called away meanwhile. Back again, what the
+    job it has `awaited` published is this run's work.
     """
-    published: list[PublishedBatch] = []
+    published = [] if published is None else published
     table, first = queue[0].table, queue[0].batch
     try:
-        for group in groups(_left(ports, queue)):
-            published.append(merge(ports, together(group)))
+        for group in groups(_left(ports, queue, awaited)):
+            published.append(_ours(merge(ports, together(group)), awaited))
             for staged in group:
                 record(ports, staged, published[-1])
     except TidegateError as error:
@@ -62,14 +78,20 @@ def drain(ports: Ports, queue: Sequence[StagedBatch]) -> Drained:
     return Drained(table, tuple(published))
 
 
-def _left(ports: Ports, queue: Sequence[StagedBatch]) -> Sequence[StagedBatch]:
-    """The queue behind the batch that the table stands at; that one alone when it is the last, to say so."""
+def _ours(published: PublishedBatch, awaited: Awaited | None) -> PublishedBatch:
+    if awaited is None or published.job != awaited.job:
+        return published
+    return replace(published, outcome="published", seconds=round(published.seconds + awaited.seconds, 2))
+
+
+def _left(ports: Ports, queue: Sequence[StagedBatch], awaited: Awaited | None) -> Sequence[StagedBatch]:
+    """The queue behind the batch that the table stands at; with that one when it is the last, or was waited for."""
     table = table_named(ports, queue[0].table)
     state = ports.destination.state(table.name, ports.pipeline.name)
     position = effective_position(ports.pipeline, table, state)
     for index, staged in enumerate(queue):
         if position and staged.attempt == position.staged_attempt and staged.ranges.end == position.offsets:
-            return queue[index + 1 :] or queue[index:]
+            return queue[index:] if awaited else queue[index + 1 :] or queue[index:]
     return queue
 
 

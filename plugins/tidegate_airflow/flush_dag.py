@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Param, TaskGroup, TriggerRule, get_current_context, task
+from airflow.sdk import DAG, Param, TaskGroup, TriggerRule, task
 from airflow.sdk.definitions.param import ParamsDict
 from tidegate.pipeline import Pipeline
 
 from tidegate_airflow import documents, tasks
-from tidegate_airflow.assets import alias, announce
+from tidegate_airflow.assets import alias
 from tidegate_airflow.flush_form import form
 from tidegate_airflow.notifiers import on_failure
 from tidegate_airflow.run_state import as_asked, clean_up_unless_dry, fresh_enough, last_of_the_run
 from tidegate_airflow.schedule import more, schedule
+from tidegate_airflow.waiting import StepOperator
 
 # A passing fault (a restarted broker or Spark server) is over within a minute or two; later tries are further apart.
 RETRIES: dict[str, Any] = {
@@ -105,11 +106,7 @@ def _stage(pipeline: Pipeline, planned: Any) -> Any:
             verb="stage", pipeline=pipeline.name, given=planned, conn_id=connection, **settings
         ).output
 
-    @task(**settings)
-    def stage(plan: dict[str, Any]) -> list[dict[str, Any]]:
-        return tasks.run_stage(pipeline.name, plan)
-
-    return stage(planned)
+    return StepOperator(verb="stage", pipeline=pipeline.name, given=planned, **settings).output
 
 
 def _merge(pipeline: Pipeline, staged: Any) -> Any:
@@ -138,15 +135,10 @@ def _merge(pipeline: Pipeline, staged: Any) -> Any:
             return SubmitOperator.partial(**fixed).expand(given=staged).output
         return SubmitOperator(given=staged, **fixed).output
 
-    @task(**settings, **shown)
-    def merge(staged: Any) -> dict[str, Any]:
-        context, queue = get_current_context(), tasks.one_queue(staged)
-        context["table"] = queue["table"]
-        published = tasks.run_merge(pipeline.name, queue)
-        announce(context, published, pipeline.name)
-        return published
-
-    return merge.expand(staged=staged) if several else merge(staged)
+    fixed = {"verb": "merge", "pipeline": pipeline.name, **settings, **shown}
+    if several:
+        return StepOperator.partial(**fixed).expand(given=staged).output
+    return StepOperator(given=staged, **fixed).output
 
 
 def is_submitted(pipeline: Pipeline) -> bool:

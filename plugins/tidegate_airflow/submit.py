@@ -2,16 +2,17 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
-from tidegate.errors import RetryLater
+from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs import Job
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import announce
+from tidegate_airflow.waiting import STEPS, JobLink
 
 
 class SubmitOperator(SparkSubmitOperator):
@@ -22,6 +23,7 @@ class SubmitOperator(SparkSubmitOperator):
     """
 
     template_fields = (*SparkSubmitOperator.template_fields, "given", "backfill")
+    operator_extra_links = (JobLink(),)
 
     def __init__(self, *, verb: str, pipeline: str, given: Any, backfill: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -32,9 +34,13 @@ class SubmitOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> Any:
         """Run the step; returns what the step returns."""
+        return self.resume_step(context, {})
+
+    def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
+        """Run the step, or go on with one that went to wait for a job of BigQuery's."""
         self._context = context
-        if self.verb == "stage":
-            return tasks.run_stage(self.pipeline, self.given, self)
+        if self.verb in STEPS:
+            return STEPS[self.verb](context, self.pipeline, self.given, memory, self)
         if self.verb == "maintain":
             context["table"] = self.given
             return tasks.run_maintain(self.pipeline, self.given, self)
@@ -46,11 +52,7 @@ class SubmitOperator(SparkSubmitOperator):
         if self.verb == "publish":
             switches = {name: self.given[name] == "True" for name in ("resynchronise", "again")}
             return tasks.run_publish(self.pipeline, {**self.given, **switches}, self)
-        queue = tasks.one_queue(self.given)
-        context["table"] = queue["table"]
-        published = tasks.run_merge(self.pipeline, queue, self)
-        announce(context, published, self.pipeline)
-        return published
+        raise GiveUp(f"verb={self.verb}: nothing is submitted for it")
 
     def run(self, job: Job) -> None:
         """`tidegate.ports.Engine`: submit one job and wait for it."""

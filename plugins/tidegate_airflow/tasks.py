@@ -15,14 +15,14 @@ Data = dict[str, Any]
 log = logging.getLogger(__name__)
 
 
-def ports(name: str, engine: Any = None) -> Any:
-    """The ports of a pipeline, with Airflow's connections."""
+def ports(name: str, engine: Any = None, watcher: Any = None) -> Any:
+    """The ports of a pipeline, with Airflow's connections; `watcher` is told of BigQuery's jobs."""
     from tidegate.adapters.assembly import assemble
     from tidegate.settings import include_folder
 
     from tidegate_airflow.connections import resolve
 
-    return assemble(include_folder(), name, resolve, engine)
+    return assemble(include_folder(), name, resolve, engine, watcher)
 
 
 def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], int] = lambda _: 0) -> Data:
@@ -40,26 +40,39 @@ def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], i
         return plan(replace(used, pipeline=replace(used.pipeline, merge=merge)), least(used.pipeline)).to_dict()
 
 
-def run_stage(name: str, planned: Mapping[str, Any], engine: Any = None) -> list[Data]:
-    """stage: one queue of staged batches for each table of the plan, oldest first."""
+def run_stage(name: str, planned: Mapping[str, Any], engine: Any = None, away: Any = None) -> list[Data]:
+    """stage: one queue of staged batches for each table of the plan, oldest first.
+
+    `away` is an `InTriggerer`: it may put the task aside, with what the step remembers, and has what it remembered.
+    """
     from tidegate.batch import Plan
     from tidegate.drain import queues
+    from tidegate.restaging import Memory, remembering
     from tidegate.steps.stage import stage
 
+    memory = Memory.of(away.memory if away else {})
+    if away:
+        away.remembers(lambda: vars(memory))
     with told_to_airflow():
-        waiting = queues(stage(ports(name, engine), Plan.from_dict(planned)))
+        waiting = queues(stage(remembering(ports(name, engine, away), memory), Plan.from_dict(planned)))
         return [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in waiting]
 
 
-def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None) -> Data:
-    """merge: one table's queue, published as far as it goes; the totals, or why the rest waits."""
-    from tidegate.batch import StagedBatch
+def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None, away: Any = None) -> Data:
+    """merge: one table's queue, published as far as it goes; the totals, or why the rest waits.
+
+    `away` is as for stage.
+    """
+    from tidegate.batch import PublishedBatch, StagedBatch
     from tidegate.drain import drain
     from tidegate.measures import of_merge
 
+    done = [PublishedBatch.from_dict(one) for one in (away.memory.get("published", ()) if away else ())]
+    if away:
+        away.remembers(lambda: {"published": [one.to_dict() for one in done]})
     with told_to_airflow():
         queue = [StagedBatch.from_dict(batch) for batch in staged["batches"]]
-        published = drain(ports(name, engine), queue).total.to_dict()
+        published = drain(ports(name, engine, away), queue, done, away.back if away else None).total.to_dict()
     metrics.send(name, of_merge(published), published["table"])
     return published
 

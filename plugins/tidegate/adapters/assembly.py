@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.adapters.bigquery import BigQueryDestination, BigQueryEngine
 from tidegate.adapters.bigquery_client import Warehouse
+from tidegate.adapters.bigquery_jobs import Watcher
 from tidegate.adapters.catalogs_file import read_catalogs
 from tidegate.adapters.connections import Resolve, required
 from tidegate.adapters.described import RegistrySchemas
@@ -44,11 +45,16 @@ def file_of(include: Path, kind: str, name: str) -> Path:
     return path
 
 
-def assemble(include: Path, name: str, resolve: Resolve, engine: Engine | None = None) -> Ports:
-    """The ports of a pipeline. Nothing is connected to before it is used. `engine` replaces the pipeline's own."""
+def assemble(
+    include: Path, name: str, resolve: Resolve, engine: Engine | None = None, watcher: Watcher | None = None
+) -> Ports:
+    """The ports of a pipeline. Nothing is connected to before it is used.
+
+    `engine` replaces the pipeline's own; `watcher` is told of the named jobs of its warehouses.
+    """
     pipeline = load_pipeline(pipeline_path(include, name))
     catalogs = _catalogs(include, pipeline)
-    warehouses = {c.name: Warehouse(c, resolve) for c in catalogs if c.type == "bigquery"}
+    warehouses = {c.name: Warehouse(c, resolve, watcher) for c in catalogs if c.type == "bigquery"}
     googlesql = SqlFiles("bigquery", {name: warehouse.project for name, warehouse in warehouses.items()})
     spark = engine or _engine(pipeline, resolve, spark_conf(include, pipeline, resolve))
     librdkafka = kafka_settings(pipeline.source.kafka, resolve)

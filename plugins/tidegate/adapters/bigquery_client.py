@@ -14,6 +14,7 @@ from typing import Any
 from tidegate.adapters.bigquery_credentials import credentials
 from tidegate.adapters.bigquery_errors import JobFailed, judged, told
 from tidegate.adapters.bigquery_folder import Folder, folder_at
+from tidegate.adapters.bigquery_jobs import NamedJob, Nobody, Watcher
 from tidegate.adapters.connections import Resolve
 from tidegate.crash_points import reached
 from tidegate.errors import ConfigurationError
@@ -26,8 +27,8 @@ RETRY_SECONDS = 120  # how long a request is repeated; the client's own default 
 class Warehouse:
     """The project of one catalog. The client is made at the first use: importing it takes seconds."""
 
-    def __init__(self, catalog: Catalog, resolve: Resolve) -> None:
-        self._catalog, self._resolve = catalog, resolve
+    def __init__(self, catalog: Catalog, resolve: Resolve, watcher: Watcher | None = None) -> None:
+        self._catalog, self._resolve, self._watcher = catalog, resolve, watcher or Nobody()
 
     @property
     def project(self) -> str:
@@ -136,8 +137,8 @@ class Warehouse:
         """Run a script, which may tell its job's id, under a name of its own; the finished job.
 
         So no answer that is lost makes it run twice: a job of that name that is there already was sent by a call whose
-        answer was lost, and its end is waited for. One that failed, and was told, is followed by the next number.
-        `JobFailed`, or `OutcomeUnknown`.
+        answer was lost, or that went to wait elsewhere, and its end is waited for. One that failed, and was told, is
+        followed by the next number. `JobFailed`, or `OutcomeUnknown`.
         """
         number = 0
         while True:
@@ -145,13 +146,33 @@ class Warehouse:
             with told(where, sent=True):
                 job, is_new = self._sent(script(job_id), job_id, labels)
                 reached("bigquery.sent")
-                self._wait(job)
+                self._wait(job, is_named=True)
                 reached("bigquery.answered")
             if not job.error_result:
                 return job
-            if is_new:
+            if is_new or job_id == self._watcher.awaited:
+                self._watcher.awaited = ""  # told now: the next call sends the next number
                 raise JobFailed.of(job)
-            number += 1
+            number = max(number + 1, self._newest(name, number))
+
+    def _newest(self, name: str, known: int) -> int:
+        """The highest number that a job of this name has: they are given in order, so that few need to be looked at."""
+        low, step = known, 1
+        while self._is_there(f"{name}_{low + step}"):
+            low, step = low + step, step * 2
+        while step > 1:
+            step //= 2
+            low += step if self._is_there(f"{name}_{low + step}") else 0
+        return low
+
+    def _is_there(self, job_id: str) -> bool:
+        from google.api_core.exceptions import NotFound
+
+        with told(f"job={job_id}"):
+            try:
+                return bool(self.client.get_job(job_id, **self._limits))
+            except NotFound:
+                return False
 
     def _sent(self, sql: str, job_id: str, labels: Mapping[str, str]) -> tuple[Any, bool]:
         from google.api_core.exceptions import Conflict
@@ -202,7 +223,7 @@ class Warehouse:
             except Conflict:  # the answer to an earlier try was lost
                 job = self.client.get_job(name, **self._limits)
             reached("bigquery.load_sent")
-            rows = int(self._succeeded(where, job).output_rows)
+            rows = int(self._succeeded(where, job, is_named=True).output_rows)
             reached("bigquery.loaded")
         return rows
 
@@ -231,19 +252,27 @@ class Warehouse:
     def _asked(self, sql: str, job_id: str, config: Any) -> Any:
         return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits)
 
-    def _succeeded(self, where: str, job: Any) -> Any:
-        self._wait(job)
+    def _succeeded(self, where: str, job: Any, *, is_named: bool = False) -> Any:
+        self._wait(job, is_named=is_named)
         if job.error_result:
             failed = JobFailed.of(job)
             raise judged(where, failed) from failed
         return job
 
-    def _wait(self, job: Any) -> None:
-        """Ask until the job has ended, well or not; each question has its own time limit."""
+    def _wait(self, job: Any, *, is_named: bool = False) -> None:
+        """Ask until the job has ended, well or not; each question has its own time limit.
+
+        One that is named may be waited for elsewhere: whoever comes back finds it by its name.
+        """
+        named, began = NamedJob.of(self._catalog, job) if is_named else None, time.monotonic()
+        if named is not None:
+            self._watcher.sent(named)
         for pause in pauses():
             job.reload(**self._limits)
             if job.state == "DONE":
                 return
+            if named is not None:
+                self._watcher.runs(named, time.monotonic() - began)
             time.sleep(pause)
 
 

@@ -6,7 +6,7 @@ destinations must not hold each other up. The row carries a version, which the t
 
 import json
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from tidegate import names
 from tidegate.adapters import bigquery_staging as staging
@@ -85,18 +85,28 @@ def seed(  # noqa: PLR0913 (each is one word of the row)
 def publish(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
     """The law: rows and position move in one transaction, if the position's version is still the one that was read.
 
-    The job carries the attempt in its name: sent again after a lost answer, it is found and not run twice.
+    The job has a name that every try at this batch gives it: sent again after a lost answer, it is found and not run
+    twice.
     """
     row = read(warehouse, publication.table, publication.uuid, publication.pipeline)
-    rewrite(
-        warehouse, sql, replace(publication, properties={**(row.properties if row else {}), **publication.properties})
-    )
+    kept = row.properties if row else {}
+    name = _name(publication, publication.source, row) if row and publication.source else ""
+    rewrite(warehouse, sql, replace(publication, properties={**kept, **publication.properties}), name)
 
 
-def rewrite(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
+def _name(publication: Publication, source: Source, row: Row) -> str:
+    """What is staged names the job, and the row that it moves on.
+
+    So a run that was killed, or went to wait elsewhere, finds the job that it sent, whatever its own attempt is.
+    """
+    moved = (publication.cut, row.version, row.changed_ms)
+    return job_name("publish", publication.table, publication.uuid, *moved, *astuple(source))
+
+
+def rewrite(warehouse: Warehouse, sql: Sql, publication: Publication, name: str = "") -> None:
     """The same, where the publication's properties are all that the row is to tell."""
     where = f"pipeline={publication.pipeline} table={publication.table}"
-    name = job_name("publish", publication.table, publication.uuid, publication.attempt)
+    name = name or job_name("publish", publication.table, publication.uuid, publication.attempt)
     statements = (*_still_there(warehouse, publication.source), *publication.statements)
 
     scanned = would_scan(warehouse, where, publication.statements) if publication.statements else None
