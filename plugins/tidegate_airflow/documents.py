@@ -16,7 +16,8 @@ MERGE = """
 **merge** brings a staged batch into its table on a branch and publishes it: main, tag and position move in one commit,
 only if the table's position is still where the batch starts. A repeated or late attempt changes nothing. A table's
 staged batches are published in order, up to the first that fails; the others go on meanwhile.
-Returns the totals of rows inserted, updated and deleted. *Skipped* means that another run published first.
+Returns the totals of rows inserted, updated and deleted. *Skipped* means that another run published first, *deferred*
+that BigQuery runs a job that takes long.
 """
 COMMIT_OFFSETS = """
 **commit_offsets** reports to the consumer group the smallest published offset over all tables. Progress for people:

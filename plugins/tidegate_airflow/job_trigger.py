@@ -1,10 +1,12 @@
 """Waits, in the triggerer, for a BigQuery job that a task has sent: Google's trigger, and our way to the job."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 from airflow.providers.google.cloud.hooks.bigquery import BigQueryAsyncHook
 from airflow.providers.google.cloud.triggers.bigquery import BigQueryInsertJobTrigger
+from airflow.triggers.base import TriggerEvent
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_credentials import DEFAULT
 from tidegate.pipeline import Catalog
@@ -12,6 +14,8 @@ from tidegate.pipeline import Catalog
 from tidegate_airflow.connections import resolve
 
 SECONDS = 4.0  # between two looks; Google's own default
+# A task that is woken before the scheduler has heard that it was put aside is taken for one that was lost, and retried.
+FIRST = 10.0
 
 
 class JobTrigger(BigQueryInsertJobTrigger):
@@ -36,6 +40,12 @@ class JobTrigger(BigQueryInsertJobTrigger):
         """How the triggerer makes it again; a catalog holds no secret."""
         told = {"project_id": self.project_id, "location": self.location or "", "job_id": self.job_id}
         return f"{__name__}.{type(self).__name__}", {"catalog": self.catalog, **told}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Wait a while, then look until the job has ended."""
+        await asyncio.sleep(FIRST)
+        async for event in super().run():
+            yield event
 
     def _get_async_hook(self) -> BigQueryAsyncHook:
         return CatalogHook(self.conn_id, Warehouse(Catalog(**self.catalog), resolve))

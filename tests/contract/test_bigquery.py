@@ -1,7 +1,10 @@
 """What a destination without branches does beside what all do, on the local BigQuery server."""
 
+import asyncio
+import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +65,24 @@ def test_publish_whose_answer_is_lost_is_found_by_its_name(hands: BigQueryHands)
     hands.port.publish(publication)
     assert hands.port.state(TABLE, PIPELINE).position == FIRST
     assert ids(hands) == ["m1"]
+
+
+def test_trigger_wakes_the_task_when_the_job_it_waits_for_has_ended(
+    hands: BigQueryHands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether well or not: the task reads that itself."""
+    from tidegate_airflow import job_trigger
+    from tidegate_airflow.job_trigger import JobTrigger
+
+    monkeypatch.setattr(job_trigger, "FIRST", 0.0)
+    catalog = hands.warehouse._catalog
+    for statement, ended in (("SELECT 1", "success"), ("SELECT ERROR('no')", "error")):
+        job = hands.client.query(statement, job_id_prefix="waited_for_", job_retry=None)
+        path, given = JobTrigger(asdict(catalog), job.project, job.location, job.job_id).serialize()
+        assert json.loads(json.dumps(given)) == given
+        made = getattr(import_module(path.rpartition(".")[0]), path.rpartition(".")[2])(**given)
+        event = asyncio.run(anext(made.run()))
+        assert event.payload["status"] == ended
 
 
 def test_rows_of_a_publish_that_fails_are_not_in_the_table(hands: BigQueryHands) -> None:

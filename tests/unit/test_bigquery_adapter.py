@@ -38,6 +38,15 @@ def test_a_connections_broken_key_is_refused_without_showing_it(name: str) -> No
     assert raised.value.__cause__ is None
 
 
+@pytest.mark.parametrize("name", ["key_secret_name", "credential_config_file", "idp_issuer_url"])
+def test_a_way_to_log_in_that_is_not_taken_is_refused_and_not_overlooked(name: str) -> None:
+    connection = Connection("gcp", extra={name: "x"})
+    with pytest.raises(
+        ConfigurationError, match=f"connection=gcp: {name} is not taken for BigQuery catalogs; give keyfile_"
+    ):
+        credentials(catalog("gcp"), lambda _: connection)
+
+
 def test_without_a_connection_the_machine_says_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("google.auth.default", lambda scopes: ("the machine", "p"))
     assert credentials(catalog(), lambda _: None) == "the machine"
@@ -60,6 +69,8 @@ def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatc
         ("invalidQuery", "Transaction is aborted due to concurrent update against table", RetryLater),
         ("rateLimitExceeded", "Exceeded rate limits: too many table update operations", RetryLater),
         ("quotaExceeded", "Quota exceeded", RetryLater),
+        ("resourcesExceeded", "Too many DML statements outstanding against table p:d.t, limit is 20.", RetryLater),
+        ("resourcesExceeded", "Resources exceeded during query execution: not enough memory", GiveUp),
         ("backendError", "The job encountered an error", RetryLater),
         ("bytesBilledLimitExceeded", "Query exceeded limit for bytes billed", GiveUp),
         ("invalidQuery", "Unrecognized name: x", GiveUp),

@@ -1,7 +1,7 @@
 """Jobs that are named before they are sent: whoever looks for one finds it, and one that failed is told once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +10,10 @@ import pytest
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_errors import JobFailed
 from tidegate.adapters.bigquery_jobs import NamedJob
+from tidegate.adapters.bigquery_position import Row
+from tidegate.adapters.bigquery_position import name_of_publish as name_of
 from tidegate.pipeline import Catalog
+from tidegate.states import Publication, Source
 
 CATALOG = Catalog("dwh", "bigquery", {"project": "p", "location": "EU"})
 
@@ -121,6 +124,22 @@ def test_the_newest_of_many_failed_jobs_is_found_by_few_questions() -> None:
         project.jobs[f"publish_{number}"] = Job(f"publish_{number}", lambda: {"reason": "x", "message": "no"})
     assert project.run() == "publish_1000"
     assert project.asked < 30
+
+
+def test_every_try_at_a_staged_batch_names_its_publish_alike_until_the_position_moves() -> None:
+    source = Source("dwh.shop.orders_shop_tmp", 7, "a7")
+    one = Publication("dwh.shop.orders", "1", 0, 3, "", 4, {}, pipeline="shop", attempt="m1", source=source)
+    row = Row(3, "m0", {}, 100, True, "")
+    name = name_of(one, source, row)
+    assert name_of(replace(one, attempt="m2", properties={"x": "y"}), source, row) == name
+    others = [
+        name_of(replace(one, cut=4), source, row),
+        name_of(one, source, replace(row, version=4)),
+        name_of(one, source, replace(row, changed_ms=101)),
+        name_of(one, replace(source, attempt="a8"), row),
+        name_of(replace(one, uuid="2"), source, row),
+    ]
+    assert len({name, *others}) == 6
 
 
 def test_a_job_has_an_address_in_the_console_or_on_a_server_of_ones_own() -> None:

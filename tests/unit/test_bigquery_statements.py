@@ -1,5 +1,6 @@
 """Every statement that is sent to BigQuery, read by GoogleSQL's own analyzer over a grid of tables and modes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -163,7 +164,9 @@ def struct_text(columns: tuple[Column, ...]) -> str:
     return f"STRUCT<{', '.join(f'`{c.name}`: {c.type}' for c in columns)}>"
 
 
-def analyzer_of(pipeline: Pipeline, table: Table, shape: Shape) -> Analyzer:
+def analyzer_of(
+    pipeline: Pipeline, table: Table, shape: Shape, more: Mapping[str, tuple[Column, ...]] | None = None
+) -> Analyzer:
     """What there is when a batch is merged: the table, what is staged, what remembers deletes, the positions."""
     parts = intermediate_columns(pipeline, table)
     held = tuple(Column(n, t) for n, t in _types(table)) if table.held else ()
@@ -187,6 +190,7 @@ def analyzer_of(pipeline: Pipeline, table: Table, shape: Shape) -> Analyzer:
     }  # fmt: skip
     if table.remembers_deletes:
         tables[f"{NAME}_deletes"] = deletes_columns(table, pipeline.source.metadata)
+    tables |= more or {}
     pseudo = ("_PARTITIONTIME",) if table.create.partition_by else ()
     return Analyzer({name.replace("dwh", "my-project", 1): columns for name, columns in tables.items()}, pseudo)
 

@@ -9,6 +9,8 @@ from tidegate.pipeline import Catalog
 
 DEFAULT = "google_cloud_default"
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+# Airflow's other ways to say who one is: to overlook them would be to act as somebody else
+NOT_TAKEN = ("key_secret_name", "credential_config_file", "idp_issuer_url")
 PREFIX = "extra__google_cloud_platform__"  # how older versions of Airflow named what they kept
 
 
@@ -35,6 +37,12 @@ def _from_key(connection: Connection) -> Any:
     from google.oauth2 import service_account
 
     key, path = _extra(connection, "keyfile_dict"), _extra(connection, "key_path")
+    for name in NOT_TAKEN:
+        if _extra(connection, name):
+            raise ConfigurationError(
+                f"connection={connection.id}: {name} is not taken for BigQuery catalogs; give keyfile_dict or "
+                "key_path, or neither and let the machine's own identity be impersonated (impersonation_chain)"
+            )
     try:
         if key:
             content = json.loads(key) if isinstance(key, str) else key

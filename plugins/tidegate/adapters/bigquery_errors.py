@@ -21,6 +21,7 @@ CHEAPER = (
     "cluster the table by its key, partition it by a column of the key, let batches grow with merge.interval, or raise "
     "max_bytes_billed in catalogs.yaml"
 )
+FULL_QUEUES = ("too many dml statements outstanding", "too many concurrent")  # told under several reasons
 SHOWN = 500  # letters of BigQuery's message
 
 
@@ -49,7 +50,8 @@ class JobFailed(Exception):
     @property
     def is_passing(self) -> bool:
         """Whether the same job may succeed later."""
-        return self.is_conflict or self.reason in PASSING
+        waits = any(words in self.message.casefold() for words in FULL_QUEUES)
+        return self.is_conflict or waits or self.reason in PASSING
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from tidegate.adapters import bigquery_staging as staging
 from tidegate.adapters.bigquery_client import Warehouse, job_name
 from tidegate.adapters.bigquery_cost import told_of, would_scan
 from tidegate.adapters.bigquery_errors import JobFailed, judged
-from tidegate.adapters.bigquery_statements import BROKEN, MOVED, transaction
-from tidegate.bigquery_sql import literal, quoted_name
+from tidegate.adapters.bigquery_statements import BROKEN, GONE, MOVED, all_staged, transaction
+from tidegate.bigquery_sql import quoted_name
 from tidegate.crash_points import reached
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.ports import CommitRefused, Head, Publication, Sql
@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 # What a row tells beside the pipeline's own properties: the table that it holds for, the job that wrote it, and what a
 # dry run said of that.
 TABLE, JOB, SCANNED = "table", "job", "bytes"
-GONE = "tidegate: staged rows are gone"
 
 
 @dataclass(frozen=True)
@@ -90,11 +89,11 @@ def publish(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
     """
     row = read(warehouse, publication.table, publication.uuid, publication.pipeline)
     kept = row.properties if row else {}
-    name = _name(publication, publication.source, row) if row and publication.source else ""
+    name = name_of_publish(publication, publication.source, row) if row and publication.source else ""
     rewrite(warehouse, sql, replace(publication, properties={**kept, **publication.properties}), name)
 
 
-def _name(publication: Publication, source: Source, row: Row) -> str:
+def name_of_publish(publication: Publication, source: Source, row: Row) -> str:
     """What is staged names the job, and the row that it moves on.
 
     So a run that was killed, or went to wait elsewhere, finds the job that it sent, whatever its own attempt is.
@@ -139,10 +138,7 @@ def _still_there(warehouse: Warehouse, source: Source | None) -> list[str]:
     if source is None:
         return []
     rows = staging.rows_of(warehouse, source.intermediate, source.attempt)
-    return [
-        f"ASSERT (SELECT COUNT(*) FROM {quoted_name(warehouse.reference(source.intermediate))} "
-        f"WHERE batch_number = {source.batch} AND attempt = {literal(source.attempt)}) = {rows} AS {literal(GONE)}"
-    ]
+    return [all_staged(warehouse.reference(source.intermediate), source, rows)]
 
 
 def _refused(warehouse: Warehouse, where: str, publication: Publication, error: JobFailed) -> Exception:

@@ -3,12 +3,15 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from tidegate.bigquery_sql import literal, quoted_name
 from tidegate.errors import GiveUp
 from tidegate.ports import Sql
+from tidegate.states import Source
 
 LONGEST = 1024 * 1024  # BigQuery's limit of an unresolved query, in bytes
 MOVED = "tidegate: the position has moved"  # what a script says whose position is not as it was read
 BROKEN = "tidegate: an audit does not hold"  # what a script says whose rows break an audit
+GONE = "tidegate: staged rows are gone"  # whose staged rows are fewer than were brought in
 _OUTSIDE = ("CREATE", "ALTER")
 
 
@@ -47,6 +50,14 @@ def transaction(  # noqa: PLR0913 - one argument per column of the position, all
             f"and BigQuery reads {LONGEST}; nothing was merged; give the table fewer columns, or shorter names"
         )
     return script
+
+
+def all_staged(table: str, source: Source, rows: int) -> str:
+    """The assertion that so many rows of a staged attempt stand in ``project.dataset.table``."""
+    return (
+        f"ASSERT (SELECT COUNT(*) FROM {quoted_name(table)} "
+        f"WHERE batch_number = {source.batch} AND attempt = {literal(source.attempt)}) = {rows} AS {literal(GONE)}"
+    )
 
 
 def makes_tables(statement: str) -> bool:

@@ -1,0 +1,113 @@
+"""The statements that stand in the adapters and not in a template, read by GoogleSQL's own analyzer too."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import a_pipeline
+from googlesql import Analyzer
+from tidegate.adapters import bigquery_dead_letters, bigquery_evolution, bigquery_history
+from tidegate.adapters.bigquery import BigQueryDestination
+from tidegate.adapters.bigquery_client import Warehouse
+from tidegate.adapters.bigquery_statements import all_staged
+from tidegate.adapters.templates import SqlFiles
+from tidegate.evolution import Rules
+from tidegate.offsets import Ranges
+from tidegate.pipeline import Catalog, Column
+from tidegate.states import Source
+from unit.test_bigquery_statements import NAME, SHAPES, analyzer_of, table_of
+
+CATALOG = Catalog("dwh", "bigquery", {"project": "my-project"})
+SQL = SqlFiles("bigquery", {"dwh": "my-project"})
+CONTROL, LETTERS, DELETES = (
+    "dwh.shop.tidegate_shop_batches",
+    "dwh.shop.tidegate_shop_dead_letters",
+    "dwh.shop.o_deletes",
+)
+TYPES = {"INT64": "BIGINT", "STRING": "STRING", "FLOAT64": "DOUBLE"}
+TEXTS = ("topic", "stage", "error_class", "message", "attempt", "table")
+HELD = {
+    CONTROL: tuple(Column(name, TYPES[kind]) for name, kind in bigquery_history.COLUMNS.items()),
+    LETTERS: (
+        *(Column(name, "STRING") for name in TEXTS),
+        *(Column(name, "BIGINT") for name in ("partition", "offset", "batch")),
+        *(Column(name, "TIMESTAMP") for name in ("timestamp", "written_at", "replayed_at")),
+        *(Column(name, "BINARY") for name in ("key", "value")),
+        Column("headers", "ARRAY<STRUCT<`key`: STRING, `value`: BINARY>>"),
+    ),
+    DELETES: (Column("it's", "STRING"), Column("timestamp", "TIMESTAMP")),
+    "dwh.shop.o": (Column("n", "DECIMAL(5,0)"), Column("größe", "DECIMAL(9,2)")),
+}
+
+
+class Judged(Warehouse):
+    """A project where every statement is judged instead of run, over the tables that are `held`."""
+
+    def __init__(self, *held: str, lacks: str = "") -> None:
+        super().__init__(CATALOG, lambda _: None)
+        self._lacks, self.asked, self._held = lacks, list[str](), held
+        self._analyzer = Analyzer({name.replace("dwh", "my-project", 1): HELD[name] for name in HELD})
+
+    def table(self, name: str) -> Any:
+        if name not in self._held:
+            return None
+        from google.cloud.bigquery import SchemaField
+        from tidegate.adapters.bigquery_types import bigquery_schema
+
+        fields = [field for field in bigquery_schema(HELD[name]) if field["name"] != self._lacks]
+        return SimpleNamespace(schema=[SchemaField.from_api_repr(field) for field in fields])
+
+    def query(self, sql: str, parameters: Any = ()) -> Any:
+        for parameter in parameters:
+            sql = sql.replace(f"@{parameter.name},", "NULL,").replace(f"@{parameter.name})", "NULL)")
+        self._analyzer.check(sql)
+        self.asked.append(sql)
+        return SimpleNamespace(num_dml_affected_rows=0, result=lambda **_: [{"waiting": 1, "replayed": 0, "n": 0}])
+
+
+WRITTEN = {
+    "no table": ((), "", ["CREATE", "CREATE", "INSERT"]),
+    "a table of an earlier version": ((CONTROL,), "bytes_billed", ["ALTER", "INSERT"]),
+    "a table": ((CONTROL,), "", ["INSERT"]),
+}
+
+
+@pytest.mark.parametrize(("held", "lacks", "words"), WRITTEN.values(), ids=WRITTEN)
+def test_history_is_written_by_statements_that_bigquery_reads(held: Any, lacks: str, words: list[str]) -> None:
+    warehouse = Judged(*held, lacks=lacks)
+    bigquery_history.append(warehouse, CONTROL, dict.fromkeys(bigquery_history.COLUMNS))
+    assert [statement.split()[0] for statement in warehouse.asked] == words
+
+
+def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads() -> None:
+    warehouse = Judged(CONTROL, LETTERS, DELETES)
+    ranges = Ranges.from_dict({"it's": {"0": [1, 3], "7": [2, 2]}})
+    bigquery_history.newest(warehouse, CONTROL, 5)
+    bigquery_dead_letters.newest(warehouse, LETTERS, 5)
+    bigquery_dead_letters.of_attempt(warehouse, LETTERS, "it's", "a")
+    bigquery_dead_letters.of_others(warehouse, LETTERS, "it's", "a", ranges)
+    BigQueryDestination({"dwh": warehouse}, SQL).forget_deletes(DELETES, 5)
+    assert len(warehouse.asked) == 6
+
+
+def test_columns_are_widened_by_a_statement_that_bigquery_reads() -> None:
+    warehouse = Judged("dwh.shop.o")
+    wider = (Column("n", "DECIMAL(20,0)"), Column("größe", "DECIMAL(20,2)"))
+    bigquery_evolution.evolve(warehouse, "dwh.shop.o", wider, Rules(add=True, widen=True, relax=True))
+    assert [statement.split("ALTER COLUMN ")[1] for statement in warehouse.asked] == [
+        "`n` SET DATA TYPE NUMERIC(20, 0)", "`größe` SET DATA TYPE NUMERIC(20, 2)",
+    ]  # fmt: skip
+
+
+def test_dead_letters_and_positions_are_written_by_statements_that_bigquery_reads() -> None:
+    table = table_of(SHAPES["plain"], "upsert_delete")
+    tmp, positions = f"{NAME}_shop_tmp", f"{NAME}_tidegate_position"
+    analyzer = analyzer_of(a_pipeline(table), table, SHAPES["plain"], {LETTERS: HELD[LETTERS]})
+    values = {"table": LETTERS, "target": "dwh.shop.it's", "attempt": "it's", "source": tmp, "batch": 7}
+    ranges = [("it's", 0, 1, 3), ("b", 7, 2, 9)]
+    for name in ("create_dead_letters", "write_dead_letters", "forget_dead_letters", "replayed_dead_letters"):
+        analyzer.check(SQL.render(name, **values, ranges=ranges, snapshot_id=0))
+    row = {"table": positions, "pipeline": "it's", "version": 3, "properties": "{}"}
+    analyzer.check(SQL.render("seed_position", **row))
+    analyzer.check(SQL.render("assert_versions", positions=positions, versions=5))
+    analyzer.check(all_staged("my-project.shop.orders_shop_tmp", Source(tmp, 7, "it's"), 5))
