@@ -179,7 +179,7 @@ GUARDS = [
     ),
     Guard(
         "BigQuery: staged rows are counted before they are merged",
-        "plugins/tidegate/adapters/bigquery_position.py",
+        "plugins/tidegate/adapters/bigquery_statements.py",
         " = {rows} AS ",
         " >= 0 AS ",
         "tests/contract/test_bigquery.py::test_staged_rows_that_went_by_themselves_are_not_published_as_nothing",
