@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from crash.bigquery_trial import FIRST, LATER, walk
 from crash.points import Point, cases
 from crash.publishing import each_once, walked
 from crash.trial import Trial
@@ -101,3 +102,8 @@ def test_every_call_of_producers_killed_or_woken_up_late(workbench, fault: str, 
     told, records = walked(workbench, "exactly-once", fault, 1)
     assert Counter(records) == each_once(told)
     record_property("counted", {"crash cases on real components": told["cases"]})
+
+
+def test_every_point_of_bigquerys_own(dwh, runners, record_property) -> None:
+    walk(dwh, runners)
+    record_property("counted", {"crash cases on real components": len(FIRST) + len(LATER)})
