@@ -20,6 +20,7 @@ FOREIGN = (
     "PYSPARK_",
     "PYTHONPATH",
     "PYTHONHOME",
+    "PYTHONDONTWRITEBYTECODE",  # each task would compile half a second of modules anew
     "MAKE",
     "MFLAGS",
     "VIRTUAL_ENV",

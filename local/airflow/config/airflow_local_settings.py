@@ -10,14 +10,19 @@ import importlib
 import sys
 
 HEAVY = (
+    "airflow.providers.standard.decorators.python",
+    "airflow.sdk.definitions.decorators",
     "confluent_kafka.admin",
+    "jinja2",
     "pyarrow.compute",
     "pyarrow.parquet",
     "pyiceberg.catalog.sql",
+    "pyiceberg.io.pyarrow",
     "pyiceberg.table",
     "pyspark.sql.connect.session",
     "pyspark.sql.connect.functions",
     "pydantic",
+    "sqlglot.dialects.spark",
     "yaml",
 )
 
