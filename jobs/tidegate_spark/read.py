@@ -49,7 +49,8 @@ def _dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges
     ]
     waiting = f"replayed_at IS NULL AND `table` = {literal(letters.destination)} AND ({' OR '.join(within)})"
     columns = ("key", "value", "topic", "partition", "offset", "timestamp", "-1 AS timestampType", "headers")
-    return spark.table(quoted_name(letters.table)).where(waiting).selectExpr(*columns)
+    found = spark.read.parquet(letters.folder) if letters.folder else spark.table(quoted_name(letters.table))
+    return found.where(waiting).selectExpr(*columns)
 
 
 def _wants_headers(table: StageTable) -> bool:

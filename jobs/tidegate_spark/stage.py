@@ -16,6 +16,7 @@ from tidegate_spark.dead_letters import FATE, beside_rows, failed_stage, fate_of
 from tidegate_spark.files import AS_BIGQUERY_READS, leave_counts, leave_rows
 from tidegate_spark.formats.chosen import value_format
 from tidegate_spark.formats.found import NOTHING, FoundValue
+from tidegate_spark.holdable import with_holdable
 from tidegate_spark.integrity import verified
 from tidegate_spark.key import with_key
 from tidegate_spark.naming import leave_names
@@ -113,7 +114,7 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
     unnamed = "name_reason" if finds else "NULL"
     found = value_format(table)(records, table)
     decoded = with_sequence(with_value(with_key(found, table), found, table), found, table)
-    decoded = projected(with_unchanged(verified(decoded, table), table), table)
+    decoded = with_holdable(projected(with_unchanged(verified(decoded, table), table), table), table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
     reason = f"CASE WHEN change <> '{NOTHING}' THEN coalesce(key_reason, value_reason, {unnamed}) END AS reason"
     judged = decoded.selectExpr("*", reason, f"{failed_stage()} AS failed_stage").selectExpr(

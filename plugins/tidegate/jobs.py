@@ -63,10 +63,11 @@ class StageTable:
 
 @dataclass(frozen=True)
 class DeadLetterSource:
-    """The dead letters of `destination` that wait in `table`, read instead of the log."""
+    """The dead letters of `destination` that wait in `table`, read instead of the log; from their copy in `folder`."""
 
     table: str
     destination: str
+    folder: str = ""
 
 
 @dataclass(frozen=True)

@@ -223,6 +223,10 @@ class Destination(Protocol):
         """The dead letters of `table` that one attempt left, with their bytes, in the order of their places."""
         ...
 
+    def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
+        """Copy those that wait to files beside `intermediate`; their folder, empty where Spark reads them itself."""
+        ...
+
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """Dead letters of `table` in these ranges that another attempt than `attempt` left."""
         ...

@@ -4,9 +4,11 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from bigquery_hands import BigQueryHands
@@ -228,3 +230,33 @@ def test_two_runners_that_publish_at_once_publish_one_batch(hands: BigQueryHands
     assert len(refused) == 1
     assert ids(hands) in (["m1"], ["m2"])
     assert hands.port.state(TABLE, PIPELINE).position == FIRST
+
+
+def test_dead_letters_that_wait_are_copied_for_spark_with_their_bytes(hands: BigQueryHands) -> None:
+    """Headers that were none come back as none, and what was copied before is not there any more."""
+    import pyarrow.parquet as pq
+
+    letters, into = "lake.shop.tidegate_shop_dead_letters", "lake.shop.orders_shop_backfill_replay_tmp"
+    hands.sql(hands.port._sql.render("create_dead_letters", table=letters))
+    rows = [
+        (0, "NULL", "[STRUCT('trace' AS key, b'\\xff' AS value)]", "orders"),
+        (1, "NULL", "[]", "orders"),
+        (2, "CURRENT_TIMESTAMP()", "[]", "orders"),
+        (3, "NULL", "[]", "others"),
+    ]
+    for offset, replayed, headers, table in rows:
+        hands.sql(
+            f"INSERT INTO {hands.name(letters)} (topic, `partition`, `offset`, `timestamp`, key, value, headers, "
+            f"`table`, replayed_at) VALUES ('orders', 0, {offset}, TIMESTAMP '2026-01-02 03:04:05.678901+00', NULL, "
+            f"b'\\x00{{', {headers}, 'lake.shop.{table}', {replayed})"
+        )
+    for _ in range(2):
+        folder = hands.port.copy_dead_letters(letters, TABLE, into)
+        found = pq.read_table(urlsplit(folder).path).sort_by("offset").to_pylist()
+        assert [(row["offset"], row["key"], row["value"], row["headers"]) for row in found] == [
+            (0, None, b"\x00{", [{"key": "trace", "value": b"\xff"}]),
+            (1, None, b"\x00{", None),
+        ]
+    assert found[0]["timestamp"] == datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+    hands.port.drop(into)
+    assert hands.bytes_on_disk() == []

@@ -115,6 +115,34 @@ def test_time_without_loss_under_a_unit_that_overflows_is_bad_instead_of_failing
     assert reason
 
 
+def test_value_that_bigquery_has_no_room_for_is_bad_there_and_nowhere_else(spark) -> None:
+    columns = (
+        Column("tags", "ARRAY<STRING>"),
+        Column("rows", "ARRAY<STRUCT<each: ARRAY<INT>, at: DATE>>"),
+        Column("m", "MAP<STRING, STRUCT<a: ARRAY<INT>>>"),
+        Column("s", "STRUCT<at: TIMESTAMP_NTZ>"),
+    )
+    no_nulls, no_years = "NULL inside of an array, which BigQuery cannot hold", "outside of the years 1 to 9999, which"
+    cases: list[tuple[bytes | None, str | None]] = [
+        (b'{"tags": ["a", null]}', f"tags: {no_nulls}"),
+        (b'{"rows": [{"each": [1]}, null]}', f"rows: {no_nulls}"),
+        (b'{"rows": [{"each": null}, {"each": [1, null]}]}', f"rows.each: {no_nulls}"),
+        (b'{"rows": [{"at": "+10000-01-01"}]}', f"rows.at: {no_years}"),
+        (b'{"m": {"k": null, "l": {"a": [null]}}}', f"m.a: {no_nulls}"),
+        (b'{"s": {"at": "+10000-01-01T00:00:00"}}', f"s.at: {no_years}"),
+        (b'{"tags": [], "rows": [{"each": []}], "m": {"k": null}, "s": {"at": "9999-12-31T23:59:59.999999"}}', None),
+        (b'{"tags": null, "rows": null}', None),
+        (None, None),
+    ]
+    stage = decoding.a_stage(ValueFormat("json"), columns, folder="file:///nowhere")
+    values = [value for value, _ in cases]
+    found = decoding.reasons(spark, stage, values)
+    for (value, part), reason in zip(cases, found, strict=True):
+        assert (reason or "").startswith(part or ""), value
+        assert (reason is None) == (part is None), (value, reason)
+    assert set(decoding.reasons(spark, decoding.a_stage(ValueFormat("json"), columns), values)) == {None}
+
+
 def test_bad_record_fails_the_flush_with_its_place_and_publishes_nothing(workbench) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("strict", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(5,2)"})

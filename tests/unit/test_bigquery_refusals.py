@@ -87,6 +87,44 @@ REFUSED = {
 }
 
 
+SELECTED = {
+    "a partition of what is made": ("SELECT id, CAST(n AS DATE) AS born FROM record", "partition_by: [born]", ""),
+    "a partition of what is left out": (
+        "SELECT * EXCEPT (day, deep) FROM record",
+        "partition_by: [day]",
+        "partition_by column=day type=unknown: no time",
+    ),
+    "a partition of a dimension's column": (
+        "SELECT r.id, d.born FROM record r LEFT JOIN lake.dim.d d ON d.id = r.id",
+        "partition_by: [days(born)]",
+        "",
+    ),
+    "arrays of arrays that are left out": ("SELECT * EXCEPT (deep) FROM record", "enabled: true", ""),
+    "arrays of arrays that are made": (
+        "SELECT id, CAST(NULL AS ARRAY<ARRAY<INT>>) AS deep FROM record",
+        "enabled: true",
+        "BigQuery has no arrays of arrays; put a struct around the inner one",
+    ),
+    "a dimension in BigQuery": (
+        "SELECT r.id, d.born FROM record r LEFT JOIN dwh.dim.d d ON d.id = r.id",
+        "enabled: true",
+        "joins dwh.dim.d, which is in no Iceberg catalog of catalogs.yaml",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SELECTED)
+def test_columns_that_select_makes_are_those_that_count(case: str, include: Path) -> None:
+    select, create, message = SELECTED[case]
+    schema = "value: {schema: 'id BIGINT, n STRING, day DATE, deep ARRAY<ARRAY<INT>>'}"
+    text = asked(f"select: '{select}', create: {{{create}}}", schema)
+    if not message:
+        assert load(include, text).tables[0].select
+        return
+    found = problems(include, text)
+    assert any(message in line for line in found), found
+
+
 @pytest.fixture
 def include(include: Path) -> Path:
     (include / "catalogs.yaml").write_text(CATALOGS)

@@ -208,6 +208,10 @@ class BigQueryDestination:
         """See the port."""
         return bigquery_dead_letters.of_attempt(self._of(name), name, table, attempt)
 
+    def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
+        """See the port: Spark has no reader of BigQuery tables."""
+        return bigquery_dead_letters.copied(self._of(name), name, table, f"{staging.folder_of(intermediate)}/letters")
+
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """See the port."""
         return bigquery_dead_letters.of_others(self._of(name), name, table, attempt, ranges)

@@ -1,11 +1,14 @@
-"""The dead-letter table in BigQuery, as status and the command line read it."""
+"""The dead-letter table in BigQuery, as status and the command line read it, and its copy for a replay's Spark job."""
 
+import io
 from typing import Any
 
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.bigquery_sql import literal, quoted_name
 from tidegate.offsets import Ranges
 from tidegate.ports import DeadLetters
+
+ROWS_OF_A_FILE = 10_000
 
 
 def newest(warehouse: Warehouse, name: str, limit: int) -> DeadLetters:
@@ -30,6 +33,34 @@ def waiting(warehouse: Warehouse, name: str, destination: str) -> list[tuple[str
     table = quoted_name(warehouse.reference(name))
     rows = warehouse.rows(f"SELECT topic, `partition`, `offset` FROM {table} {asked}")
     return [(row["topic"], row["partition"], row["offset"]) for row in rows]
+
+
+def copied(warehouse: Warehouse, name: str, destination: str, path: str) -> str:
+    """Copy those of a destination that wait to Parquet files below `path`, in place of what is there; the folder."""
+    columns = "topic, `partition`, `offset`, `timestamp`, key, value, headers, `table`, replayed_at"
+    asked = f"WHERE replayed_at IS NULL AND `table` = {literal(destination)}"
+    rows = warehouse.rows(f"SELECT {columns} FROM {quoted_name(warehouse.reference(name))} {asked}")
+    warehouse.folder.delete(path)
+    for number, begin in enumerate(range(0, max(1, len(rows)), ROWS_OF_A_FILE)):
+        warehouse.folder.write(f"{path}/part-{number}.parquet", _as_parquet(rows[begin : begin + ROWS_OF_A_FILE]))
+    return warehouse.folder.uri(path)
+
+
+def _as_parquet(rows: list[dict[str, Any]]) -> bytes:
+    """With the types of the table in Iceberg. No headers are NULL, as Kafka's source has it: BigQuery knows only []."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    time = pa.timestamp("us", tz="UTC")
+    header = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+    types = {
+        **{"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "timestamp": time},
+        **{"key": pa.binary(), "value": pa.binary(), "headers": header, "table": pa.string(), "replayed_at": time},
+    }
+    content = io.BytesIO()
+    found = [{**row, "headers": row["headers"] or None} for row in rows]
+    pq.write_table(pa.Table.from_pylist(found, schema=pa.schema(types)), content)
+    return content.getvalue()
 
 
 def of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: str) -> list[dict[str, Any]]:

@@ -188,6 +188,10 @@ class IcebergDestination:
         found = self._catalogs.table(name)
         return [] if found is None else iceberg_dead_letters.of_attempt(found, table, attempt)
 
+    def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
+        """See the port."""
+        return ""
+
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """See the port."""
         found = self._catalogs.table(name)

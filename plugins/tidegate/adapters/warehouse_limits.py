@@ -10,11 +10,13 @@ from tidegate.adapters.bigquery_types import bigquery_schema, bigquery_type, sto
 from tidegate.adapters.ddl import parse_columns
 from tidegate.adapters.findings import Findings
 from tidegate.adapters.pipeline_model import MergeModel, PipelineModel, TableModel
+from tidegate.adapters.select_sql import parse_select
 from tidegate.adapters.yaml_lines import KeyPath
 from tidegate.datatypes import Array, DataType, Primitive, Struct, parse
 from tidegate.errors import ConfigurationError
 from tidegate.metadata import TYPES
 from tidegate.pipeline import Column
+from tidegate.selection import Field, made
 
 MOST_COLUMNS = 10_000
 LOADS_A_DAY = 1_500  # load jobs into one table, failed ones included
@@ -29,7 +31,8 @@ def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, finding
     value, value_path = (table.value, (*path, "value")) if table.value else (model.source.value, ("source", "value"))
     declared = {"key": _columns(key.schema_), "value": _columns(value.schema_)}
     for part, where in (("key", key_path), ("value", value_path)):
-        _check_columns(declared[part], (*where, "schema"), findings)
+        if part == "key" or table.select is None:
+            _check_columns(declared[part], (*where, "schema"), findings)
     metadata = [Column(name, TYPES.get(word, "STRING")) for name, word in model.source.metadata.items()]
     for column in metadata:
         _noted(partial(bigquery_schema, [column]), ("source", "metadata", column.name), findings)
@@ -37,13 +40,38 @@ def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, finding
         c.name: c for c in (*declared["value"], *(replace(c, name=key.prefix + c.name) for c in declared["key"]))
     }
     known = [*columns.values(), *metadata]
-    if sum(_leaves(parse(c.type)) for c in known) > MOST_COLUMNS:
-        findings.add((*value_path, "schema"), f"BigQuery holds {MOST_COLUMNS} columns, fields of structs included")
     types = {c.name: c.type for c in (*known, *declared["key"])}
+    is_told = bool(value.schema_)
+    if table.select is not None:
+        known, is_whole = _selected(table.select, known)
+        is_told, value_path = is_told and is_whole, (*path, "select")
+        _check_columns(known, value_path, findings)
+    if sum(_leaves(parse(c.type)) for c in known) > MOST_COLUMNS:
+        where = value_path if table.select is not None else (*value_path, "schema")
+        findings.add(where, f"BigQuery holds {MOST_COLUMNS} columns, fields of structs included")
     found = any(word is not False for word in (table.upsert, table.delete))
     _check_ordered(key.fields if found else [], types, (*key_path, "fields"), findings)
     _check_ordered(table.sequence_by, types, (*path, "sequence_by"), findings)
-    _check_layout(table, known if value.schema_ else None, (*path, "create"), findings)
+    _check_layout(table, known if is_told else None, (*path, "create"), findings)
+
+
+def _selected(text: str, record: Iterable[Column]) -> tuple[list[Column], bool]:
+    """The columns that `select` makes of a record, and whether they are all: those of dimension tables are not told."""
+    try:
+        select = parse_select(text)
+    except ValueError:
+        return [], False  # said where the statement is checked
+    fields = [Field(c.name, c.type, c.nullable) for c in record]
+    found: list[Column] = []
+    is_whole = True
+    for item in select.items:
+        try:
+            made_here = made(replace(select, items=(item,)), fields, "")
+        except ConfigurationError:
+            is_whole = False
+            continue
+        found += [Column(c.name, c.type, c.nullable) for c in made_here]
+    return found, is_whole
 
 
 def check_pace(merge: MergeModel, findings: Findings) -> None:

@@ -15,6 +15,7 @@ from tidegate.merging import replay_statements
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Errors, Table
 from tidegate.ports import Head, Ports, TableState
+from tidegate.states import Source
 from tidegate.steps.backfill_plan import standing_position
 from tidegate.steps.replay_stage import REPLAY, Replay, complete, letters_of
 from tidegate.swap import Swap, changed_rows, in_rounds, publish, written
@@ -78,11 +79,6 @@ def _replay(work: Replay) -> Replayed | None:
 
 
 def _check_mode(work: Replay, table: Table) -> None:
-    if not work.ports.destination.has_branches(table.name):
-        raise ConfigurationError(
-            f"{work.where}: dead letters in BigQuery cannot be replayed in this version; correct the pipeline file and "
-            "read their offsets again with backfill"
-        )
     if table.mode == "delete":
         raise ConfigurationError(
             f"{work.where}: a table with deletes and without upserts keeps several rows of a key, and which of them "
@@ -116,10 +112,11 @@ def _round(work: Replay, letters: Ranges) -> Head | None:
         properties={work.mark: staged.attempt},
         guard=partial(_check_same_table, work, state),
         summary={"tidegate.pipeline": name, names.NOTE: REPLAY},
+        source=Source(work.intermediate, staged.batch, staged.attempt),
     )
     current = resolved(work.table, ports.pipeline.source.metadata, state)
     head = written(swap, staged.batch, *replay_statements(ports, current, staged, branch, work.intermediate))
-    publish(swap, head)
+    head = publish(swap, head)
     log.info("replayed: %s snapshot=%s", work.where, head.snapshot_id)
     return head
 
@@ -137,7 +134,7 @@ def _marked(work: Replay, head: Head | None) -> Replayed:
     ports, staging = work.ports, work.staging()
     assert staging is not None
     staged = staging.batches[0]
-    statement = ports.sql.render(
+    statement = ports.sql_for(work.letters).render(
         "replayed_dead_letters",
         table=work.letters,
         target=work.table.name,
@@ -147,7 +144,7 @@ def _marked(work: Replay, head: Head | None) -> Replayed:
         attempt=staged.attempt,
         ranges=list(staged.ranges),
     )
-    ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, (statement,)))
+    ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, (statement,), table=work.letters))
     ports.destination.drop(work.intermediate)
     ports.destination.forget(work.table.name, names.backfill_branches(ports.pipeline.name, REPLAY), work.mark)
     read, bad = staged.counts.read, staged.counts.dead_lettered

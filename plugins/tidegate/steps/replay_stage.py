@@ -94,10 +94,15 @@ def _stage(work: Replay, number: int, ranges: Ranges, position: Position) -> Non
     planned = PlannedBatch(work.table.name, number, ranges)
     plan = Plan((), position.cluster_id, position.topic_ids)
     asked = replace(stage_table(ports, plan, planned, intermediate=work.intermediate), keys_only=not are_letters)
-    source = DeadLetterSource(work.letters, work.table.name) if are_letters else None
+    source = _source(work) if are_letters else None
     isolation = ports.pipeline.source.isolation
     ports.engine.run(StageJob(ports.pipeline.name, number, ranges, isolation, (asked,), source))
     outcome(ports, planned, asked)
+
+
+def _source(work: Replay) -> DeadLetterSource:
+    folder = work.ports.destination.copy_dead_letters(work.letters, work.table.name, work.intermediate)
+    return DeadLetterSource(work.letters, work.table.name, folder)
 
 
 def _check_log(work: Replay, ranges: Ranges) -> None:
