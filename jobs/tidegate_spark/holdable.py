@@ -21,7 +21,8 @@ def with_holdable(decoded: DataFrame, table: StageTable) -> DataFrame:
 
     Only for rows that are left as files, and of these only for those that are wanted.
     """
-    if not table.folder:
+    is_finder = table.naming is not None and table.naming.name is None
+    if not table.folder or is_finder:
         return decoded
     told = {"key_reason": _case("key_struct", _keys(table)), "value_reason": _case("value_struct", _values(table))}
     found = {name: F.expr(f"coalesce({name}, {case})") for name, case in told.items() if case}

@@ -8,6 +8,8 @@ from tidegate.jobs import StageTable
 from tidegate.naming import FIELD, LONGEST, VALUE, Naming
 from tidegate.spark_sql import literal, quoted, quoted_name
 
+from tidegate_spark.files import leave_counts
+
 
 def table_name(naming: Naming) -> str:
     """SQL text: ``namespace.table`` as `Naming.name_of` makes it, NULL where a record's values make no such name."""
@@ -42,7 +44,7 @@ def _filled(template: str) -> str:
 
 
 def leave_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> None:
-    """List the names in a decoded batch and leave them, by attempt, as a property of the table of names."""
+    """List the names in a decoded batch and leave them as a property of their table, or as a file, by attempt."""
     where = "struct(topic, partition, offset)"
     found = (
         decoded.where("fate IN ('bad', 'staged')")
@@ -62,6 +64,9 @@ def leave_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> N
         "bad": bad,
         "first_bad": json.loads(first.collect()[0]["first_bad"]) if bad else None,
     }
+    if table.folder:
+        leave_counts(spark, table.folder, left)
+        return
     spark.sql(
         f"ALTER TABLE {quoted_name(table.intermediate)} "
         f"SET TBLPROPERTIES ({literal(table.property)} = {literal(json.dumps(left))})"

@@ -4,6 +4,7 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import StagedBatch
+from tidegate.bounds import ANYWHERE
 from tidegate.columns import (
     deletes_columns,
     destination_columns,
@@ -22,18 +23,29 @@ from tidegate.evolution import aligned_field, struct_of
 from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Ports, Sql
 from tidegate.spark_sql import quoted
-from tidegate.versions import history_statements
+from tidegate.versions import changes_columns, held_columns, history_statements
 
 
 def merge_statements(ports: Ports, table: Table, staged: StagedBatch, branch: str) -> tuple[str, ...]:
     """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
     values = merge_values(ports.pipeline, table, staged, branch)
     if table.history is not None:
-        return history_statements(ports.sql_for(table.name), ports.pipeline, table, staged, values)
+        return _history(ports, table, staged, values)
     if not is_folded(table, staged):
         return _statements(ports, table, staged, _unsequenced(table), values)
     given = _given(table, _metadata(ports.pipeline), values["values"])
     return _statements(ports, table, staged, "merge_folded", {"flag": None, **values, "given": given})
+
+
+def _history(ports: Ports, table: Table, staged: StagedBatch, values: dict[str, Any]) -> tuple[str, ...]:
+    """Remembered changes have the destination's own types where rows go from one to the other as they are."""
+    sql, metadata = ports.sql_for(table.name), _metadata(ports.pipeline)
+    bounds, columns = ANYWHERE, changes_columns(table, metadata)
+    if not ports.destination.has_branches(table.name):
+        bounds, columns = ports.destination.bounds(table.name, values), held_columns(table, metadata)
+    create = sql.render("create_deletes", table=names.changes_table(table), columns=columns)
+    bounded = {**values, "bounds": bounds.found}
+    return (create, *bounds.guards, *history_statements(sql, ports.pipeline, table, staged, bounded))
 
 
 def backfill_statements(ports: Ports, table: Table, staged: StagedBatch, branch: str, source: str) -> tuple[str, ...]:

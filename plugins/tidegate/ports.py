@@ -151,6 +151,10 @@ class Destination(Protocol):
         """Bring the files that a stage job left in its folder into the table; only then is the attempt finished."""
         ...
 
+    def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+        """What a job left last in its `landing`; None if it did not finish."""
+        ...
+
     def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         """Complete batches that stand in the intermediate table, oldest first; highest attempt of each batch only."""
         ...

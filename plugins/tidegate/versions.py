@@ -5,7 +5,7 @@ from typing import Any
 from tidegate import names
 from tidegate.batch import StagedBatch
 from tidegate.columns import destination_columns, sequence_columns, version_columns
-from tidegate.datatypes import Array, DataType, Map, Struct, parse
+from tidegate.datatypes import Array, DataType, Map, Struct, ddl, parse
 from tidegate.errors import GiveUp
 from tidegate.pipeline import Column, Pipeline, Table
 from tidegate.ports import Sql
@@ -15,6 +15,7 @@ from tidegate.validity import History
 # a time that a record always has: what a delete that shows none of its own falls back on
 TIMES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
 OURS = "_tidegate_"
+Typed = tuple[str, DataType | None]  # a column's name and type, None where nobody tells it
 
 
 def changes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
@@ -26,6 +27,13 @@ def changes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...
     place |= {"offset": "BIGINT", "i": "BIGINT", "timestamp": "TIMESTAMP"}
     place |= {"sequence": f"STRUCT<{held}>"} if held else {}
     return (*own, *(Column(OURS + name, data_type) for name, data_type in place.items()))
+
+
+def held_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """The same with the types that the destination holds, where a row's values go from one to the other as they are."""
+    held = {name.casefold(): ddl(kind) for name, kind in table.held.fields} if table.held else {}
+    found = changes_columns(table, metadata)
+    return tuple(Column(c.name, held.get(c.name.casefold(), c.type)) for c in found)
 
 
 def axis_type(table: Table, metadata: dict[str, str]) -> str:
@@ -48,24 +56,22 @@ def history_statements(
         **_compared(table, metadata, values["values"]),
     }
     axis = ordered[0].type if ordered else "TIMESTAMP"
-    fallback = f"CAST({quoted(OURS + 'timestamp')} AS {axis})" if axis in TIMES else f"CAST(NULL AS {axis})"
     # of what Kafka itself tells nothing is missing; a value, and what its format tells, is not in every delete
     always = [name for name, word in metadata.items() if not word.startswith("value.")]
     untimed = bool(ordered) and ordered[0].name not in always and staged.deletes > 0
     held = ", ".join(f"{quoted(c.name)}: {c.type}" for c in ordered)
-    more = {"fallback": fallback, "asks_rows": untimed, "sequence_type": f"STRUCT<{held}>"}
-    create = sql.render("create_deletes", table=changes, columns=changes_columns(table, metadata))
+    more = {"axis_type": axis, "is_time": axis in TIMES, "asks_rows": untimed, "sequence_type": f"STRUCT<{held}>"}
     unused = ("compared", "written", "is_current")
     remember = sql.render("remember_changes", **{k: v for k, v in asked.items() if k not in unused}, **more)
-    return create, remember, sql.render("merge_history", **asked)
+    return remember, sql.render("merge_history", **asked)
 
 
 def _names(history: History) -> dict[str, str]:
     return {"valid_from": history.valid_from, "valid_to": history.valid_to, "is_current": history.is_current}
 
 
-def _compared(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, list[str]]:
-    """How columns are compared, with a place for whose they are.
+def _compared(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, list[Typed]]:
+    """The columns that are compared, with their types: all those of a row that is there, and those of two changes.
 
     A change that says the same as the one before it is told by all columns but those that say when and whence it came.
     """
@@ -73,15 +79,15 @@ def _compared(table: Table, metadata: dict[str, str], columns: list[str]) -> dic
     apart = {name.casefold() for name in (*table.sequence_by, *metadata, "topic", "partition", "offset", "timestamp")}
     stamps = apart - {c.name.casefold() for c in table.value.columns or ()}
     stamps |= {name.casefold() for name in table.sequence_by}
-    found = {name: _comparable(name, types.get(name.casefold())) for name in columns}
-    told = [expression for name, expression in found.items() if name.casefold() not in stamps]
-    return {"written": list(found.values()), "compared": told}
+    found = [(name, types.get(name.casefold())) for name in columns]
+    return {"written": found, "compared": [(name, kind) for name, kind in found if name.casefold() not in stamps]}
 
 
-def _comparable(name: str, data_type: DataType | None) -> str:
-    """Spark compares no maps: those are compared as text."""
-    column = "{}." + quoted(name).replace("{", "{{").replace("}", "}}")
-    return f"to_json(struct({column}))" if data_type is None or _has_map(data_type) else column
+def comparable(column: Typed, of: str) -> str:
+    """Spark's SQL for a column of `of` by which it is compared. Spark compares no maps: those are compared as text."""
+    name, data_type = column
+    text = f"{of}.{quoted(name)}"
+    return f"to_json(struct({text}))" if data_type is None or _has_map(data_type) else text
 
 
 def _has_map(data_type: DataType) -> bool:

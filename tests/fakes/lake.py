@@ -274,6 +274,9 @@ class MemoryDestination:
         counts = {"data_files": files, "small": files, "crowd": files, "rows": len(found.rows())}
         return TableFiles(**counts, snapshots=len(found.snapshots), since_tagged=max(depths, default=0))
 
+    def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+        raise AssertionError("nothing was left in a folder")
+
     def property(self, table: str, name: str) -> str | None:
         found = self.tables.get(table)
         return found.properties.get(name) if found else None

@@ -95,7 +95,7 @@ def merge_history(asked: dict[str, Any], table: list[Row], staged: list[Row], re
 
 
 def _made(asked: dict[str, Any], changes: list[Any]) -> list[Row]:
-    stamps = [e.split("`")[1] for e in asked["compared"]]
+    stamps = [name for name, _ in asked["compared"]]
     rows = []
     for name in dict.fromkeys(json.dumps(change[0]) for change in changes):
         at: dict[Any, list[Any]] = defaultdict(list)

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from crash.bigquery_trial import walk
-from tidegate.errors import NothingToDo, PublishedElsewhere
+from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
 KEY = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"format": "json", "schema": "id BIGINT, name STRING, amount DECIMAL(12,2), at TIMESTAMP"}
+FIRST_MS = 1_767_225_600_000
 PLAIN = {"schema": "id BIGINT, name STRING"}
 
 
@@ -24,6 +25,11 @@ def order(id: int, name: str) -> tuple[Any, Any]:
 
 def named(id: int, name: str | None) -> tuple[Any, Any]:
     return {"id": id}, name and {"id": id, "name": name}
+
+
+def at(time: datetime | None) -> int | None:
+    """The number of the record at whose timestamp a version begins or ends."""
+    return time and round(time.timestamp() * 1000) - FIRST_MS
 
 
 def pairs(dwh: Any, table: str) -> list[tuple[int, str]]:
@@ -58,12 +64,16 @@ def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh
         {"name": dwh.table("removed"), "upsert": False},
         {"name": dwh.table("appended"), "upsert": False, "delete": False},
         {"name": dwh.table("soft"), "deletes": "soft"},
+        {"name": dwh.table("versions"), "history": "scd2"},
         {"name": "lake.mixed.both"},
     ]
     bench.pipeline("mixed", [topic], key=KEY, value=PLAIN, tables=tables)
-    bench.produce(topic, named(1, "a"), named(2, "b"), named(1, "a2"), named(3, "c"))
+    changes = [(1, "a"), (2, "b"), (1, "a2"), (3, "c")]
+    changes += [(2, None), (3, "c2"), (4, None), (4, "d"), (5, "e"), (5, None)]
+    records = [(*named(*change), {"timestamp": FIRST_MS + at}) for at, change in enumerate(changes)]
+    bench.produce(topic, *records[:4])
     bench.flush("mixed")
-    bench.produce(topic, named(2, None), named(3, "c2"), named(4, None), named(4, "d"), named(5, "e"), named(5, None))
+    bench.produce(topic, *records[4:])
     bench.flush("mixed")
     ended = [(1, "a2"), (3, "c2"), (4, "d")]
     assert pairs(dwh, "both") == ended
@@ -72,6 +82,10 @@ def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh
     assert pairs(dwh, "removed") == [(1, "a"), (1, "a2"), (3, "c"), (3, "c2"), (4, "d")]
     assert pairs(dwh, "appended") == [(1, "a"), (1, "a2"), (2, "b"), (3, "c"), (3, "c2"), (4, "d"), (5, "e")]
     assert {row["id"]: row["_deleted"] for row in dwh.rows("soft")} == {1: False, 2: True, 3: False, 4: False, 5: True}
+    assert [(row["id"], row["name"], at(row["valid_from"]), at(row["valid_to"])) for row in dwh.rows("versions")] == [
+        (1, "a", 0, 2), (1, "a2", 2, None), (2, "b", 1, 4), (3, "c", 3, 5), (3, "c2", 5, None), (4, "d", 7, None),
+        (5, "e", 8, 9),
+    ]  # fmt: skip
     assert bench.committed("mixed") == {topic: {0: 10}}
     assert dwh.left() == []
 
@@ -166,6 +180,30 @@ def test_of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing(dwh
         merge(slow, late)
     assert pairs(dwh, "race") == [(1, "b")]
     assert dwh.left() == []
+
+
+def test_records_name_their_tables_which_are_made_at_first_sight(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic()
+    value = {"schema": "id BIGINT, name STRING, kind STRING"}
+    dwh.pipeline("named", [topic], key=KEY, value=value, table={"name": dwh.table("of_{kind}")})
+
+    def of(kind: str, id: int, name: str) -> tuple[Any, Any]:
+        return {"id": id}, {"id": id, "name": name, "kind": kind}
+
+    bench.produce(topic, of("One", 1, "a"), of("two", 2, "b"))
+    assert {done.table.rsplit("_")[-1] for done in bench.flush("named").published if done.inserted} == {"one", "two"}
+    bench.produce(topic, of("one", 1, "a2"), of("three", 3, "c"), ({"id": 2}, None))
+    bench.flush("named")
+    assert [pairs(dwh, f"of_{kind}") for kind in ("one", "two", "three")] == [[(1, "a2")], [], [(3, "c")]]
+    assert bench.committed("named") == {topic: {0: 5}}
+    assert dwh.left() == []
+    bench.produce(topic, of("no.table", 4, "d"))
+    with pytest.raises(BadRecord, match=r"offset=5 reason=its values make no table name"):
+        bench.flush("named")
+    assert [name for name in dwh.tables() if not name.endswith(("_tmp", "_tidegate_position"))] == [
+        "of_one", "of_three", "of_two", "tidegate_named_batches", "tidegate_named_names",
+    ]  # fmt: skip
 
 
 def test_late_records_lose_and_a_deleted_row_does_not_come_back(dwh: Any) -> None:

@@ -13,6 +13,8 @@ import pytest
 from bigquery_hands import BigQueryHands
 from fakes import World, a_pipeline, a_table
 from fakes.one_at_a_time import expected as expected_by_sequence
+from fakes.versions import Change
+from fakes.versions import expected as expected_versions
 from tidegate.adapters.bigquery_statements import BROKEN, transaction
 from tidegate.audits import audited
 from tidegate.batch import Counts, StagedBatch
@@ -20,6 +22,7 @@ from tidegate.columns import destination_columns, stages_kept
 from tidegate.merging import merge_statements
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, Create, Table
+from tidegate.validity import History
 from unit import test_model, test_partial
 from unit.test_bigquery_statements import intermediate_columns
 from warehouse import PROJECT
@@ -37,6 +40,7 @@ class Record:
     op: str = "u"
     sequence: dict[str, Any] | None = None
     kept: list[str] = field(default_factory=list)
+    timestamp: datetime | None = None
 
 
 class Bench:
@@ -92,7 +96,7 @@ class Bench:
 
     def _staged(self, record: Record, number: int) -> dict[str, Any]:
         offset = next(self.offsets)
-        at = (DAY + timedelta(seconds=offset)).isoformat()
+        at = (record.timestamp or DAY + timedelta(seconds=offset)).isoformat()
         more = {"sequence": record.sequence} if self.table.sequence_by else {}
         more |= {"kept": record.kept} if stages_kept(self.table) else {}
         return {
@@ -181,6 +185,72 @@ def sequenced(id: int, kind: str, sequence: tuple[Any, Any], n: int) -> Record:
         return Record({"id": id}, {"id": id, "n": n, **told}, "u", told)
     shown = kind == "delete" and any(value is not None for value in sequence)
     return Record({"id": id}, None, "d", told if shown else None)
+
+
+def moment(at: int | None) -> datetime | None:
+    return None if at is None else DAY + timedelta(days=at)
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing(
+    timed: bool, bigquery: str, tmp_path: Path
+) -> None:
+    """Times out of order, often equal, values that often repeat; then without what was remembered."""
+    chance = random.Random(timed)
+    create = Create(partition_by=("months(valid_from)",), cluster_by=("id",))
+    given = {"sequence_by": ("at", "sub")} if timed else {}
+    columns = tuple(Column(n, k) for n, k in VERSIONED.items())
+    bench = Bench(a_table(NAME, columns=columns, history=History(), create=create, **given), bigquery, tmp_path)
+    keys = [key for key in range(40) for _ in range(chance.randint(1, 8))]
+    chance.shuffle(keys)
+    kinds = ["upsert", "upsert", "upsert", "delete", *(["tombstone"] if timed else [])]
+    changes: list[Change] = []
+    for number, key in enumerate(keys):
+        time, place = chance.randrange(6), (chance.choice([None, 0, 1]) if timed else 0)
+        timestamp = chance.randrange(6) if timed else time
+        changes.append((key, chance.choice(kinds), (time * 12, place), timestamp * 12, f"{number % 3 // 2}"))
+    done: list[Change] = []
+    for batch in cut(changes, chance, 3):
+        script = bench.flush([versioned(change, timed) for change in batch])
+        done += batch
+        assert laid_out(bench) == model_of(done)
+    assert " BETWEEN " in script
+    bench.offsets = itertools.count()
+    bench.flush([versioned(change, timed) for change in changes])
+    assert laid_out(bench) == model_of(changes)
+    bench.hands.port.forget_deletes(f"{NAME}_changes", int((DAY + timedelta(days=999)).timestamp() * 1000))
+    assert bench.hands.rows(f"{NAME}_changes") == []
+    last = [c for c in changes if c[1] == "upsert"][-1]
+    bench.flush([versioned((last[0], "upsert", (900, 0), 900, "new"), timed)])
+    closed = [row for row in model_of(changes) if row[0] != last[0]]
+    assert [row for row in laid_out(bench) if row[0] != last[0]] == closed
+    assert [row for row in laid_out(bench) if row[0] == last[0]][:-1] == [
+        (*row[:3], min(row[3], moment(900))) for row in model_of(changes) if row[0] == last[0]
+    ]
+
+
+VERSIONED = {"id": "INT", "v": "STRING", "tags": "ARRAY<STRING>", "x": "DOUBLE", "at": "TIMESTAMP", "sub": "INT"}
+FOREVER = DAY + timedelta(days=9999)
+
+
+def versioned(change: Change, timed: bool) -> Record:
+    id, kind, (at, sub), timestamp, value = change
+    told = {"at": None, "sub": None} if kind == "tombstone" else {"at": str(moment(at)), "sub": sub}
+    row = {"id": id, "v": value, "tags": ["x", value], "x": None, **(told if timed else {})}
+    is_row = kind == "upsert"
+    return Record({"id": id}, row if is_row else None, "u" if is_row else "d", told, timestamp=moment(timestamp))
+
+
+def laid_out(bench: Bench) -> list[tuple[Any, ...]]:
+    rows = bench.hands.rows(NAME)
+    assert all(row["is_current"] == (row["valid_to"] is None) for row in rows)
+    assert all(row["tags"] == ["x", row["v"]] for row in rows)
+    return sorted((r["id"], r["v"], r["valid_from"], r["valid_to"] or FOREVER) for r in rows)
+
+
+def model_of(changes: list[Change]) -> list[tuple[Any, ...]]:
+    found = expected_versions(changes)
+    return sorted((key, value, moment(begin), moment(end) or FOREVER) for key, value, begin, end in found)
 
 
 @pytest.mark.parametrize(

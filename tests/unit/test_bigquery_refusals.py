@@ -76,6 +76,14 @@ REFUSED = {
         laid_out("partition_by: [days(_PARTITIONTIME)]", "lake.shop.orders"),
         "create.partition_by[0]=days(_PARTITIONTIME): BigQuery's own column; name one of the table's",
     ),
+    "history by the time of a record": (
+        asked("history: scd2, create: {partition_by: [days(_PARTITIONTIME)]}"),
+        "create.partition_by[0]=days(_PARTITIONTIME): a row of history has no record's time to lie at; name a column",
+    ),
+    "a namespace that is no dataset": (
+        asked("namespaces: [a-b]", VALUE.replace("n INT", "n STRING"), "'dwh.{n}.orders'"),
+        "namespaces[0]=a-b: not a dataset's name: letters, digits and underscores",
+    ),
     "more load jobs than a day has": (
         asked("delete: true") + "merge: {interval: 30s}",
         "merge.interval=30s: BigQuery takes 1500 load jobs for one table a day; must be at least 58s",
@@ -152,6 +160,8 @@ def test_columns_beyond_the_limit_are_counted_with_their_fields(include: Path) -
     [
         "partition_by: [days(at)], cluster_by: [id, n], properties: {require_partition_filter: true}",
         "partition_by: [day], properties: {partition_column: immutable, partition_expiration_days: 90}",
+        "partition_by: [months(valid_from)]}, history: scd2, evolve: {",
+        "partition_by: [day(_PARTITIONTIME)], properties: {partition_time: wall_clock}}, history: scd2, evolve: {",
         "partition_by: [hours(_PARTITIONTIME)], properties: {partition_time: wall_clock, description: it}",
     ],
 )

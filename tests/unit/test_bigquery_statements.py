@@ -18,12 +18,15 @@ from tidegate.columns import (
     sequence_columns,
     stages_kept,
     value_columns,
+    version_columns,
 )
 from tidegate.evolution import struct_of
 from tidegate.merging import backfill_statements, merge_statements, replay_statements
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, Create, Pipeline, Table
 from tidegate.ports import Ports
+from tidegate.validity import History
+from tidegate.versions import held_columns
 
 SQL = SqlFiles("bigquery", {"dwh": "my-project"})
 NAME = "dwh.shop.orders"
@@ -124,8 +127,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "sequenced": {"sequence_by": ("at_lsn",)},
     "sequenced_soft": {"sequence_by": ("at_lsn", "sub"), "deletes": "soft"},
     "sequenced_upsert": {"sequence_by": ("at_lsn", "sub", "third"), "mode": "upsert"},
+    "history": {"history": History()},
+    "history_by_time": {"history": History(), "sequence_by": ("sub", "at_lsn")},
+    "history_by_number": {"history": History("from", "to", "now"), "sequence_by": ("at_lsn",)},
 }
 SEQUENCE = (Column("at_lsn", "BIGINT"), Column("sub", "TIMESTAMP"), Column("third", "DECIMAL(38,9)"))
+NOT_AGAIN = ("partial", "partial_soft", "unchanged", "history", "history_by_time", "history_by_number")
 METADATA = {"event_ts": "timestamp", "heads": "headers", "list": "header-list"}
 
 
@@ -134,7 +141,7 @@ def table_of(shape: Shape, kind: str) -> Table:
     columns = shape.columns + tuple(c for c in SEQUENCE if c.name in given.get("sequence_by", ()))
     table = a_table(NAME, given.pop("mode"), keys=shape.keys, columns=columns, **given)
     added = [*(c for c in columns if c not in shape.columns), *metadata_columns(METADATA)]
-    flag = [Column("_deleted", "BOOLEAN")] if table.deletes == "soft" else []
+    flag = [Column("_deleted", "BOOLEAN")] if table.deletes == "soft" else list(version_columns(table, METADATA))
     return replace(table, held=struct_of([*shape.held, *added, *flag])) if shape.held else table
 
 
@@ -188,6 +195,8 @@ def analyzer_of(
             Column("properties", "STRING"), Column("changed", "TIMESTAMP"),
         ),
     }  # fmt: skip
+    if table.history:
+        tables[f"{NAME}_changes"] = held_columns(table, pipeline.source.metadata)
     if table.remembers_deletes:
         tables[f"{NAME}_deletes"] = deletes_columns(table, pipeline.source.metadata)
     tables |= more or {}
@@ -214,7 +223,7 @@ def test_merge_is_one_that_bigquery_reads(shape: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("partial", "partial_soft", "unchanged")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NOT_AGAIN])
 def test_backfill_and_replay_are_ones_that_bigquery_reads(shape: str, kind: str) -> None:
     table = table_of(SHAPES[shape], kind)
     pipeline = a_pipeline(table, source={"metadata": METADATA})
@@ -239,7 +248,8 @@ def test_tables_that_are_made_are_ones_that_bigquery_reads(shape: str) -> None:
         }  # fmt: skip
         analyzer = analyzer_of(pipeline, table, SHAPES[shape])
         columns = destination_columns(table, METADATA)
-        for name in ("create_namespace", "create_intermediate", "drop_intermediate", "create_positions"):
+        made = ("create_namespace", "create_intermediate", "drop_intermediate", "create_positions", "create_names")
+        for name in made:
             analyzer.check(SQL.render(name, **values))
         analyzer.check(SQL.render("create_table", **{**values, "columns": columns}))
 

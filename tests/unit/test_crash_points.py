@@ -61,7 +61,8 @@ POINTS = {
         "broker.commit", "destination.staged", "destination.state", "destination.tables_in", "group.committed",
     ],
     "clean_up": [
-        "destination.clean_up", "destination.drop_branches", "destination.forget_deletes", "destination.state",
+        "destination.clean_up", "destination.drop_branches", "destination.forget_deletes", "destination.has_branches",
+        "destination.state",
         "destination.tables_in",
     ],
     "heartbeat": [

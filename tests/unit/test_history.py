@@ -225,7 +225,6 @@ def test_backfill_and_replay_point_to_rebase() -> None:
     ({"history_columns": {"valid_to": "at"}}, "adds the column at, and the record has one too"),
     ({"history_columns": {"valid_to": "valid_from"}}, "valid_from is given twice"),
     ({"history": "none", "history_columns": {"valid_to": "until"}}, "only for history: scd2"),
-    ({"name": "dwh.shop.orders"}, "not available for a bigquery catalog"),
 ])  # fmt: skip
 def test_what_history_cannot_be_combined_with_is_one_line(tmp_path, table: dict, told: str) -> None:
     source = {"topics": ["t"], "key": {"fields": ["id"]}, "value": {"schema": "id INT, at DATE"}}

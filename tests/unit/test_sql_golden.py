@@ -11,6 +11,7 @@ import jinja2
 import pytest
 from tidegate.adapters.templates import SQL_FOLDER, SqlFiles
 from tidegate.bounds import Bound
+from tidegate.datatypes import parse
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted, quoted_name
 
@@ -83,8 +84,13 @@ HISTORY: dict[str, Any] = {
     "changes": "lake.shop.orders_changes",
     "sequence": ["at", "lsn"],
     "values": ["name", "tags", "at", "lsn"],
-    "compared": ["{}.`name`", "to_json(struct({}.`tags`))"],
-    "written": ["{}.`name`", "to_json(struct({}.`tags`))", "{}.`at`", "{}.`lsn`"],
+    "compared": [("name", parse("STRING")), ("tags", parse("MAP<STRING, STRING>"))],
+    "written": [
+        ("name", parse("STRING")),
+        ("tags", parse("MAP<STRING, STRING>")),
+        ("at", parse("TIMESTAMP")),
+        ("lsn", parse("BIGINT")),
+    ],
     "valid_from": "valid_from",
     "valid_to": "valid_to",
     "is_current": "is_current",
@@ -92,7 +98,8 @@ HISTORY: dict[str, Any] = {
 WOVEN = ("compared", "written", "is_current")
 REMEMBERED = {
     **{name: value for name, value in HISTORY.items() if name not in WOVEN},
-    "fallback": "CAST(`_tidegate_timestamp` AS TIMESTAMP)",
+    "axis_type": "TIMESTAMP",
+    "is_time": True,
     "asks_rows": True,
     "sequence_type": "STRUCT<`at`: TIMESTAMP, `lsn`: BIGINT>",
 }
@@ -101,8 +108,8 @@ ODD_HISTORY: dict[str, Any] = {
     **SHAPES["odd_names"],
     "changes": "lake.my shop.or`ders_changes",
     "sequence": [ODD[2], ODD[5]],
-    "compared": ["{}." + quoted(ODD[4])],
-    "written": ["{}." + quoted(name) for name in ODD[2:]],
+    "compared": [(ODD[4], parse("STRING"))],
+    "written": [(name, parse("STRING")) for name in ODD[2:]],
     "valid_from": "gültig ab",
     "valid_to": "bis`",
 }

@@ -6,7 +6,7 @@
         {{ (column | from_value(as_held)) if as_held is defined else "value." ~ (column | quoted) }} AS {{ column | quoted }},
         {%- endfor %}
         {%- if sequence is defined %}
-        sequence AS {{ "sequence" | ours }}, `partition` AS {{ "partition" | ours }}, `timestamp` AS {{ "timestamp" | ours }},
+        {% if sequence %}sequence AS {{ "sequence" | ours }}, {% endif %}`partition` AS {{ "partition" | ours }}, `timestamp` AS {{ "timestamp" | ours }},
         {%- endif %}
         {%- if kept is defined and kept %}
         kept AS {{ "kept" | ours }},

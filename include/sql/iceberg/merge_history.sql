@@ -17,8 +17,8 @@ USING (
       {{ "row" | ours }} IS NOT NULL AND NOT coalesce(
         lag({{ "row" | ours }}) OVER (PARTITION BY {% include "_key.sql" %} ORDER BY {{ "from" | ours }}) IS NOT NULL
         AND NOT lag({{ "ends" | ours }}) OVER (PARTITION BY {% include "_key.sql" %} ORDER BY {{ "from" | ours }})
-        {%- for expression in compared %}
-        AND {{ expression.format("_tidegate_row") }} <=> lag({{ expression.format("_tidegate_row") }}) OVER (PARTITION BY {% include "_key.sql" %} ORDER BY {{ "from" | ours }})
+        {%- for column in compared %}
+        AND {{ column | comparable("_tidegate_row") }} <=> lag({{ column | comparable("_tidegate_row") }}) OVER (PARTITION BY {% include "_key.sql" %} ORDER BY {{ "from" | ours }})
         {%- endfor %}
       , false) AS {{ "opens" | ours }}
     FROM (
@@ -31,8 +31,8 @@ ON {% include "_on_key.sql" %} AND t.{{ valid_from | quoted }} = s.{{ "from" | o
 WHEN MATCHED AND NOT s.{{ "opens" | ours }} THEN DELETE
 WHEN MATCHED AND NOT (
   t.{{ valid_to | quoted }} <=> s.{{ "to" | ours }}
-  {%- for expression in written %}
-  AND {{ expression.format("t") }} <=> {{ expression.format("s") }}
+  {%- for column in written %}
+  AND {{ column | comparable("t") }} <=> {{ column | comparable("s") }}
   {%- endfor %}
 ) THEN UPDATE SET
   {%- for column in values %}

@@ -28,7 +28,7 @@ USING (
         FROM (
           SELECT *,
             {%- if sequence %}
-            coalesce({{ "sequence" | ours }}.{{ sequence[0] | quoted }}, CASE WHEN {{ "op" | ours }} = 'd' THEN {{ fallback }} END) AS {{ "axis" | ours }},
+            coalesce({{ "sequence" | ours }}.{{ sequence[0] | quoted }}, CASE WHEN {{ "op" | ours }} = 'd' THEN CAST({{ ("timestamp" | ours) if is_time else "NULL" }} AS {{ axis_type }}) END) AS {{ "axis" | ours }},
             CASE WHEN {{ "op" | ours }} <> 'd' THEN 'u' WHEN {{ "sequence" | ours }}.{{ sequence[0] | quoted }} IS NULL THEN 't' ELSE 'd' END AS {{ "kind" | ours }}
             {%- else %}
             {{ "timestamp" | ours }} AS {{ "axis" | ours }},

@@ -11,7 +11,7 @@ from tidegate.adapters.bigquery_bounds import TableLayout, bounds_of
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_types import columns_of, held_by
 from tidegate.batch import StagedBatch
-from tidegate.bigquery_sql import quoted_name
+from tidegate.bigquery_sql import quoted, quoted_name
 from tidegate.bounds import ANYWHERE, Bounds
 from tidegate.crash_points import reached
 from tidegate.errors import GiveUp
@@ -22,6 +22,7 @@ from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Sql, Staging, TableFiles, TableState
 from tidegate.position import Position
 
+CHANGED = "_tidegate_timestamp"  # as tables that remember whole changes have it, beside the user's own columns
 NO_BRANCHES = "BigQuery has no branches: a merge is written by the transaction that publishes it"
 
 
@@ -123,6 +124,10 @@ class BigQueryDestination:
         """See the port."""
         staging.land(self._of(intermediate), intermediate, batch, attempt, summary)
 
+    def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+        """See the port."""
+        return staging.left(self._of(intermediate), staging.folder_of(intermediate, batch, attempt))
+
     def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         """See the port."""
         return staging.staged_in(self._of(intermediate), intermediate, table)
@@ -174,10 +179,12 @@ class BigQueryDestination:
     def forget_deletes(self, deletes: str, before_ms: int) -> int:
         """See the port."""
         warehouse = self._of(deletes)
-        if warehouse.table(deletes) is None:
+        table = warehouse.table(deletes)
+        if table is None:
             return 0
-        name = quoted_name(warehouse.reference(deletes))
-        job = warehouse.query(f"DELETE FROM {name} WHERE `timestamp` < TIMESTAMP_MILLIS({before_ms})")
+        name, columns = quoted_name(warehouse.reference(deletes)), [field.name for field in table.schema]
+        column = quoted(CHANGED if CHANGED in columns else "timestamp")
+        job = warehouse.query(f"DELETE FROM {name} WHERE {column} < TIMESTAMP_MILLIS({before_ms})")
         return int(job.num_dml_affected_rows or 0)
 
     def record(self, control: str, row: dict[str, Any]) -> None:

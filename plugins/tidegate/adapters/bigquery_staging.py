@@ -46,7 +46,7 @@ def land(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summ
     3. Write `landed.json`.
     """
     place = folder_of(intermediate, batch, attempt)
-    outcome = _counts(warehouse, place)
+    outcome = left(warehouse, place)
     if outcome is None:
         return
     table = warehouse.table(intermediate)
@@ -66,7 +66,8 @@ def land(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summ
     reached("bigquery.landed")
 
 
-def _counts(warehouse: Warehouse, place: str) -> dict[str, Any] | None:
+def left(warehouse: Warehouse, place: str) -> dict[str, Any] | None:
+    """The counts of a job, or the names it found, which it leaves last in its folder."""
     for path in warehouse.folder.names(f"{place}/counts"):
         if path.rsplit("/", 1)[1].startswith("part-"):
             text = (warehouse.folder.read(path) or b"").strip()

@@ -142,6 +142,15 @@ def _data_type(field: Mapping[str, Any]) -> DataType:
     return Array(inner) if str(field.get("mode", "")).upper() == "REPEATED" else inner
 
 
+def comparable(column: tuple[str, DataType | None], of: str) -> str:
+    """SQL text: a column of `of` by which it is compared. Arrays and structs have no equality in which NULL is equal to
+    NULL, nor is NaN equal to itself: those are compared as text."""
+    name, kind = column
+    text = f"{of}.{quoted(name)}"
+    is_plain = isinstance(kind, Primitive) and kind.name not in ("FLOAT", "DOUBLE")
+    return text if is_plain else f"TO_JSON_STRING({text})"
+
+
 def from_value(column: str, as_held: tuple[Struct, Struct]) -> str:
     """SQL text: a table's column out of the staged `value`; `as_held` tells what is staged and what the table holds."""
     staged, held = as_held

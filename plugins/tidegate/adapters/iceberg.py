@@ -96,6 +96,10 @@ class IcebergDestination:
     def land(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
         """See the port."""
 
+    def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+        """See the port: no job leaves files for Iceberg."""
+        return None
+
     def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         """See the port."""
         found = self._catalogs.table(intermediate)

@@ -60,10 +60,8 @@ def _check_iceberg_only(
     table: TableModel, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Findings
 ) -> None:
     catalog = catalogs.get(table.name.partition(".")[0])
-    if isinstance(catalog, Catalog) and catalog.type != "iceberg":
-        for word, is_used in (("history", table.history != "none"), ("branch", table.branch != "main")):
-            if is_used:
-                findings.add((*path, word), f"not available for a {catalog.type} catalog; write to an Iceberg table")
+    if isinstance(catalog, Catalog) and catalog.type != "iceberg" and table.branch != "main":
+        findings.add((*path, "branch"), f"not available for a {catalog.type} catalog; write to an Iceberg table")
     if table.branch != "main" and is_template(table.name):
         findings.add((*path, "branch"), "not for a name that records fill in; give such tables' branches one by one")
     if table.branch.startswith("tidegate_"):

@@ -9,7 +9,8 @@ import jinja2
 
 from tidegate import bigquery_sql, spark_sql
 from tidegate.adapters.bigquery_layout import partition_clause, partition_unit, table_options
-from tidegate.adapters.bigquery_types import bigquery_type, from_value
+from tidegate.adapters.bigquery_types import bigquery_type, comparable, from_value
+from tidegate.versions import comparable as comparable_in_spark
 
 SQL_FOLDER = Path(__file__).parents[3] / "include" / "sql"
 Filters = dict[str, Callable[..., Any]]
@@ -25,13 +26,19 @@ def _naming(quoted: Callable[[str], str]) -> Filters:
 
 
 FILTERS: dict[str, Filters] = {
-    "iceberg": {**_naming(spark_sql.quoted), "name": spark_sql.quoted_name, "text": spark_sql.literal},
+    "iceberg": {
+        **_naming(spark_sql.quoted),
+        "name": spark_sql.quoted_name,
+        "text": spark_sql.literal,
+        "comparable": comparable_in_spark,
+    },
     "bigquery": {
         **_naming(bigquery_sql.quoted),
         "name": bigquery_sql.quoted_name,
         "text": bigquery_sql.literal,
         "type": bigquery_type,
         "from_value": from_value,
+        "comparable": comparable,
         "partition": partition_clause,
         "partition_unit": partition_unit,
         "options": table_options,

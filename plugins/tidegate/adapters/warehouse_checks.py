@@ -1,5 +1,6 @@
 """Checks what a pipeline asks of BigQuery tables and cannot have there: one clear line each, before anything runs."""
 
+import re
 from collections.abc import Mapping
 
 from tidegate.adapters.bigquery_layout import INGESTION
@@ -7,10 +8,10 @@ from tidegate.adapters.findings import Findings
 from tidegate.adapters.pipeline_model import PipelineModel, TableModel
 from tidegate.adapters.warehouse_limits import check_limits, check_pace
 from tidegate.adapters.yaml_lines import KeyPath
-from tidegate.naming import is_template
+from tidegate.naming import FIELD, split_template
 from tidegate.pipeline import Catalog
 
-NOT_THERE = "not available for BigQuery tables in this version"
+DATASET = re.compile(r"\w+", re.ASCII)
 
 
 def check_warehouses(model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
@@ -54,9 +55,18 @@ def _check_table(table: TableModel, catalog: Catalog, path: KeyPath, findings: F
             (*path, "name"),
             f"catalog={catalog.name} has no staging in catalogs.yaml; give gs://bucket/prefix, or file:///folder",
         )
-    if is_template(table.name):
-        findings.add((*path, "name"), f"names from records are {NOT_THERE}; write one entry for each table")
-    if len(table.name.split(".")) > 3:
+    namespace, _ = split_template(table.name.partition(".")[2])
+    for index, name in enumerate(table.namespaces):
+        if not DATASET.fullmatch(name):
+            findings.add((*path, "namespaces", index), "not a dataset's name: letters, digits and underscores")
+    if "." in FIELD.sub("", namespace):
         findings.add((*path, "name"), "BigQuery has one level of datasets; write <catalog>.<dataset>.<table>")
-    if table.history != "none":
-        findings.add((*path, "history"), f"{NOT_THERE}; write none")
+    _check_history(table, path, findings)
+
+
+def _check_history(table: TableModel, path: KeyPath, findings: Findings) -> None:
+    """A row of history is made of several records, so that it has no partition by the time of one."""
+    by_ingestion = any(INGESTION in text.upper() for text in table.create.partition_by)
+    if table.history != "none" and by_ingestion and table.create.properties.get("partition_time") != "wall_clock":
+        told = "a row of history has no record's time to lie at; name a column, e.g. valid_from, or set partition_time"
+        findings.add((*path, "create", "partition_by", 0), f"{told}: wall_clock")

@@ -46,6 +46,7 @@ def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, finding
         known, is_whole = _selected(table.select, known)
         is_told, value_path = is_told and is_whole, (*path, "select")
         _check_columns(known, value_path, findings)
+    known += _versions(table, known)
     if sum(_leaves(parse(c.type)) for c in known) > MOST_COLUMNS:
         where = value_path if table.select is not None else (*value_path, "schema")
         findings.add(where, f"BigQuery holds {MOST_COLUMNS} columns, fields of structs included")
@@ -53,6 +54,16 @@ def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, finding
     _check_ordered(key.fields if found else [], types, (*key_path, "fields"), findings)
     _check_ordered(table.sequence_by, types, (*path, "sequence_by"), findings)
     _check_layout(table, known if is_told else None, (*path, "create"), findings)
+
+
+def _versions(table: TableModel, known: Iterable[Column]) -> list[Column]:
+    """The columns that history adds, by which tables may be partitioned too."""
+    if table.history == "none":
+        return []
+    types = {c.name.casefold(): c.type for c in known}
+    axis = types.get(table.sequence_by[0].casefold(), "STRING") if table.sequence_by else "TIMESTAMP"
+    named = table.history_columns
+    return [Column(named.valid_from, axis), Column(named.valid_to, axis), Column(named.is_current, "BOOLEAN")]
 
 
 def _selected(text: str, record: Iterable[Column]) -> tuple[list[Column], bool]:

@@ -31,9 +31,8 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
     batch = state.recorded.batch
     report: dict[str, Any] = {"table": table.name, "published": batch}
     try:
-        rubbish = (table.name, batch - 1) if table.finds else (names.intermediate_table(ports.pipeline, table), batch)
         report |= _sent(ports, table, batch)
-        report |= ports.destination.clean_up(*rubbish)
+        report |= ports.destination.clean_up(*_rubbish(ports, table, batch))
         report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
         if table.remembers:
             report["forgotten_deletes"] = _forget(ports, table, state)
@@ -43,6 +42,13 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
         log.warning("not cleaned up, the next run will: %s: %s", where, reason)
         report["failed"] = reason
     return report
+
+
+def _rubbish(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
+    """What to clean, and up to which batch: where names are a property of their table, all but its newest snapshot."""
+    if table.finds and ports.destination.has_branches(table.name):
+        return table.name, batch - 1
+    return names.intermediate_table(ports.pipeline, table), batch
 
 
 def _sent(ports: Ports, table: Table, batch: int) -> dict[str, int]:

@@ -10,7 +10,7 @@ from tidegate.batch import Plan, PlannedBatch
 from tidegate.columns import key_columns, value_columns
 from tidegate.dynamic import concrete
 from tidegate.errors import BadRecord, GiveUp, RetryLater
-from tidegate.jobs import StageTable
+from tidegate.jobs import MergeJob, StageTable
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports, TableState
 from tidegate.position import Position
@@ -19,22 +19,15 @@ from tidegate.swap import Swap, in_rounds, publish, written
 
 
 def finder(ports: Ports, table: Table, planned: PlannedBatch) -> StageTable:
-    """What the stage job needs to list the names in a batch; it leaves them as a property of the table of names."""
+    """What the stage job needs to list the names in a batch.
+
+    It leaves them as a property of the table of names, or in a folder where Spark has no hand in that table.
+    """
     pipeline, attempt = ports.pipeline, ports.new_attempt()
-    values = {
-        "table": table.name,
-        "parent": table.name.rsplit(".", 1)[0],
-        "keys": (Column("bytes", "BINARY"),),
-        "values": value_columns(table),
-        "sequence": (),
-        "dead_letters": False,
-        "kept": False,
-        "properties": {},
-        "shape": "names",
-        "batch": planned.batch,
-    }
-    there = ports.destination.state(table.name, pipeline.name)
-    create = ("create_namespace", "create_intermediate") if there is None else ()
+    folder = ports.destination.landing(names.intermediate_table(pipeline, table), planned.batch, attempt)
+    create = _create(ports, table, planned, "create_intermediate" if folder is None else "create_names")
+    if folder is not None and create:
+        ports.engine.run(MergeJob(pipeline.name, planned.batch, create, table=table.name))
     return StageTable(
         intermediate=table.name,
         attempt=attempt,
@@ -49,17 +42,36 @@ def finder(ports: Ports, table: Table, planned: PlannedBatch) -> StageTable:
         delete_when=table.delete_when,
         summary={},
         property=names.named_property(pipeline),
-        create=tuple(ports.sql.render(name, **values) for name in create),
+        create=create if folder is None else (),
+        folder=folder or "",
         naming=table.naming,
         most_names=table.max_tables,
     )
 
 
+def _create(ports: Ports, table: Table, planned: PlannedBatch, statement: str) -> tuple[str, ...]:
+    """Statements that make the table of names, none where it is there."""
+    if ports.destination.state(table.name, ports.pipeline.name) is not None:
+        return ()
+    values = {
+        "table": table.name,
+        "parent": table.name.rsplit(".", 1)[0],
+        "keys": (Column("bytes", "BINARY"),),
+        "values": value_columns(table),
+        "sequence": (),
+        "dead_letters": False,
+        "kept": False,
+        "properties": {},
+        "shape": "names",
+        "batch": planned.batch,
+    }
+    return tuple(ports.sql_for(table.name).render(name, **values) for name in ("create_namespace", statement))
+
+
 def discovered(ports: Ports, planned: PlannedBatch, asked: StageTable) -> list[Table]:
     """Tables that records of the batch name and that are not there yet; an error for a name that may not be."""
     pipeline, where = ports.pipeline, f"pipeline={ports.pipeline.name} batch={planned.batch}"
-    state = ports.destination.state(planned.table, pipeline.name)
-    found: dict[str, Any] = json.loads(state.marks.get(names.named_property(pipeline), "{}")) if state else {}
+    found = _found(ports, planned, asked)
     if found.get("attempt") != asked.attempt:
         raise RetryLater(f"{where}: the names of attempt={asked.attempt} are not there; stage again")
     if found["bad"]:
@@ -80,6 +92,17 @@ def discovered(ports: Ports, planned: PlannedBatch, asked: StageTable) -> list[T
             f"e.g. {', '.join(new[:3])}; nothing was merged; raise tables[].max_tables if they are meant"
         )
     return [concrete(pipeline, f"{catalog}.{name}") for name in new]
+
+
+def _found(ports: Ports, planned: PlannedBatch, asked: StageTable) -> dict[str, Any]:
+    pipeline = ports.pipeline
+    if asked.folder:
+        table = next(table for table in pipeline.tables if table.name == planned.table)
+        into = names.intermediate_table(pipeline, table)
+        return ports.destination.left(into, planned.batch, asked.attempt) or {}
+    state = ports.destination.state(planned.table, pipeline.name)
+    told = state.marks.get(names.named_property(pipeline)) if state else None
+    return dict(json.loads(told)) if told else {}
 
 
 def advance(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:

@@ -23,7 +23,7 @@ from tidegate.standing import check_not_overtaken, effective_position
 from tidegate.states import Source
 from tidegate.steps.stage import table_named
 from tidegate.swap import Swap, changed_rows, cost, in_rounds, publish, written
-from tidegate.versions import changes_columns
+from tidegate.versions import changes_columns, held_columns
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def _prepared(work: _Merge) -> TableState:
     columns = destination_columns(table, work.ports.pipeline.source.metadata)
     if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = _state(work) or state
-    _evolve_deletes(work, table)
+    _evolve_deletes(work, replace(table, held=state.held))
     if state.snapshot_id is None:
         start = replace(_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
         start = replace(start, batch=state.highest_batch, timestamps={})
@@ -114,7 +114,8 @@ def _evolve_deletes(work: _Merge, table: Table) -> None:
     state = destination.state(remembered, pipeline.name) if table.remembers else None
     if state is not None:
         has_history = table.history is not None
-        columns = (changes_columns if has_history else deletes_columns)(table, pipeline.source.metadata)
+        wanted = changes_columns if destination.has_branches(table.name) else held_columns
+        columns = (wanted if has_history else deletes_columns)(table, pipeline.source.metadata)
         try:
             if not has_history:
                 check_same_fields(remembered, state, columns)

@@ -1,0 +1,51 @@
+-- One row for each change: what a key was from when on, or when it was deleted. Facts of the log, so that writing them
+-- again, or too early, does no harm. A delete that tells no time of its own (kind t) ends what its key had come to.
+MERGE INTO `my-project`.`shop`.`orders_changes` AS t
+USING (
+  SELECT `_tidegate_change`.* FROM (
+    SELECT ARRAY_AGG(`_tidegate_record` ORDER BY `_tidegate_offset` DESC, `_tidegate_topic` DESC, `_tidegate_partition` DESC, `_tidegate_i` DESC LIMIT 1)[OFFSET(0)] AS `_tidegate_change`
+    FROM (
+      SELECT s.*,
+        s.`_tidegate_axis` AS `_tidegate_from`
+      FROM (
+        SELECT *,
+          MAX(`_tidegate_axis`) OVER (
+            PARTITION BY `id`
+            ORDER BY `_tidegate_offset`, `_tidegate_topic`, `_tidegate_partition`, `_tidegate_i` ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+          ) AS `_tidegate_reached`
+        FROM (
+          SELECT *,
+            `_tidegate_timestamp` AS `_tidegate_axis`,
+            IF(`_tidegate_op` = 'd', 'd', 'u') AS `_tidegate_kind`
+          FROM (
+      SELECT
+        key.`id` AS `id`,
+        value.`name` AS `name`,
+        value.`tags` AS `tags`,
+        value.`at` AS `at`,
+        value.`lsn` AS `lsn`,
+        `partition` AS `_tidegate_partition`, `timestamp` AS `_tidegate_timestamp`,
+        op AS `_tidegate_op`, topic AS `_tidegate_topic`, `offset` AS `_tidegate_offset`, i AS `_tidegate_i`
+      FROM `my-project`.`shop`.`orders_shop_tmp`
+      WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+          )
+        )
+      ) AS s
+    ) AS `_tidegate_record`
+    WHERE `_tidegate_record`.`_tidegate_from` IS NOT NULL
+    GROUP BY `_tidegate_record`.`id`, `_tidegate_record`.`_tidegate_from`, `_tidegate_record`.`_tidegate_kind`
+  )
+) AS s
+ON (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL)) AND t.`_tidegate_valid_from` = s.`_tidegate_from` AND t.`_tidegate_kind` = s.`_tidegate_kind`
+WHEN MATCHED AND (s.`_tidegate_offset` > t.`_tidegate_offset` OR (s.`_tidegate_offset` IS NOT NULL AND t.`_tidegate_offset` IS NULL) OR ((s.`_tidegate_offset` = t.`_tidegate_offset` OR (s.`_tidegate_offset` IS NULL AND t.`_tidegate_offset` IS NULL)) AND (s.`_tidegate_topic` > t.`_tidegate_topic` OR (s.`_tidegate_topic` IS NOT NULL AND t.`_tidegate_topic` IS NULL) OR ((s.`_tidegate_topic` = t.`_tidegate_topic` OR (s.`_tidegate_topic` IS NULL AND t.`_tidegate_topic` IS NULL)) AND (s.`_tidegate_partition` > t.`_tidegate_partition` OR (s.`_tidegate_partition` IS NOT NULL AND t.`_tidegate_partition` IS NULL) OR ((s.`_tidegate_partition` = t.`_tidegate_partition` OR (s.`_tidegate_partition` IS NULL AND t.`_tidegate_partition` IS NULL)) AND (s.`_tidegate_i` > t.`_tidegate_i` OR (s.`_tidegate_i` IS NOT NULL AND t.`_tidegate_i` IS NULL)))))))) THEN UPDATE SET
+  t.`name` = s.`name`,
+  t.`tags` = s.`tags`,
+  t.`at` = s.`at`,
+  t.`lsn` = s.`lsn`,
+  t.`_tidegate_offset` = s.`_tidegate_offset`,
+  t.`_tidegate_topic` = s.`_tidegate_topic`,
+  t.`_tidegate_partition` = s.`_tidegate_partition`,
+  t.`_tidegate_i` = s.`_tidegate_i`,
+  t.`_tidegate_timestamp` = s.`_tidegate_timestamp`
+WHEN NOT MATCHED THEN INSERT (`id`, `name`, `tags`, `at`, `lsn`, `_tidegate_valid_from`, `_tidegate_kind`, `_tidegate_offset`, `_tidegate_topic`, `_tidegate_partition`, `_tidegate_i`, `_tidegate_timestamp`)
+VALUES (s.`id`, s.`name`, s.`tags`, s.`at`, s.`lsn`, s.`_tidegate_from`, s.`_tidegate_kind`, s.`_tidegate_offset`, s.`_tidegate_topic`, s.`_tidegate_partition`, s.`_tidegate_i`, s.`_tidegate_timestamp`)
