@@ -10,6 +10,7 @@ from tidegate.batch import Plan, PublishedBatch, Refusal, StagedBatch
 from tidegate.drain import drain, queues
 from tidegate.dynamic import fan_out
 from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
+from tidegate.offsets import Offsets
 from tidegate.ports import Ports
 from tidegate.refused import in_words
 from tidegate.steps.clean_up import clean_up
@@ -27,8 +28,10 @@ class Flushed:
     failures: tuple[tuple[str, TidegateError], ...] = ()
 
 
-def flush(ports: Ports, merges_at_once: int = 1) -> Flushed:
+def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -> Flushed:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
+
+    Nothing is read beyond `until`.
 
     `NothingToDo` when there was no work (the heartbeat has run). So many tables are merged beside each other, each by a
     thread of its own; one that fails keeps its staged batches while the others go on, one that the plan refuses stays
@@ -36,7 +39,7 @@ def flush(ports: Ports, merges_at_once: int = 1) -> Flushed:
     """
     known = fan_out(ports)  # the tables that records have named are looked for once, not by every step
     try:
-        planned: Plan = plan(known)
+        planned: Plan = plan(known, until=until)
     except (NothingToDo, SomeTablesFailed):
         clean_up(known)  # of a run that was killed after its publish
         heartbeat(known)

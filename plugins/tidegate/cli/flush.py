@@ -8,6 +8,7 @@ from tidegate.adapters.assembly import assemble
 from tidegate.adapters.connections import connection_from_env
 from tidegate.batch import PublishedBatch
 from tidegate.cli import shown
+from tidegate.ends import ends
 from tidegate.errors import NothingToDo, SomeTablesFailed
 from tidegate.flush import flush
 from tidegate.settings import include_folder
@@ -19,7 +20,10 @@ def add_flush(commands: Any) -> None:
     """The command's words."""
     parser = commands.add_parser("flush", help="one whole cycle: plan, stage, merge, commit, clean up, heartbeat")
     parser.add_argument("pipeline")
-    parser.add_argument("--until-current", action="store_true", help="flush until nothing is left")
+    bound = parser.add_mutually_exclusive_group()
+    bound.add_argument("--until-current", action="store_true", help="flush until nothing is left")
+    told = "flush up to there and no further: latest, group, group:<id>, a time, or offsets as JSON"
+    bound.add_argument("--until", metavar="END", help=told)
     parser.add_argument(
         "--merges-at-once",
         type=_at_least_one,
@@ -39,19 +43,21 @@ def _at_least_one(text: str) -> int:
 def run_flush(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error, also after a failed table's neighbours have come to the end."""
     ports = assemble(include_folder(), words.pipeline, connection_from_env)
+    until = None if words.until is None else ends(ports, words.until)
+    goes_on = words.until_current or until is not None
     while True:
         failed: SomeTablesFailed | None = None
         try:
-            published: Sequence[PublishedBatch] = flush(ports, words.merges_at_once).published
+            published: Sequence[PublishedBatch] = flush(ports, words.merges_at_once, until).published
         except SomeTablesFailed as error:
             failed, published = error, error.published
         except NothingToDo:
-            if not words.until_current:
+            if not goes_on:
                 raise
             return 0
         for batch in published:
             shown.say(words, shown.published(batch), batch.to_dict())
-        if not words.until_current or all(batch.snapshot_id is None for batch in published):
+        if not goes_on or all(batch.snapshot_id is None for batch in published):
             if failed is not None:
                 raise failed
             return 0

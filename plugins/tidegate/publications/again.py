@@ -5,15 +5,16 @@ range says which keys, the rows are those of the published snapshot. The positio
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 
-from tidegate.errors import ConfigurationError, GiveUp, NothingToDo
+from tidegate.errors import GiveUp, NothingToDo
+from tidegate.moments import EXAMPLE as A_TIME
+from tidegate.moments import time_ms
 from tidegate.publications.job import TouchedFiles
 from tidegate.publications.plan import Planned, look, planned, refuse_estranged
 from tidegate.publications.ports import PublicationPorts
 from tidegate.publications.progress import AGAIN, Progress
 
-EXAMPLE = "write a snapshot's id, or a time like 2026-01-01T00:00:00Z"
+NEITHER = f"neither a snapshot nor a time; write a snapshot's id, or a time like {A_TIME}"
 
 
 @dataclass(frozen=True)
@@ -59,20 +60,10 @@ def plan_again(ports: PublicationPorts, asked: Again) -> Planned:
 def _snapshot(ports: PublicationPorts, name: str, text: str) -> int | None:
     """The snapshot that `text` stands for; None where the table had none at that time."""
     publication = ports.publication
-    wanted = int(text) if text.isdecimal() else ports.snapshots.at(publication.table, _time_ms(name, text))
+    wanted = int(text) if text.isdecimal() else ports.snapshots.at(publication.table, time_ms(name, text, NEITHER))
     if wanted is not None and not ports.snapshots.has(publication.table, wanted):
         raise GiveUp(
             f"publication={publication.name} table={publication.table} {name}={text}: snapshot={wanted} has expired or "
             f"never was; choose a later one, or leave {name} out"
         )
     return wanted
-
-
-def _time_ms(name: str, text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigurationError(f"{name}={text}: neither a snapshot nor a time; {EXAMPLE}") from error
-    if moment.tzinfo is None:
-        raise ConfigurationError(f"{name}={text}: a time without a zone; write e.g. {text}Z")
-    return round(moment.timestamp() * 1000)

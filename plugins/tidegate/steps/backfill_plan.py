@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from tidegate.dynamic import refuse_template
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost
+from tidegate.moments import time_ms
 from tidegate.offsets import Offsets, Ranges, offset_of
 from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Log, Ports, TableState
@@ -90,7 +90,7 @@ def wanted(ranges: Any, from_time: str | None, to_time: str | None, tables: tupl
         raise ConfigurationError(f"name either ranges, like {EXAMPLE}, or both from and to, like 2026-01-01T00:00:00Z")
     if ranges is not None:
         return Wanted(_ranges(ranges), tables=tables)
-    begin, end = _time_ms("from", from_time or ""), _time_ms("to", to_time or "")
+    begin, end = time_ms("from", from_time or ""), time_ms("to", to_time or "")
     if begin >= end:
         raise ConfigurationError(f"from={from_time} to={to_time}: the time to must be later than the time from")
     return Wanted(None, begin, end, tables)
@@ -266,13 +266,3 @@ def _ranges(words: Any) -> Ranges:
     if not found.by_topic:
         raise ConfigurationError(f"ranges={words}: no topic is named; write e.g. {EXAMPLE}")
     return found
-
-
-def _time_ms(name: str, text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigurationError(f"{name}={text}: not a time; write e.g. 2026-01-01T00:00:00Z") from error
-    if moment.tzinfo is None:
-        raise ConfigurationError(f"{name}={text}: a time without a zone; write e.g. {text}Z")
-    return round(moment.timestamp() * 1000)

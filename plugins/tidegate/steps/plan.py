@@ -9,6 +9,7 @@ from tidegate import names
 from tidegate.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.capacity import capped
 from tidegate.dynamic import fan_out
+from tidegate.ends import bounded
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.offsets import Offsets, Ranges, lowest, merged, offset_of, pairs
 from tidegate.pending import moves_without_rows, queue_of, together, waiting
@@ -62,7 +63,7 @@ class _New:
     number: Callable[[], int]
 
 
-def plan(ports: Ports, at_least: int = 0) -> Plan:
+def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
     """Return the next batches of every table that has work; `NothingToDo` when none has, or fewer than `at_least` wait.
 
     1. Read each table's position and queue.
@@ -73,13 +74,15 @@ def plan(ports: Ports, at_least: int = 0) -> Plan:
        earlier batches took; tables that are in step share it. None while some table's queue is full, or while a
        pipeline's only table has one waiting.
 
+    With `until` the log ends there at the latest: partitions that it does not name are not read on.
+
     A table that cannot go on is left as it is and named in `refused`; the others are planned. The refusal is raised
     where every table is refused, `SomeTablesFailed` where none of the others has work.
     """
     ports = fan_out(ports)
     found = [_found(ports, table) for table in ports.pipeline.tables]
     log, gone = known_log(ports)
-    tables = [_standing(ports, one, log, gone) for one in found]
+    tables = [_bounded(_standing(ports, one, log, gone), until) for one in found]
     well = [one for one in tables if isinstance(one, _Standing)]
     held = "; ".join(full_queue(ports, s.table, s.queue) for s in well if waiting(s.queue) >= s.table.max_pending)
     is_alone = not ports.pipeline.has_several and any(waiting(s.queue) for s in well)
@@ -87,9 +90,10 @@ def plan(ports: Ports, at_least: int = 0) -> Plan:
     work, refused = _work(ports, tables, sizing, reads_on=not held and not is_alone)
     left = _left(work, tables)
     few = _too_few(work, left, at_least)
+    end = "end of the log" if until is None else "end that was asked for, or behind it"
     refusals = told(ports, refused, has_work=bool(work) and not few)
     if not work or few:
-        raise NothingToDo(f"pipeline={ports.pipeline.name}: {few or 'every table stands at the end of the log'}")
+        raise NothingToDo(f"pipeline={ports.pipeline.name}: {few or f'every table stands at the {end}'}")
     if held:
         logger.warning(held)
     return Plan(tuple(work), log.cluster_id, log.topic_ids, held, refusals, left, sizing.reason)
@@ -171,6 +175,14 @@ def _standing(
     except GiveUp as error:
         return Refused(found.table, found.state, error)
     return standing
+
+
+def _bounded(one: "_Standing | Refused", until: Offsets | None) -> "_Standing | Refused":
+    """The table with a log that ends where the read shall end."""
+    if until is None or isinstance(one, Refused):
+        return one
+    reached = merged(one.log.begin, one.end.offsets if one.end else {})
+    return replace(one, log=replace(one.log, end=bounded(one.log.end, until, reached)))
 
 
 def _highest_batch(ports: Ports, one: "_Standing | Refused") -> int:

@@ -2,18 +2,20 @@
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 
 from tidegate import names
 from tidegate.dynamic import fan_out
 from tidegate.errors import ConfigurationError, RetryLater
+from tidegate.moments import EXAMPLE, time_ms
 from tidegate.offsets import Offsets, merged, offset_of, pairs
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
 from tidegate.swap import Swap, in_rounds, publish, written
 from tidegate.topics import read_log, table_log
+
+WORDS = f"write earliest, latest, group, a time like {EXAMPLE}, or offsets as JSON"
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def _target(ports: Ports, before: Offsets, to: str, log: Log) -> Offsets:
         return _checked(log, merged(log.begin, ports.broker.committed(ports.pipeline.source.group, topics)))
     if to.lstrip().startswith("{"):
         return _checked(log, merged(log.begin, before, _offsets(to)))
-    return ports.broker.offsets_at(topics, _time_ms(to))
+    return ports.broker.offsets_at(topics, time_ms("--to", to, WORDS))
 
 
 def _offsets(to: str) -> Offsets:
@@ -149,18 +151,6 @@ def _checked(part: Log, target: Offsets) -> Offsets:
                 "name an offset inside it with --to"
             )
     return mine
-
-
-def _time_ms(to: str) -> int:
-    try:
-        moment = datetime.fromisoformat(to)
-    except ValueError as error:
-        raise ConfigurationError(
-            f"--to={to}: write earliest, latest, group, a time like 2026-01-01T00:00:00Z, or offsets as JSON"
-        ) from error
-    if moment.tzinfo is None:
-        raise ConfigurationError(f"--to={to}: a time without a zone; write e.g. {to}Z")
-    return int(moment.timestamp() * 1000)
 
 
 def _state(ports: Ports, table: Table) -> TableState:
