@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib import import_module
@@ -65,6 +66,28 @@ def test_publish_whose_answer_is_lost_is_found_by_its_name(hands: BigQueryHands)
     with installed(lose), pytest.raises(RetryLater, match="no answer"):
         hands.port.publish(publication)
     hands.port.publish(publication)
+    assert hands.port.state(TABLE, PIPELINE).position == FIRST
+    assert ids(hands) == ["m1"]
+
+
+class Gone(BaseException):
+    """The process was killed, or its task put aside."""
+
+
+def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: BigQueryHands) -> None:
+    """Its job is found by its name while it runs; once it has ended the position has moved."""
+    hands.stage(1, "a1", 3, summary_of(1, "a1"), outcome_of(3))
+    source = Source(STAGED, 1, "a1")
+    first, second = merged(hands, "m1", source=source), merged(hands, "m2", source=source)
+
+    def go(point: str) -> None:
+        if point == "bigquery.sent":
+            raise Gone
+
+    with installed(go), pytest.raises(Gone):
+        hands.port.publish(first)
+    with suppress(CommitRefused):
+        hands.port.publish(second)
     assert hands.port.state(TABLE, PIPELINE).position == FIRST
     assert ids(hands) == ["m1"]
 

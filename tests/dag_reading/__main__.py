@@ -35,6 +35,7 @@ def told(dag: Any) -> dict[str, Any]:
             task.task_id: {
                 "doc": bool(task.doc_md),
                 "owner": task.owner,
+                "links": [link.name for link in task.operator_extra_links],
                 "group": task.task_group.group_id if task.task_group else None,
             }
             for task in dag.tasks

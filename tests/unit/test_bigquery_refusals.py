@@ -84,6 +84,7 @@ REFUSED = {
         asked("namespaces: [a-b]", VALUE.replace("n INT", "n STRING"), "'dwh.{n}.orders'"),
         "namespaces[0]=a-b: not a dataset's name: letters, digits and underscores",
     ),
+    "change ingestion": (asked("strategy: cdc"), "tables[0].strategy=cdc: not available in this version; use merge"),
     "more load jobs than a day has": (
         asked("delete: true") + "merge: {interval: 30s}",
         "merge.interval=30s: BigQuery takes 1500 load jobs for one table a day; must be at least 58s",

@@ -18,6 +18,7 @@ source:
 tables:
   - name: lake.shop.{name}
 merge: {merge}
+spark: {spark}
 freshness_target: 15m
 on_failure:
   - {{notifier: a.module.that.is.not.There, kwargs: {{conn_id: somewhere}}}}
@@ -51,8 +52,8 @@ def read(folder: Path, **told: str) -> dict[str, Any]:
     return seen
 
 
-def write(folder: Path, name: str, merge: str = "{interval: 60s}") -> None:
-    (folder / "pipelines" / f"{name}.yaml").write_text(PIPELINE.format(name=name, merge=merge))
+def write(folder: Path, name: str, merge: str = "{interval: 60s}", spark: str = "{}") -> None:
+    (folder / "pipelines" / f"{name}.yaml").write_text(PIPELINE.format(name=name, merge=merge, spark=spark))
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +61,11 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("include")
     (folder / "pipelines").mkdir()
     (folder / "catalogs.yaml").write_text(json.dumps({"lake": {"type": "iceberg", "properties": LAKE}}))
-    for number in range(PIPELINES - 2):
+    for number in range(PIPELINES - 3):
         write(folder, f"p{number}")
     write(folder, "counted", "{interval: -1, records_threshold: 1000}")
     write(folder, "nightly", "{interval: '30 2 * * *', records_threshold: 5}")
+    write(folder, "submitted", "{interval: 1h}", "{mode: submit}")
     (folder / "publications").mkdir()
     for name, more in PUBLICATIONS.items():
         (folder / "publications" / f"{name}.yaml").write_text(PUBLICATION.format(name=name, more=more))
@@ -119,6 +121,13 @@ def test_the_tasks_of_a_flush_are_named_by_its_verbs(seen: dict[str, Any]) -> No
     assert sorted(found) == sorted(tasks)
     assert {task for task in tasks if found[task]["group"] == "rows"} == {"stage", "merge"}
     assert {task for task in tasks if found[task]["group"] == "progress"} == {"commit_offsets", "clean_up"}
+
+
+def test_tasks_that_send_jobs_to_bigquery_link_to_them(seen: dict[str, Any]) -> None:
+    for dag in ("tidegate_p0", "tidegate_submitted"):
+        tasks = seen["dags"][dag]["tasks"]
+        assert {task for task, told in tasks.items() if told["links"]} >= {"stage", "merge"}
+        assert "BigQuery job" in tasks["merge"]["links"]
 
 
 def test_time_and_records_start_a_flush_as_the_file_says(seen: dict[str, Any]) -> None:

@@ -4,7 +4,8 @@ from contextlib import suppress
 
 import pytest
 from fakes import Crash, CrashAt, FailsOneMerge, FailsToMerge, PauseAt, World, a_pipeline, a_table
-from tidegate.drain import drain, queues
+from tidegate.batch import PublishedBatch
+from tidegate.drain import Awaited, drain, queues
 from tidegate.errors import NothingToDo, PositionLost, RetryLater, SomeTablesFailed, TidegateError
 from tidegate.flush import flush
 from tidegate.pending import groups, queue_of, together
@@ -102,6 +103,31 @@ def test_retried_merge_of_a_queue_goes_on_where_the_first_attempt_ended(world: W
     again = drain(ports, queue)
     assert [(b.batch, b.outcome) for b in again.published] == [(3, "already published")]
     assert world.rows(COPY) == [{"id": "a", "name": "2"}]
+
+
+class Away(BaseException):
+    """The caller went to wait elsewhere."""
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(world: World, calls: int) -> None:
+    failing(world, 3)
+    staged = stage(world.ports(TWO), plan(world.ports(TWO)))
+    (queue,) = (one for one in queues(staged) if one[0].table == COPY)
+    left, published = iter(range(calls - 1, -1, -1)), list[PublishedBatch]()
+
+    def leave(call: str, when: str) -> None:
+        if call == "destination.publish" and when == "after" and next(left) == 0:
+            raise Away
+
+    with pytest.raises(Away):
+        drain(world.ports(TWO, leave), queue, published)
+    drained = drain(world.ports(TWO), queue, published, Awaited("", 5.0))
+    numbers = [batch.batch for batch in queue]
+    assert [(one.batch, one.outcome) for one in published] == [(number, "published") for number in numbers]
+    assert drained.total.batches == len(numbers) == 3
+    rows = world.destination.history("lake.shop.tidegate_shop_batches", 100)
+    assert sorted(row["batch"] for row in rows if row["table"] == COPY) == numbers
 
 
 def test_result_of_a_queue_is_its_total(world: World) -> None:

@@ -6,7 +6,7 @@ from tidegate.adapters.findings import Findings, dotted
 from tidegate.adapters.yaml_lines import KeyPath
 
 # Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
-AVAILABLE: dict[str, tuple[Any, ...]] = {}
+AVAILABLE: dict[str, tuple[Any, ...]] = {"tables.strategy": ("merge",)}
 DESTINATIONS = ("iceberg", "bigquery")
 
 

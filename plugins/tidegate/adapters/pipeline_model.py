@@ -173,6 +173,10 @@ class TableModel(Words):
         description="auto: where it gives the same table, only the last record of each raw key is decoded and staged.",
     )
     select: str | None = Field(default=None, description="SELECT ... FROM record: what is written of each record.")
+    strategy: Literal["merge", "cdc"] = Field(
+        default="merge",
+        description="How rows come into the table; cdc, for BigQuery, is not available in this version.",
+    )
     create: CreateModel = CreateModel()
     evolve: EvolveModel = EvolveModel()
     audits: list[str] = Field(
