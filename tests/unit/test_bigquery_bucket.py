@@ -43,6 +43,16 @@ def test_files_of_a_bucket_are_written_read_listed_and_removed_below_their_prefi
     folder.delete("shop/orders_shop_tmp/batch=7")
 
 
+def test_a_file_that_another_run_removes_meanwhile_is_no_fault(
+    folder: Any, held: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write(f"{ATTEMPT}/landed.json", b"{}")
+    listed = list(folder._bucket.list_blobs())
+    held.clear()
+    monkeypatch.setattr(folder._bucket, "list_blobs", lambda prefix: listed)
+    folder.delete("shop")
+
+
 class Loading(Warehouse):
     """A project that keeps what its load jobs are asked for."""
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -136,6 +137,9 @@ class Bucket:
 
     def delete(self, path: str) -> None:
         """See the protocol."""
+        from google.api_core.exceptions import NotFound
+
         with told(f"folder={self.uri(path)}"):
             for blob in list(self._bucket.list_blobs(prefix=f"{self._prefix}{path}/")):
-                blob.delete()
+                with suppress(NotFound):  # another run cleans up, too
+                    blob.delete()
