@@ -62,5 +62,6 @@ class _Remembering:
 
 def _digest(job: StageJob) -> str:
     """What is asked of Spark; a table that was missing at first is there now."""
-    asked = replace(job, tables=tuple(replace(table, create=()) for table in job.tables))
+    finder = job.finder and replace(job.finder, create=())
+    asked = replace(job, tables=tuple(replace(table, create=()) for table in job.tables), finder=finder)
     return hashlib.sha256(asked.to_json().encode()).hexdigest()
