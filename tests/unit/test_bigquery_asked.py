@@ -1,5 +1,6 @@
 """The statements that stand in the adapters and not in a template, read by GoogleSQL's own analyzer too."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ from googlesql import Analyzer
 from tidegate.adapters import bigquery_dead_letters, bigquery_evolution, bigquery_history
 from tidegate.adapters.bigquery import BigQueryDestination
 from tidegate.adapters.bigquery_client import Warehouse
+from tidegate.adapters.bigquery_folder import LocalFolder
 from tidegate.adapters.bigquery_statements import all_staged
 from tidegate.adapters.templates import SqlFiles
 from tidegate.evolution import Rules
@@ -19,10 +21,11 @@ from unit.test_bigquery_statements import NAME, SHAPES, analyzer_of, table_of
 
 CATALOG = Catalog("dwh", "bigquery", {"project": "my-project"})
 SQL = SqlFiles("bigquery", {"dwh": "my-project"})
-CONTROL, LETTERS, DELETES = (
+CONTROL, LETTERS, DELETES, CHANGES = (
     "dwh.shop.tidegate_shop_batches",
     "dwh.shop.tidegate_shop_dead_letters",
     "dwh.shop.o_deletes",
+    "dwh.shop.o_changes",
 )
 TYPES = {"INT64": "BIGINT", "STRING": "STRING", "FLOAT64": "DOUBLE"}
 TEXTS = ("topic", "stage", "error_class", "message", "attempt", "table")
@@ -36,6 +39,7 @@ HELD = {
         Column("headers", "ARRAY<STRUCT<`key`: STRING, `value`: BINARY>>"),
     ),
     DELETES: (Column("it's", "STRING"), Column("timestamp", "TIMESTAMP")),
+    CHANGES: (Column("it's", "STRING"), Column("_tidegate_timestamp", "TIMESTAMP")),
     "dwh.shop.o": (Column("n", "DECIMAL(5,0)"), Column("größe", "DECIMAL(9,2)")),
 }
 
@@ -62,7 +66,9 @@ class Judged(Warehouse):
             sql = sql.replace(f"@{parameter.name},", "NULL,").replace(f"@{parameter.name})", "NULL)")
         self._analyzer.check(sql)
         self.asked.append(sql)
-        return SimpleNamespace(num_dml_affected_rows=0, result=lambda **_: [{"waiting": 1, "replayed": 0, "n": 0}])
+        return SimpleNamespace(
+            num_dml_affected_rows=0, result=lambda **_: [{"waiting": 1, "replayed": 0, "n": 0, "headers": []}]
+        )
 
 
 WRITTEN = {
@@ -79,15 +85,18 @@ def test_history_is_written_by_statements_that_bigquery_reads(held: Any, lacks: 
     assert [statement.split()[0] for statement in warehouse.asked] == words
 
 
-def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads() -> None:
-    warehouse = Judged(CONTROL, LETTERS, DELETES)
+def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads(tmp_path: Path) -> None:
+    warehouse = Judged(CONTROL, LETTERS, DELETES, CHANGES)
     ranges = Ranges.from_dict({"it's": {"0": [1, 3], "7": [2, 2]}})
     bigquery_history.newest(warehouse, CONTROL, 5)
     bigquery_dead_letters.newest(warehouse, LETTERS, 5)
     bigquery_dead_letters.of_attempt(warehouse, LETTERS, "it's", "a")
     bigquery_dead_letters.of_others(warehouse, LETTERS, "it's", "a", ranges)
-    BigQueryDestination({"dwh": warehouse}, SQL).forget_deletes(DELETES, 5)
-    assert len(warehouse.asked) == 6
+    warehouse.folder = LocalFolder(tmp_path)
+    bigquery_dead_letters.copied(warehouse, LETTERS, "it's", "copy")
+    for memory in (DELETES, CHANGES):
+        BigQueryDestination({"dwh": warehouse}, SQL).forget_deletes(memory, 5)
+    assert len(warehouse.asked) == 8
 
 
 def test_columns_are_widened_by_a_statement_that_bigquery_reads() -> None:

@@ -40,13 +40,13 @@ ROOT = Path(__file__).parents[2]
 # learns a new call, or a job a new effect, is listed here, and some situation must reach it.
 POINTS = {
     "plan": [
-        "broker.log", "destination.highest_staged", "destination.staged", "destination.state", "destination.tables_in",
+        "broker.log", "destination.highest_staged", "destination.staged", "destination.state",
     ],
     "stage": [
         "destination.append_empty", "destination.cut", "destination.has_branches", "destination.head",
         "destination.intermediate_shape", "destination.landing",
         "destination.publish", "destination.seed", "destination.staged", "destination.staged_outcome",
-        "destination.state", "destination.tables_in", "engine.run", "job.counted", "job.created", "job.decoded",
+        "destination.state", "engine.run", "job.counted", "job.created", "job.decoded",
         "job.named", "job.overwritten",
     ],
     "merge": [
@@ -56,18 +56,19 @@ POINTS = {
         "destination.seed", "destination.state", "engine.run", "job.audited", "job.statement",
     ],
     "history": ["destination.record"],
-    "flush": ["destination.state"],  # between two merges of a queue
+    # between two merges of a queue, and where records name tables, which are looked for once
+    "flush": ["destination.staged", "destination.state", "destination.tables_in"],
     "commit_offsets": [
-        "broker.commit", "destination.staged", "destination.state", "destination.tables_in", "group.committed",
+        "broker.commit", "destination.staged", "destination.state", "group.committed",
     ],
     "clean_up": [
         "destination.clean_up", "destination.drop_branches", "destination.forget_deletes", "destination.has_branches",
         "destination.state",
-        "destination.tables_in",
+
     ],
     "heartbeat": [
         "broker.commit", "broker.ends", "broker.log", "broker.newest", "destination.staged", "destination.state",
-        "destination.tables_in", "group.committed",
+        "group.committed",
     ],
     "rebase": [
         "broker.log", "destination.append_empty", "destination.cut", "destination.has_branches", "destination.head",
