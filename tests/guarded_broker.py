@@ -1,4 +1,4 @@
-"""A broker that lets nobody in without TLS, a password and a right to each thing; it forgets offsets after a minute."""
+"""A broker that lets nobody in without TLS, a password and a right to each thing; it can forget offsets soon."""
 
 import base64
 import os
@@ -58,6 +58,13 @@ class GuardedBroker:
         for future in self.admin.alter_user_scram_credentials(asked).values():
             future.result(30)
 
+    def allow_documented(self, user: str, *topics: str) -> None:
+        """What docs/security.md says that a pipeline needs of these topics, and nothing else."""
+        for topic in topics:
+            self.allow(user, "TOPIC", topic, "READ", "DESCRIBE_CONFIGS")
+        self.allow(user, "TOPIC", "connect-heartbeats", "CREATE", "WRITE")
+        self.allow(user, "GROUP", "tidegate-", "READ", prefixed=True)
+
     def allow(self, user: str, kind: str, name: str, *operations: str, prefixed: bool = False) -> None:
         """Give a user rights to a topic or group, by its whole name or by the beginning of it."""
         pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
@@ -69,12 +76,12 @@ class GuardedBroker:
 
 
 @contextmanager
-def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
+def guarded_broker(folder: Path, keep_offsets_minutes: int = 1) -> Iterator[GuardedBroker]:
     """The broker, running; it ends with the block."""
     folder.mkdir(parents=True)
     ports = choose(["guarded", "backdoor", "controller"])
     _certificates(folder)
-    (folder / "server.properties").write_text(_properties(folder, ports))
+    (folder / "server.properties").write_text(_properties(folder, ports, keep_offsets_minutes))
     identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     format_ = _java("kafka.tools.StorageTool", "format", "-c", "server.properties", f"--cluster-id={identity}")
     with (folder / "kafka.log").open("ab") as log:
@@ -104,7 +111,7 @@ def _run(folder: Path, *command: str) -> None:
     subprocess.run(command, cwd=folder, capture_output=True, check=True, env={**os.environ, "LC_ALL": "C"})
 
 
-def _properties(folder: Path, ports: dict[str, int]) -> str:
+def _properties(folder: Path, ports: dict[str, int], keep_offsets_minutes: int) -> str:
     doors = ",".join(f"{name.upper()}://{HOST}:{port}" for name, port in ports.items())
     settings = {
         "process.roles": "broker,controller",
@@ -131,7 +138,7 @@ def _properties(folder: Path, ports: dict[str, int]) -> str:
         "transaction.state.log.replication.factor": 1,
         "transaction.state.log.min.isr": 1,
         "group.initial.rebalance.delay.ms": 0,
-        "offsets.retention.minutes": 1,
+        "offsets.retention.minutes": keep_offsets_minutes,
         "offsets.retention.check.interval.ms": 1000,
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())

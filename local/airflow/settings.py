@@ -10,6 +10,7 @@ from local.layout import ROOT
 from local.ports import HOST
 
 LOGINS = "TIDEGATE_AIRFLOW_LOGINS"  # path of a JSON file: passwords by user, and each user has the role of that name
+STATSD = "TIDEGATE_AIRFLOW_STATSD"  # host:port of a StatsD server that Airflow's metrics are sent to; none without it
 
 
 def write(home: Path, port: int) -> None:
@@ -46,6 +47,7 @@ def _settings(home: Path, port: int) -> dict[str, dict[str, str | int | float]]:
         "scheduler": {"scheduler_idle_sleep_time": 0.1},  # default 1 s: half of what a short task takes
         "dag_processor": {"refresh_interval": 10, "min_file_process_interval": 30},  # new files within 10 s, not 300
         "usage_data_collection": {"enabled": "False"},
+        **_metrics(os.environ.get(STATSD)),
     }
 
 
@@ -58,6 +60,13 @@ def _logins(passwords: str | None) -> dict[str, str]:
         "simple_auth_manager_users": ",".join(f"{name}:{name}" for name in users),  # named after their role
         "simple_auth_manager_passwords_file": passwords,
     }
+
+
+def _metrics(server: str | None) -> dict[str, dict[str, str | int | float]]:
+    if not server:
+        return {}
+    host, _, port = server.rpartition(":")
+    return {"metrics": {"statsd_on": "True", "statsd_host": host, "statsd_port": int(port)}}
 
 
 def _secret(count: int = 32) -> str:

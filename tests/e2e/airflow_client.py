@@ -22,6 +22,12 @@ class AirflowClient:
         answer.raise_for_status()
         return answer.json()
 
+    def page(self, path: str) -> Any:
+        """What the operator's page is told."""
+        answer = self._session.get(f"{self.url}/tidegate/api/{path}", timeout=60)
+        answer.raise_for_status()
+        return answer.json()
+
     def dag_ids(self) -> set[str]:
         return {dag["dag_id"] for dag in self.get("dags")["dags"]}
 

@@ -1,8 +1,9 @@
-"""One stack for all end-to-end tests: broker, Spark, a standalone cluster, Airflow, and pipelines of each kind."""
+"""One stack for all end-to-end tests: brokers, Spark, a standalone cluster, Airflow, and pipelines of each kind."""
 
 import json
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from e2e.airflow_client import AirflowClient, wait_until
 from e2e.standalone import standalone
+from e2e.statsd import StatsdServer, statsd_server
+from guarded_broker import GuardedBroker, guarded_broker
 from pyiceberg.catalog import load_catalog
 
-from local.airflow.settings import LOGINS
+from local.airflow.settings import LOGINS, STATSD
 from local.stack import Stack, up
 
 PIPELINES = {
@@ -42,16 +45,26 @@ merge: {interval: 1h}
 """,
     "submitted": """
 source:
+  kafka: kafka_guarded
   topics: [submitted]
   key: {format: json, fields: [id], schema: id BIGINT}
   value: {format: json, schema: "id BIGINT, name STRING"}
 tables:
   - name: lake.e2e.submitted
 merge: {interval: 1h}
-spark: {mode: submit, connection: spark_standalone, conf: {spark.executor.memory: 1g, spark.driver.host: 127.0.0.1}}
+spark:
+  mode: submit
+  connection: spark_standalone
+  conf:
+    spark.executor.memory: 1g
+    spark.driver.host: 127.0.0.1
+    spark.eventLog.enabled: true
+    spark.eventLog.compress: false
+    spark.eventLog.dir: file://FOLDER/events
 """,
     "counted": """
 source:
+  kafka: kafka_guarded
   topics: [counted]
   key: {format: json, fields: [id], schema: id BIGINT}
   value: {format: json, schema: "id BIGINT, name STRING"}
@@ -91,6 +104,9 @@ merge: {interval: soon}
 }
 TOPICS = {"solo": 2, "fan.left": 1, "fan.right": 1, "submitted": 2, "counted": 2, "behind": 1, "letters": 2}
 PASSWORDS = {"admin": "tidal-admin", "viewer": "tidal-viewer"}
+GUARDED = ("submitted", "counted")  # topics of a broker that asks for a log-in, and for a right to each thing
+# what must not be seen anywhere: a password of the brokers, and one that goes with every catalog's properties
+SECRETS = {"kafka": "brokers-s3cret-w0rd", "lake": "lakes-s3cret-k3y"}
 
 
 @dataclass(frozen=True)
@@ -100,13 +116,16 @@ class Scene:
     stack: Stack
     airflow: AirflowClient
     folder: Path
+    guarded: GuardedBroker
+    statsd: StatsdServer
 
     def produce(self, topic: str, rows: dict[int, str | None]) -> None:
         values = {key: None if name is None else json.dumps({"id": key, "name": name}) for key, name in rows.items()}
         self.produce_text(topic, values)
 
     def produce_text(self, topic: str, values: dict[int, str | None]) -> None:
-        producer = Producer({"bootstrap.servers": self.stack.kafka_bootstrap})
+        bootstrap = self.guarded.backdoor if topic in GUARDED else self.stack.kafka_bootstrap
+        producer = Producer({"bootstrap.servers": bootstrap})
         for key, value in values.items():
             producer.produce(topic, key=json.dumps({"id": key}), value=value)
         assert producer.flush(60) == 0
@@ -144,28 +163,43 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     include = folder / "include"
     (include / "pipelines").mkdir(parents=True)
     properties = {**_lake(folder), "uri": f"sqlite:///{folder}/catalog.db"}
-    (include / "catalogs.yaml").write_text(json.dumps({"lake": {"type": "iceberg", "properties": properties}}))
+    lake = {"type": "iceberg", "connection": "lake_keys", "properties": properties}
+    (include / "catalogs.yaml").write_text(json.dumps({"lake": lake}))
     for name, text in PIPELINES.items():
-        (include / "pipelines" / f"{name}.yaml").write_text(text)
+        (include / "pipelines" / f"{name}.yaml").write_text(text.replace("FOLDER", str(folder)))
+    (folder / "events").mkdir()
+    week = 7 * 24 * 60
+    with ExitStack() as stage:
+        master = stage.enter_context(standalone(folder / "standalone"))
+        guarded = stage.enter_context(guarded_broker(folder / "guarded", keep_offsets_minutes=week))
+        _create_topics(guarded.admin, set(GUARDED))
+        guarded.add_user("tidegate", SECRETS["kafka"])
+        guarded.allow_documented("tidegate", *GUARDED)
+        statsd = stage.enter_context(statsd_server())
+        with pytest.MonkeyPatch.context() as patch:  # for this stack alone: the demo's own has no log-in
+            for name, value in _settings(folder, master, guarded, statsd).items():
+                patch.setenv(name, value)
+            stack = up(folder / "run", parts={"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
+        stage.callback(stack.down)
+        _create_topics(AdminClient({"bootstrap.servers": stack.kafka_bootstrap}), set(TOPICS) - set(GUARDED))
+        yield Scene(stack, AirflowClient(stack.airflow_url, "admin", PASSWORDS["admin"]), folder, guarded, statsd)
+
+
+def _settings(folder: Path, master: str, guarded: GuardedBroker, statsd: StatsdServer) -> dict[str, str]:
+    """The environment that Airflow starts in: log-ins, connections, and where its metrics go."""
     logins = folder / "logins.json"
     logins.write_text(json.dumps(PASSWORDS))
-    with standalone(folder / "standalone") as master:
-        host, _, port = master.rpartition(":")
-        os.environ["AIRFLOW_CONN_SPARK_STANDALONE"] = json.dumps(
-            {"conn_type": "spark", "host": host, "port": int(port)}
-        )
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(LOGINS, str(logins))  # of this stack alone: the demo's own has no log-in
-            stack = up(folder / "run", parts={"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
-        try:
-            _create_topics(stack)
-            yield Scene(stack, AirflowClient(stack.airflow_url, "admin", PASSWORDS["admin"]), folder)
-        finally:
-            stack.down()
+    host, _, port = master.rpartition(":")
+    connections = {
+        "SPARK_STANDALONE": {"conn_type": "spark", "host": host, "port": int(port)},
+        "KAFKA_GUARDED": {"conn_type": "kafka", "extra": guarded.settings("tidegate", SECRETS["kafka"])},
+        "LAKE_KEYS": {"conn_type": "generic", "extra": {"s3.secret-access-key": SECRETS["lake"]}},
+    }
+    found = {f"AIRFLOW_CONN_{name}": json.dumps(told) for name, told in connections.items()}
+    return {LOGINS: str(logins), STATSD: statsd.address, **found}
 
 
-def _create_topics(stack: Stack) -> None:
-    admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
-    futures = admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in TOPICS.items()])
+def _create_topics(admin: AdminClient, names: set[str]) -> None:
+    futures = admin.create_topics([NewTopic(name, TOPICS[name], 1) for name in sorted(names)])
     for future in futures.values():
         future.result(60)

@@ -84,6 +84,8 @@ def test_the_maintenance_of_a_pipeline_is_one_mapped_task_for_each_of_its_tables
     done = [scene.airflow.result(dag, run, "maintain", number) for number in range(len(tables))]
     assert [one["table"] for one in done] == tables
     assert done[0]["after"]["data_files"] >= 1
+    told = {one["table"]: one for one in scene.airflow.page("pipelines/solo")["airflow"]["maintenance"]}
+    assert {name: told[name]["after"] for name in tables} == {one["table"]: one["after"] for one in done}
     assert scene.rows("e2e.solo") == before
     scene.airflow.unpause(dag, paused=True)
 
@@ -132,15 +134,6 @@ def test_one_table_that_fails_leaves_the_run_red_and_the_others_published(scene:
     assert states["commit_offsets"] == states["clean_up"] == ["success"]
     assert scene.rows("e2e.fan_right")[5] == "now"
     scene.airflow.unpause("tidegate_fan", paused=True)
-
-
-def test_spark_submit_on_a_standalone_cluster_gives_the_same_table(scene: Scene) -> None:
-    scene.produce("submitted", {n: f"name {n}" for n in range(50)} | {7: None})
-    run = scene.first_run("tidegate_submitted")
-    assert scene.airflow.finished("tidegate_submitted", run, patience=600) == "success"
-    wait_until(lambda: scene.exists("e2e.submitted"), "the table")
-    assert scene.rows("e2e.submitted") == {n: f"name {n}" for n in range(50) if n != 7}
-    scene.airflow.unpause("tidegate_submitted", paused=True)
 
 
 def test_kill_of_the_spark_server_during_a_merge_is_healed_by_the_retry(scene: Scene) -> None:

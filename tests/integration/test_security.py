@@ -39,13 +39,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
         yield running
 
 
-def documented_rights(broker: GuardedBroker) -> None:
-    """What docs/security.md says, and nothing else."""
-    broker.allow("tidegate", "TOPIC", "orders", "READ", "DESCRIBE_CONFIGS")
-    broker.allow("tidegate", "TOPIC", "connect-heartbeats", "CREATE", "WRITE")
-    broker.allow("tidegate", "GROUP", "tidegate-", "READ", prefixed=True)
-
-
 def run(workbench: Any, broker: GuardedBroker, password: str, *words: str) -> "subprocess.CompletedProcess[str]":
     """A command of a user whose connection holds this password."""
     connection = json.dumps({"conn_type": "kafka", "extra": broker.settings("tidegate", password)})
@@ -77,7 +70,7 @@ def files_that_hold(word: str, *folders: Path) -> list[Path]:
 
 def test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere(workbench, broker) -> None:
     """spark-submit, because it leaves an event log and a command line behind, where a secret would show."""
-    documented_rights(broker)
+    broker.allow_documented("tidegate", "orders")
     events = workbench.folder / "events"
     events.mkdir()
     logged = {"spark.eventLog.enabled": True, "spark.eventLog.compress": False}
@@ -103,7 +96,7 @@ def _may_read(broker: GuardedBroker, topic: str) -> bool:
 
 
 def test_with_these_rights_nothing_else_can_be_read(workbench, broker) -> None:
-    documented_rights(broker)
+    broker.allow_documented("tidegate", "orders")
     wait_until(lambda: _may_read(broker, "orders"), "the rights")
     assert not _may_read(broker, "salaries")
     own = KafkaBroker(broker.settings("tidegate", PASSWORD))
@@ -117,7 +110,7 @@ def test_with_these_rights_nothing_else_can_be_read(workbench, broker) -> None:
 
 def test_a_right_that_is_missing_is_named_at_once(workbench, broker) -> None:
     """A client that may not ask for its group would look for it until every call has timed out."""
-    documented_rights(broker)
+    broker.allow_documented("tidegate", "orders")
     wait_until(lambda: _may_read(broker, "orders"), "the rights")
     own = KafkaBroker(broker.settings("tidegate", PASSWORD))
     with pytest.raises(GiveUp, match=r"group=elsewhere: GROUP_AUTHORIZATION_FAILED; .* needs: READ on the group"):

@@ -1,0 +1,71 @@
+"""What a run leaves for others to see: its metrics, as they are documented, and nowhere a password."""
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from e2e.airflow_client import wait_until
+from e2e.conftest import SECRETS, Scene
+
+pytestmark = pytest.mark.real
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+
+
+def test_spark_submit_on_a_standalone_cluster_gives_the_same_table(scene: Scene) -> None:
+    scene.produce("submitted", {n: f"name {n}" for n in range(50)} | {7: None})
+    run = scene.first_run("tidegate_submitted")
+    assert scene.airflow.finished("tidegate_submitted", run, patience=600) == "success"
+    wait_until(lambda: scene.exists("e2e.submitted"), "the table")
+    assert scene.rows("e2e.submitted") == {n: f"name {n}" for n in range(50) if n != 7}
+    scene.airflow.unpause("tidegate_submitted", paused=True)
+
+
+def documented_metrics() -> list[str]:
+    """The names in the table below the heading."""
+    section = OPERATIONS.read_text().partition("## Metrics and alerts")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return [name for cell in cells for name in re.findall("`([a-z_.]+)`", cell)]
+
+
+def test_every_documented_metric_comes_to_a_statsd_server_by_pipeline_and_table(scene: Scene) -> None:
+    names = documented_metrics()
+    assert len(names) == 11
+    of_tables = {name for name in names if name.startswith("batch.")}
+    wanted = {f"airflow.tidegate.{name}" for name in names}
+    wanted |= {f"airflow.tidegate.{name}.submitted" for name in names if name not in of_tables}
+    wanted |= {f"airflow.tidegate.{name}.submitted.lake_e2e_submitted" for name in of_tables}
+    wait_until(lambda: wanted <= scene.statsd.gauges.keys(), f"the metrics {sorted(wanted)}")
+    assert scene.statsd.gauges["airflow.tidegate.batch.inserted.submitted.lake_e2e_submitted"] == 49
+    assert scene.statsd.gauges["airflow.tidegate.lag.submitted"] == 0
+    assert scene.statsd.refused == []
+
+
+def test_no_password_stands_in_anything_that_the_runs_left_behind(scene: Scene) -> None:
+    """Logs, event logs, tables, and all that Airflow keeps: results, rendered fields, DAGs. Then the page."""
+    scene.airflow.unpause("tidegate_counted")  # the triggerer, too, has looked its connection up
+    wait_until(lambda: bool(scene.airflow.runs("tidegate_counted")), "a run beside the triggerer")
+    counted = scene.airflow.runs("tidegate_counted")[0]["dag_run_id"]
+    assert scene.airflow.finished("tidegate_counted", counted) == "success"
+    scene.airflow.unpause("tidegate_counted", paused=True)
+    assert any((scene.folder / "events").iterdir()), "no event log was written"
+    assert [path for path, text in left_behind(scene) for secret in SECRETS.values() if secret in text] == []
+
+
+def left_behind(scene: Scene) -> Iterator[tuple[str, str]]:
+    """Everything to be searched, with its place. The brokers' own files are theirs."""
+    own = (scene.folder / name for name in ("events", "include", "run", "standalone", "warehouse"))
+    for file in (file for folder in own for file in folder.rglob("*") if file.is_file()):
+        with suppress(FileNotFoundError):  # the services still write and remove
+            yield str(file), file.read_bytes().decode(errors="replace")
+    with sqlite3.connect(scene.folder / "run" / "airflow" / "airflow.db", timeout=60) as database:
+        yield from (("Airflow's database", line) for line in database.iterdump())
+    pipelines = scene.airflow.page("pipelines")["pipelines"]
+    assert {"submitted", "counted"} <= {row["pipeline"] for row in pipelines}
+    yield "the page", json.dumps(pipelines)
+    for name in ("submitted", "counted"):
+        yield f"the page of {name}", json.dumps(scene.airflow.page(f"pipelines/{name}"))
+        yield f"the dead letters of {name}", json.dumps(scene.airflow.page(f"pipelines/{name}/dead-letters"))
