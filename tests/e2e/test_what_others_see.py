@@ -31,7 +31,7 @@ def documented_metrics() -> list[str]:
     return [name for cell in cells for name in re.findall("`([a-z_.]+)`", cell)]
 
 
-def test_every_documented_metric_comes_to_a_statsd_server_by_pipeline_and_table(scene: Scene) -> None:
+def test_every_documented_metric_of_a_pipeline_comes_to_a_statsd_server_by_pipeline_and_table(scene: Scene) -> None:
     names = documented_metrics()
     assert len(names) == 11
     of_tables = {name for name in names if name.startswith("batch.")}
