@@ -1,4 +1,4 @@
-"""One flush as `bin/tidegate flush` does it, in a process of its own, with a clock at every step.
+"""Flushes as `bin/tidegate flush` does them, in a process of their own, with a clock at every step.
 
 The steps are the product's own functions: each is replaced, in the module that calls it, by itself between two clocks.
 """
@@ -13,8 +13,11 @@ from typing import Any
 
 from tidegate.adapters.assembly import assemble
 from tidegate.adapters.connections import connection_from_env
+from tidegate.errors import NothingToDo
 from tidegate.flush import flush
+from tidegate.ports import Ports
 from tidegate.settings import include_folder
+from tidegate.steps.maintain import maintain, maintained_tables
 
 from benchmarks.measure import cpu_seconds
 
@@ -26,7 +29,7 @@ STEPS = {
 
 
 class Clocks:
-    """What each step took: seconds, CPU seconds of this process, CPU seconds of the Spark server."""
+    """What each step took in all: seconds, CPU seconds of this process, CPU seconds of the Spark server."""
 
     def __init__(self, server: int) -> None:
         self.steps: dict[str, dict[str, float]] = {}
@@ -40,9 +43,9 @@ class Clocks:
             try:
                 return step(*arguments)
             finally:
-                spent = [after - start for after, start in zip(self._now(), before, strict=True)]
-                words = ("wall", "worker_cpu", "server_cpu")
-                self.steps[name] = {word: round(value, 3) for word, value in zip(words, spent, strict=True)}
+                known = self.steps.setdefault(name, dict.fromkeys(("wall", "worker_cpu", "server_cpu"), 0.0))
+                for word, after, start in zip(known, self._now(), before, strict=True):
+                    known[word] = round(known[word] + after - start, 3)
 
         return measured
 
@@ -51,20 +54,39 @@ class Clocks:
 
 
 def main(request: dict[str, Any]) -> None:
-    """Flush the pipeline once and answer with the steps and the counts of the batch."""
+    """Flush the pipeline and answer with the steps and the counts of the batches."""
     begun = {"wall": round(time.monotonic() - request["started"], 3), "worker_cpu": round(time.process_time(), 3)}
-    clocks = Clocks(request["server"])
+    clocks, since = Clocks(request["server"]), time.time()
     for module, names in STEPS.items():
         caller = importlib.import_module(module)
         for name in names:
             setattr(caller, name, clocks.around(name, getattr(caller, name)))
-    put_together = clocks.around("assemble", assemble)
-    flushed = flush(put_together(include_folder(), request["pipeline"], connection_from_env))
+    ports = clocks.around("assemble", assemble)(include_folder(), request["pipeline"], connection_from_env)
+    batches = []
+    for number in range(1, request["times"] + 1):
+        try:
+            batches += [batch.to_dict() for batch in flush(ports).published]
+        except NothingToDo:
+            break
+        if _is_due(number, request):
+            clocks.around("maintain", _maintain)(ports)
     answer = {
         "steps": {"start": {**begun, "server_cpu": 0.0}, **clocks.steps},
-        "batches": [batch.to_dict() for batch in flushed.published],
+        "batches": batches,
+        "begun": since,
+        "ended": time.time(),
     }
     Path(request["answer"]).write_text(json.dumps(answer))
+
+
+def _is_due(number: int, request: dict[str, Any]) -> bool:
+    """Every so many flushes; never after the last, so that what is read then is what flushes leave behind."""
+    return bool(request["maintain_every"]) and number % request["maintain_every"] == 0 and number < request["times"]
+
+
+def _maintain(ports: Ports) -> None:
+    for table in maintained_tables(ports):
+        maintain(ports, table)
 
 
 if __name__ == "__main__":

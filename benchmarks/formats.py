@@ -1,4 +1,4 @@
-"""Owns `make bench ARGS=--formats`: what decoding a format costs, beside Spark's own decoding of the same records.
+"""Part h: what decoding a format costs, beside Spark's own decoding of the same records.
 
 The product stages an append-only table: it reads, decodes strictly, counts every record's fate and writes the
 intermediate rows. The plain side reads the same topic and appends what ``from_json`` or ``from_avro`` make of it: no
@@ -8,21 +8,18 @@ check, no count, no batch.
 import io
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import fastavro
 import yaml
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks import product
-from benchmarks.measure import run
-from benchmarks.work import ADMIN_SECONDS, COLUMNS, FLUSH_SECONDS, PARTITIONS, records, send
-from local.stack import Stack
+from benchmarks.product import OWN, Lake, table_of
+from benchmarks.result import Bench, Result, Table, number, ratio, yes
+from benchmarks.spark_server import SparkServer, spark_server
+from benchmarks.work import COLUMNS, FLUSH_SECONDS, records, send, topic
 
-CATALOG = "formats"
-WARM_UP = 20_000
 AVRO = {
     "type": "record",
     "name": "Order",
@@ -61,64 +58,52 @@ FORMATS: dict[str, tuple[Callable[[dict[str, Any]], bytes], dict[str, Any]]] = {
 }
 
 
-def measure(stack: Stack, folder: Path, count: int) -> list[dict[str, Any]]:
+def measure(bench: Bench) -> Result:
     """CPU seconds of the Spark server per million records, for each format: the product's stage, and plain Spark."""
-    include, logs = write_include(folder, max(count, WARM_UP)), folder / "logs"
-    logs.mkdir(exist_ok=True)
-    found = []
-    for name in FORMATS:
-        produce(stack.kafka_bootstrap, name, f"{name}-warm", WARM_UP)
-        produce(stack.kafka_bootstrap, name, name, count)
-        product.flush(stack, include, f"{_file(name)}_warm", logs / f"{name}-warm.log")
-        flushed = product.flush(stack, include, _file(name), logs / f"{name}.log")
-        _plain(stack, include, name, f"{name}-warm", logs / f"{name}-plain-warm.log")
-        plain = _plain(stack, include, name, name, logs / f"{name}-plain.log")
-        rows = flushed.batches[0]["staged"]
-        stage = flushed.steps["stage"]["server_cpu"] / count * 1e6
-        other = plain["cpu"] / count * 1e6
-        right = rows == plain["rows"] == count
-        found.append({"format": name, "product": round(stage, 2), "plain": round(other, 2), "right": right})
-    return found
+    count, lake, found = bench.sizes.formats, Lake(bench.folder), dict[str, tuple[float, float, bool]]()
+    with spark_server(bench.stack, bench.folder / "spark") as server:
+        for name, (_, value) in FORMATS.items():
+            bench.say(f"{name}: {count:,} records, staged by the product and appended by plain Spark ...")
+            for suffix, records_ in (("_warm", bench.sizes.warm_up), ("", count)):
+                produce(bench.stack.kafka_bootstrap, name, _file(name) + suffix, records_)
+                _pipeline(lake, _file(name) + suffix, value, max(count, bench.sizes.warm_up))
+            product.flush(server, lake, f"{_file(name)}_warm")
+            flushed = product.flush(server, lake, _file(name))
+            _plain(server, lake, name, f"{_file(name)}_warm")
+            plain = _plain(server, lake, name, _file(name))
+            stage, other = (spent / count * 1e6 for spent in (flushed.steps["stage"]["server_cpu"], plain["cpu"]))
+            right = flushed.batches[0]["staged"] == plain["rows"] == count
+            found[name] = round(stage, 2), round(other, 2), right
+    header = ("CPU s of the server per million records", "product", "plain Spark", "ratio", "right?")
+    lines = [(n, number(a), number(b), ratio(a, b), yes(right)) for n, (a, b, right) in found.items()]
+    return Result(
+        tables=[Table(f"h. Formats, {count:,} records that are appended", header, lines)],
+        figures={name: one for name, (one, _, _) in found.items()},
+        goals=[],
+        right=all(right for _, _, right in found.values()),
+        details={name: {"product": one, "plain": other} for name, (one, other, _) in found.items()},
+    )
 
 
-def table(found: list[dict[str, Any]]) -> str:
-    """The figures as text; ratio = product / plain."""
-    lines = [f"{'format':16}{'product':>10}{'plain':>10}{'ratio':>8}  right?"]
-    for row in found:
-        ratio = row["product"] / max(row["plain"], 0.01)
-        right = "yes" if row["right"] else "NO"
-        lines.append(f"{row['format']:16}{row['product']:10.2f}{row['plain']:10.2f}{ratio:8.2f}  {right}")
-    return "\n".join(lines)
+def _pipeline(lake: Lake, name: str, value: dict[str, Any], max_records: int) -> None:
+    """A table of its own that is only appended to."""
+    pipeline = {
+        "source": {"topics": [name], "value": value},
+        "tables": [{"name": table_of(name)}],
+        "merge": {"max_records": max_records},
+    }
+    (lake.include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(pipeline))
 
 
-def write_include(folder: Path, max_records: int) -> Path:
-    """A pipeline for each format, and one for its warm-up, each with a table of its own that is only appended to."""
-    include, lake = folder / "formats", folder / "lakes" / CATALOG
-    (include / "pipelines").mkdir(parents=True)
-    lake.mkdir(parents=True)
-    properties = {"type": "sql", "uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
-    (include / "catalogs.yaml").write_text(yaml.safe_dump({CATALOG: {"type": "iceberg", "properties": properties}}))
-    for name, (_, value) in FORMATS.items():
-        for suffix in ("", "_warm"):
-            pipeline = {
-                "source": {"topics": [name + suffix.replace("_", "-")], "value": value},
-                "tables": [{"name": f"{CATALOG}.shop.{_file(name)}{suffix}"}],
-                "merge": {"max_records": max_records},
-            }
-            (include / "pipelines" / f"{_file(name)}{suffix}.yaml").write_text(yaml.safe_dump(pipeline))
-    return include
-
-
-def produce(bootstrap: str, name: str, topic: str, count: int) -> None:
+def produce(bootstrap: str, name: str, into: str, count: int) -> None:
     """Create the topic and send `count` rows in the format."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(timeout=ADMIN_SECONDS)
+    topic(bootstrap, into)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "compression.type": "lz4", "log_level": 2})
     write = FORMATS[name][0]
     for row in _rows(count):
-        send(producer, topic, None, write(row))
+        send(producer, into, None, write(row))
     if left := producer.flush(FLUSH_SECONDS):
-        raise RuntimeError(f"the broker did not take every record: topic={topic} left={left}")
+        raise RuntimeError(f"the broker did not take every record: topic={into} left={left}")
 
 
 def _rows(count: int) -> Iterator[dict[str, Any]]:
@@ -128,18 +113,17 @@ def _rows(count: int) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _plain(stack: Stack, include: Path, name: str, topic: str, log: Path) -> dict[str, Any]:
+def _plain(server: SparkServer, lake: Lake, name: str, topic: str) -> dict[str, Any]:
     request = {
         "format": name,
         "topic": topic,
-        "bootstrap": stack.kafka_bootstrap,
-        "remote": stack.spark_remote,
-        "server": int(stack.variables["SPARK_PID"]),
-        "table": f"{CATALOG}.plain.{_file(topic)}",
+        "bootstrap": server.stack.kafka_bootstrap,
+        "table": f"{OWN}.plain.{topic}",
         "columns": COLUMNS,
         "avro": json.dumps(AVRO),
     }
-    return run("benchmarks.plain_worker", request, {**stack.environment(), "TIDEGATE_INCLUDE": str(include)}, log).said
+    said: dict[str, Any] = lake.ask(server, "plain_worker", request, f"plain-{topic}").said
+    return said
 
 
 def _file(name: str) -> str:

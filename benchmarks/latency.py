@@ -1,4 +1,4 @@
-"""Owns `make bench ARGS=--latency`: one record produced, its row seen, through the real scheduler, and where time goes.
+"""Part e: one record produced, its row seen, through the real scheduler, and where time goes.
 
 A record arrives at a random moment, also while a run is under way. The tasks' times are Airflow's own.
 """
@@ -20,10 +20,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
+from benchmarks import result
+from benchmarks.result import Bench, Goal, Result, Table
 from benchmarks.work import ADMIN_SECONDS
 from demo.airflow_api import AirflowApi
 from local.layout import RunDir
-from local.stack import Stack, up
+from local.stack import Stack, down, up
 
 NAME, CATALOG, INTERVAL = "latency", "lake", 5
 FLUSHES, WARM_UP = 30, 3
@@ -162,12 +164,27 @@ def _parts(one: Seen, run: dict[str, Any]) -> dict[str, dict[str, float]]:
     return parts
 
 
-def table(found: dict[str, Any]) -> str:
-    """The figures as text; what comes after the row is seen stands below a line."""
-    lines = [f"{'median seconds':18}{'queued':>8}{'start':>8}{'work':>8}"]
+def part(bench: Bench) -> Result:
+    """The same as a part of the bench, on a stack of its own."""
+    bench.say(f"starting Kafka, Spark and Airflow; then {bench.sizes.latency} records, one after the other ...")
+    try:
+        found = measure(bench.folder, bench.sizes.latency)
+    finally:
+        down(bench.folder / "stack")
+    words = ("queued", "start", "work")
+    lines = []
     for name, spent in found["tasks"].items():
         if name == AFTERWARDS[0]:
-            lines.append("the row is seen, at the end of merge")
-        lines.append(f"{name:18}" + "".join(f"{spent[word]:8.2f}" for word in ("queued", "start", "work")))
-    goals = ", ".join(f"{name} {found[name]:.1f} s (goal {goal:.0f})" for name, goal in GOALS.items())
-    return "\n".join([*lines, "", f"{found['flushes']} flushes: {goals}, most {found['most']:.1f} s"])
+            lines.append(("the row is seen, at the end of merge", "", "", ""))
+        lines.append((name, *(result.number(spent[word], 2) for word in words)))
+    title = f"e. From a record to its row through the scheduler, interval {INTERVAL} s"
+    return Result(
+        tables=[
+            Table(title, ("median seconds", *words), lines),
+            Table("In all", ("", "seconds"), [(name, result.number(found[name], 2)) for name in (*GOALS, "most")]),
+        ],
+        figures={name: found[name] for name in GOALS},
+        goals=[Goal(f"record to visible row, {name}, seconds", found[name], goal) for name, goal in GOALS.items()],
+        right=True,
+        details=found,
+    )

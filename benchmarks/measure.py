@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -81,8 +81,18 @@ class Peak:
 
 
 @dataclass(frozen=True)
+class Spent:
+    """What a process took. `cpu` counts it and the processes that it waited for; `code` is how it ended."""
+
+    wall: float
+    cpu: float
+    peak_mb: int
+    code: int
+
+
+@dataclass(frozen=True)
 class Child:
-    """A child process that has ended well. `cpu` counts it and the processes that it waited for."""
+    """A process of this package that has ended well, and what it said."""
 
     wall: float
     cpu: float
@@ -90,40 +100,61 @@ class Child:
     said: dict[str, Any]
 
 
-def run(module: str, request: Mapping[str, Any], env: Mapping[str, str], log: Path) -> Child:
+def run(
+    module: str, request: Mapping[str, Any], env: Mapping[str, str], log: Path, limit: float = CHILD_SECONDS
+) -> Child:
     """Run a module of this package as a process of its own; RuntimeError with the log's telling line if it fails.
 
     It gets the request as JSON, with the time of its start, and leaves its answer in the file that `answer` names.
-    However this call ends, nothing of the child is left.
     """
     answer = log.with_suffix(".json")
     answer.unlink(missing_ok=True)
-    mark = uuid.uuid4().hex
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.monotonic()  # one clock for all processes of a Linux machine
-    asked = json.dumps({**request, "started": started, "answer": str(answer)})
-    command: Sequence[str] = [str(PYTHON), "-m", module, asked]
-    child = processes.start(command, {**env, "PYTHONPATH": _path(), MARK: mark}, ROOT, log)
+    # one clock for all processes of a Linux machine
+    asked = json.dumps({**request, "started": time.monotonic(), "answer": str(answer)})
+    spent = follow([str(PYTHON), "-m", module, asked], {**env, "PYTHONPATH": _path()}, log, limit)
+    if spent.code or not answer.exists():
+        raise RuntimeError(f"{module} exited with code={spent.code}: {last_relevant_line(log)} (log: {log})")
+    return Child(spent.wall, spent.cpu, spent.peak_mb, json.loads(answer.read_text()))
+
+
+def follow(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    limit: float = CHILD_SECONDS,
+    done: Callable[[], bool] = lambda: False,
+) -> Spent:
+    """Run a command until it ends, or until `done` says that its work is; RuntimeError when neither comes in time.
+
+    However this call ends, nothing of the child is left.
+    """
+    mark, before = uuid.uuid4().hex, resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.monotonic()
+    child = processes.start(command, {**env, MARK: mark}, ROOT, log)
     leader = Identity.of(child.pid, mark)
     try:
         with Peak(child.pid) as peak:
-            _wait(child, module)
+            stopped = _wait(child, started + limit, done, log)
         wall = time.monotonic() - started
     finally:
-        processes.end_all(mark, [leader], patience=2)
+        processes.end_all(mark, [leader], patience=10)
         child.wait()
-    if child.returncode or not answer.exists():
-        raise RuntimeError(f"{module} exited with code={child.returncode}: {last_relevant_line(log)} (log: {log})")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Child(wall, cpu, peak.mb, json.loads(answer.read_text()))
+    return Spent(wall, cpu, peak.mb, 0 if stopped else child.returncode)
 
 
-def _wait(child: "subprocess.Popen[bytes]", module: str) -> None:
-    try:
-        child.wait(CHILD_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise RuntimeError(f"{module} has not ended after {CHILD_SECONDS} s") from error
+def _wait(child: "subprocess.Popen[bytes]", deadline: float, done: Callable[[], bool], log: Path) -> bool:
+    """Whether the work was done before the child ended."""
+    while True:
+        try:
+            child.wait(SAMPLE_SECONDS)
+            return False
+        except subprocess.TimeoutExpired as error:
+            if done():
+                return True
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"it has not ended in time: {last_relevant_line(log)} (log: {log})") from error
 
 
 def _path() -> str:

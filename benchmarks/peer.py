@@ -1,12 +1,11 @@
-"""Owns running the peer in a JVM of its own, with the very settings that the stack's Spark server gets."""
+"""Owns running the Spark peer in a JVM of its own, with the very settings that the product's Spark server gets."""
 
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.measure import run
-from benchmarks.product import CATALOGS, lake
-from benchmarks.work import COLUMNS
+from benchmarks.work import COLUMNS, Assignment
 from local import spark
 from local.layout import RunDir
 from local.server import clean_environment
@@ -15,47 +14,51 @@ SERVERS_OWN = "spark.connect."
 
 
 @dataclass(frozen=True)
-class Spent:
-    """Seconds and CPU seconds."""
+class Moment:
+    """Seconds and CPU seconds since the start."""
 
     wall: float
     cpu: float
 
-    def __sub__(self, other: "Spent") -> "Spent":
-        return Spent(self.wall - other.wall, self.cpu - other.cpu)
+    def __sub__(self, other: "Moment") -> "Moment":
+        return Moment(self.wall - other.wall, self.cpu - other.cpu)
 
 
 @dataclass(frozen=True)
 class Run:
     """One run of the peer: until its session answered, until it was warm, and until the table was done."""
 
-    ready: Spent
-    warm: Spent
-    done: Spent
+    ready: Moment
+    warm: Moment
+    done: Moment
     peak_mb: int
 
     @property
-    def work(self) -> Spent:
-        """The work alone: without the JVM's start and, where there was one, without the warm-up."""
+    def work(self) -> Moment:
+        """The work alone: without the JVM's start and the warm-up."""
         return self.done - self.warm
 
 
-def follow(bootstrap: str, folder: Path, name: str, topic: str, warm_up: str | None) -> Run:
-    """Let the peer bring the topic into a new table of the catalog of that name; RuntimeError when it fails."""
-    settings = spark.server(RunDir(folder / name), 0)
+def consume(given: Assignment, warm_up: str, per_batch: int = 0) -> Run:
+    """Bring the topic into ``shop.orders`` of the catalog named like its folder; RuntimeError when it fails.
+
+    `per_batch` caps what one batch reads, 0 for one batch of everything.
+    """
+    settings = spark.server(RunDir(given.place), 0)
     settings.prepare()
     request = {
-        "conf": {**_configuration(settings.command), **_catalog(CATALOGS[name], lake(folder, name))},
-        "catalog": CATALOGS[name],
-        "topic": topic,
+        "conf": {**_configuration(settings.command), **_catalog(given.place)},
+        "catalog": given.place.name,
+        "topic": given.topic,
         "warm_up": warm_up,
-        "bootstrap": bootstrap,
-        "folder": str(folder / name),
+        "bootstrap": given.bootstrap,
+        "folder": str(given.place),
         "columns": COLUMNS,
+        "per_batch": per_batch,
     }
-    ended = run("benchmarks.peer_foreach_batch", request, clean_environment(), folder / "logs" / f"{name}.log")
-    marks = {mark: Spent(**spent) for mark, spent in ended.said.items()}
-    return Run(marks["ready"], marks.get("warm", marks["ready"]), marks["done"], ended.peak_mb)
+    ended = run("benchmarks.peer_foreach_batch", request, clean_environment(), given.log, given.limit)
+    marks = {mark: Moment(**spent) for mark, spent in ended.said.items()}
+    return Run(marks["ready"], marks["warm"], marks["done"], ended.peak_mb)
 
 
 def _configuration(command: tuple[str, ...]) -> dict[str, str]:
@@ -64,9 +67,9 @@ def _configuration(command: tuple[str, ...]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words if not word.startswith(SERVERS_OWN))
 
 
-def _catalog(name: str, place: Path) -> dict[str, str]:
+def _catalog(place: Path) -> dict[str, str]:
     """An Iceberg catalog in Spark's words."""
-    prefix = f"spark.sql.catalog.{name}"
+    prefix = f"spark.sql.catalog.{place.name}"
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         f"{prefix}.type": "jdbc",

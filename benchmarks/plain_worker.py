@@ -8,22 +8,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql.avro.functions import from_avro
-from tidegate.adapters.catalogs_file import read_catalogs
-from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_conf
-from tidegate.pipeline import Catalog
-from tidegate.settings import include_folder
-from tidegate_spark.sessions import close, connected
+from tidegate_spark.sessions import close
 
 from benchmarks.measure import cpu_seconds
+from benchmarks.sql_worker import session
 
 
 def main(request: dict[str, Any]) -> None:
     """Append the decoded topic; the answer has the server's CPU seconds and the rows."""
-    conf: dict[str, str] = {}
-    for catalog in read_catalogs(include_folder()).values():
-        if isinstance(catalog, Catalog):
-            conf |= spark_catalog_conf(catalog, catalog_properties(catalog, lambda _: None))
-    spark = connected(request["remote"], conf)
+    spark = session(request["remote"])
     try:
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {request['table'].rpartition('.')[0]}")
         rows = decoded(spark, request)

@@ -1,23 +1,25 @@
-"""Owns running the product: its pipeline files, a flush in a worker process, and what that costs worker and server."""
+"""Owns running the product: its catalogs and pipeline files, flushes in a worker process, and what those cost."""
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from benchmarks.measure import Peak, cpu_seconds, resident_mb, run
-from benchmarks.work import COLUMNS
-from local.stack import Stack
+from benchmarks.spark_server import SparkServer
+from benchmarks.work import COLUMNS, Truth
 
-# pipeline -> the catalog that it alone writes; the peers' catalogs stand beside them, so that one session reads all
-CATALOGS = {"bench": "lake", "warm_up": "warm", "peer": "peer", "peer_warm": "peer_warm"}
-PIPELINES = ("bench", "warm_up")
+OWN = "lake"  # the product's catalog; a peer has one by its name, so that one session reads all
+NAMESPACE = "shop"
+CHILD_SECONDS = 7200
 
 
 @dataclass(frozen=True)
 class Flush:
-    """One flush. `server_cpu` and `server_mb` are the Spark server's, `worker_*` the process that ran the steps."""
+    """One flush, or several in a row. `server_*` are the Spark server's, `worker_*` the process that ran the steps."""
 
     wall: float
     worker_cpu: float
@@ -25,6 +27,8 @@ class Flush:
     worker_mb: int
     server_mb: int
     server_mb_before: int
+    begun: float  # seconds since 1970
+    ended: float
     steps: dict[str, dict[str, float]]
     batches: list[dict[str, Any]]
 
@@ -34,63 +38,106 @@ class Flush:
         return self.worker_cpu + self.server_cpu
 
 
-def lake(folder: Path, name: str) -> Path:
-    """The folder of one catalog: its file and its warehouse."""
-    return folder / "lakes" / CATALOGS[name]
+@dataclass
+class Lake:
+    """An include folder with catalogs of its own, and the tables that were written into them."""
 
+    folder: Path
+    catalogs: dict[str, Any] = field(default_factory=dict)
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
-def table(name: str) -> str:
-    """The destination of a pipeline or a peer."""
-    return f"{CATALOGS[name]}.shop.orders"
+    def __post_init__(self) -> None:
+        (self.include / "pipelines").mkdir(parents=True)
+        self.logs.mkdir()
+        self.catalog(OWN)
 
+    @property
+    def include(self) -> Path:
+        """What TIDEGATE_INCLUDE names."""
+        return self.folder / "include"
 
-def write_include(folder: Path, max_records: int) -> Path:
-    """Pipeline files and catalogs of this run, with defaults wherever the work does not ask for more."""
-    include = folder / "include"
-    (include / "pipelines").mkdir(parents=True)
-    catalogs = {}
-    for name, catalog in CATALOGS.items():
-        place = lake(folder, name)
-        place.mkdir(parents=True)
-        properties = {"type": "sql", "uri": f"sqlite:///{place}/catalog.db", "warehouse": f"file://{place}/warehouse"}
-        catalogs[catalog] = {"type": "iceberg", "properties": properties}
-    (include / "catalogs.yaml").write_text(yaml.safe_dump(catalogs))
-    for name in PIPELINES:
+    @property
+    def logs(self) -> Path:
+        """One log for each process."""
+        return self.folder / "logs"
+
+    def catalog(self, name: str) -> Path:
+        """Declare a catalog, in SQLite and local files, if it is not there; its folder."""
+        place = self.folder / "lakes" / name
+        if name not in self.catalogs:
+            place.mkdir(parents=True)
+            properties = {
+                "type": "sql",
+                "uri": f"sqlite:///{place}/catalog.db",
+                "warehouse": f"file://{place}/warehouse",
+            }
+            self.catalogs[name] = {"type": "iceberg", "properties": properties}
+            (self.include / "catalogs.yaml").write_text(yaml.safe_dump(self.catalogs))
+        return place
+
+    def pipeline(self, name: str, topic: str, max_records: int, **table: Any) -> str:
+        """Write a pipeline file, with defaults wherever the work does not ask for more; its table."""
         key = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
         value = {"format": "json", "schema": COLUMNS}
-        pipeline = {
-            "source": {"topics": [name], "key": key, "value": value},
-            "tables": [{"name": table(name)}],
+        made = {
+            "source": {"topics": [topic], "key": key, "value": value},
+            "tables": [{"name": table_of(name), **table}],
             "merge": {"max_records": max_records},
         }
-        (include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(pipeline))
-    return include
+        (self.include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(made))
+        return table_of(name)
+
+    def ask(self, server: SparkServer, module: str, request: Mapping[str, Any], name: str) -> Any:
+        """Run a worker of this package beside the server."""
+        environment = {**server.environment(), "TIDEGATE_INCLUDE": str(self.include)}
+        log = self.logs / f"{name}-{next(self.numbers)}.log"
+        asked = {**request, "remote": server.remote, "server": server.pid}
+        return run(f"benchmarks.{module}", asked, environment, log, CHILD_SECONDS)
 
 
-def flush(stack: Stack, include: Path, pipeline: str, log: Path) -> Flush:
-    """Flush the pipeline once; RuntimeError when it fails or the server was another one at the end."""
-    server = int(stack.variables["SPARK_PID"])
-    environment = {**stack.environment(), "TIDEGATE_INCLUDE": str(include)}
-    cpu, before = cpu_seconds(server), resident_mb(server)
-    with Peak(server) as peak:
-        worker = run("benchmarks.flush_worker", {"pipeline": pipeline, "server": server}, environment, log)
-    spent = cpu_seconds(server) - cpu
-    if int(stack.variables["SPARK_PID"]) != server:
-        raise RuntimeError(f"the Spark server was restarted during the flush of pipeline={pipeline}")
+def table_of(pipeline: str) -> str:
+    """The destination of a pipeline."""
+    return f"{OWN}.{NAMESPACE}.{pipeline}"
+
+
+def peer_table(peer: str) -> str:
+    """The table that a peer writes, in the catalog of its name."""
+    return f"{peer}.{NAMESPACE}.orders"
+
+
+def flush(server: SparkServer, lake: Lake, pipeline: str, times: int = 1, maintain_every: int = 0) -> Flush:
+    """Flush the pipeline so often in one process, or until nothing is left; RuntimeError when it fails."""
+    cpu, before = cpu_seconds(server.pid), resident_mb(server.pid)
+    with Peak(server.pid) as peak:
+        asked = {"pipeline": pipeline, "times": times, "maintain_every": maintain_every}
+        worker = lake.ask(server, "flush_worker", asked, pipeline)
     return Flush(
         wall=worker.wall,
         worker_cpu=worker.cpu,
-        server_cpu=spent,
+        server_cpu=cpu_seconds(server.pid) - cpu,
         worker_mb=worker.peak_mb,
         server_mb=peak.mb,
         server_mb_before=before,
+        begun=worker.said["begun"],
+        ended=worker.said["ended"],
         steps=worker.said["steps"],
         batches=worker.said["batches"],
     )
 
 
-def read(stack: Stack, include: Path, tables: list[str], log: Path) -> dict[str, Any]:
-    """Read time, figures and files of each table, through the stack's Spark server."""
-    environment = {**stack.environment(), "TIDEGATE_INCLUDE": str(include)}
-    request = {"tables": tables, "warm_up": table("warm_up"), "remote": stack.spark_remote}
-    return run("benchmarks.read_worker", request, environment, log).said
+def read(server: SparkServer, lake: Lake, tables: Iterable[str], warm_up: str) -> dict[str, Any]:
+    """Read time, figures and files of each table; `warm_up` is another table, which is read first."""
+    said: dict[str, Any] = lake.ask(server, "read_worker", {"tables": [*tables], "warm_up": warm_up}, "read").said
+    return said
+
+
+def statements(server: SparkServer, lake: Lake, *texts: str) -> float:
+    """Run SQL by hand; CPU seconds of the server."""
+    before = cpu_seconds(server.pid)
+    lake.ask(server, "sql_worker", {"statements": texts}, "sql")
+    return cpu_seconds(server.pid) - before
+
+
+def is_right(truth: Truth, read: Mapping[str, Any]) -> bool:
+    """Whether a table that was read equals the truth."""
+    return truth.equals(read["rows"], read["amount"] or 0.0, read["updated_at"] or 0)

@@ -10,24 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from tidegate.adapters.catalogs_file import read_catalogs
-from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_conf
-from tidegate.pipeline import Catalog
-from tidegate.settings import include_folder
-from tidegate_spark.sessions import close, connected
+from tidegate_spark.sessions import close
+
+from benchmarks.sql_worker import session
+from benchmarks.work import FIRST_MS
 
 READS = 4
 
 
 def main(request: dict[str, Any]) -> None:
     """Read each table of the request; the answer is by table."""
-    conf: dict[str, str] = {}
-    for catalog in read_catalogs(include_folder()).values():
-        if isinstance(catalog, Catalog):
-            conf |= spark_catalog_conf(catalog, catalog_properties(catalog, lambda _: None))
     answer = {}
     for table in request["tables"]:
-        spark = connected(request["remote"], conf)
+        spark = session(request["remote"])
         try:
             read(spark, request["warm_up"])
             answer[table] = {"reads": read(spark, table), **figures(spark, table), "files": files(spark, table)}
@@ -48,7 +43,8 @@ def read(spark: SparkSession, table: str) -> list[float]:
 
 def figures(spark: SparkSession, table: str) -> dict[str, Any]:
     """What has to equal the truth."""
-    row = spark.sql(f"SELECT count(*) AS r, sum(amount) AS a, sum(updated_at) AS u FROM {table}").collect()[0]
+    asked = f"count(*) AS r, sum(amount) AS a, sum(updated_at - {FIRST_MS}) AS u"
+    row = spark.sql(f"SELECT {asked} FROM {table}").collect()[0]
     return {"rows": row["r"], "amount": row["a"], "updated_at": row["u"]}
 
 

@@ -1,85 +1,102 @@
-"""Owns what a run says in the end: one table for people, one JSON file for programs."""
+"""Owns what a run says in the end: tables, goals and a comparison for people, one JSON file, and a picture."""
 
+import io
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.product import Flush
-from benchmarks.work import Truth
+from rich.bar import Bar
+from rich.console import Console
+from rich.table import Table as Drawn
 
-HEADER = (
-    "", "wall s", "CPU s", "worker", "peak MB", "read first/again", "rows", "right?", "CPU ratio", "wall ratio",
-)  # fmt: skip
+from benchmarks.result import Goal, Result, Table
 
-
-@dataclass(frozen=True)
-class Row:
-    """One way through the work. `read` is what `read_worker` says of its table."""
-
-    name: str
-    wall: float
-    cpu: float
-    worker_cpu: float | None
-    peak_mb: int
-    read: dict[str, Any]
-    right: bool
+PICTURE_WIDTH, BAR = 130, 40
+FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)  # rich's picture would fetch one from the network
+AS_LIMIT = 1.0
 
 
-def is_right(truth: Truth, read: dict[str, Any]) -> bool:
-    """Whether a table that was read equals the truth."""
-    return truth.equals(read["rows"], read["amount"] or 0.0, read["updated_at"] or 0)
+def tables(result: Result) -> str:
+    """A part's tables as text."""
+    return "\n\n".join(text(table) for table in result.tables)
 
 
-def ratios(product: Row, other: Row) -> dict[str, float]:
-    """Product divided by the other: below 1 the product needs less."""
-    return {"cpu": round(product.cpu / other.cpu, 2), "wall": round(product.wall / other.wall, 2)}
-
-
-def table(rows: Sequence[Row]) -> str:
-    """The rows as text, the first one being the product; ratios are product / row."""
-    product = rows[0]
-    lines = [HEADER, *(_cells(row, ratios(product, row)) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
-    return "\n".join(
+def text(table: Table) -> str:
+    """One table as text."""
+    lines = [table.header, *table.lines]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table.header))]
+    drawn = (
         "  ".join(cell.ljust(width) if not column else cell.rjust(width) for column, (cell, width) in enumerate(pairs))
         for pairs in (list(zip(line, widths, strict=True)) for line in lines)
     )
+    return "\n".join([table.title, *(line.rstrip() for line in drawn)])
 
 
-def _cells(row: Row, ratio: dict[str, float]) -> tuple[str, ...]:
-    first, *again = row.read["reads"]
-    return (
-        row.name,
-        f"{row.wall:.1f}",
-        f"{row.cpu:.1f}",
-        "-" if row.worker_cpu is None else f"{row.worker_cpu:.1f}",
-        str(row.peak_mb),
-        f"{first:.2f} / {min(again):.2f}",
-        f"{row.read['rows']:,}",
-        "yes" if row.right else "NO",
-        f"{ratio['cpu']:.2f}",
-        f"{ratio['wall']:.2f}",
-    )
+def goals(results: Mapping[str, Result]) -> Table:
+    """Every goal with its figure, and whether it was reached."""
+    lines = [
+        (part, goal.name, f"{goal.figure:g}", f"{'≥' if goal.more_is_better else '≤'} {goal.limit:g}", _met(goal))
+        for part, result in results.items()
+        for goal in result.goals
+    ]
+    return Table("Goals", ("", "", "figure", "goal", ""), lines)
 
 
-def steps(flush: Flush) -> str:
-    """Where the product's time goes, a line for each step."""
-    lines = [f"{'step':20}{'wall s':>8}{'server CPU s':>14}{'worker CPU s':>14}"]
-    for name, spent in flush.steps.items():
-        lines.append(f"{name:20}{spent['wall']:8.2f}{spent['server_cpu']:14.2f}{spent['worker_cpu']:14.2f}")
-    return "\n".join(lines)
+def _met(goal: Goal) -> str:
+    return "met" if goal.met else "NOT met"
 
 
-def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows with their ratios product / row, for the file."""
-    return [{**asdict(row), "product_ratio": ratios(rows[0], row)} for row in rows]
+def compared(results: Mapping[str, Result], recorded: Mapping[str, Any]) -> Table:
+    """Each figure beside that of the last recorded run; only parts that did as much then as now."""
+    lines = list(_compared(results, recorded))
+    return Table("Against the last recorded run", ("", "", "now", "then", "now/then"), lines)
 
 
-def write(folder: Path, results: dict[str, Any]) -> Path:
+def _compared(results: Mapping[str, Result], recorded: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for part, result in results.items():
+        before = recorded.get(part, {}).get("figures", {})
+        for name, now in result.figures.items():
+            if name in before:
+                then = before[name]
+                yield part, name, f"{now:g}", f"{then:g}", f"{now / then:.2f}" if then else "-"
+
+
+def as_json(result: Result, about: Mapping[str, Any]) -> dict[str, Any]:
+    """A part for the file."""
+    return {
+        **about,
+        "right": result.right,
+        "figures": result.figures,
+        "goals": [{**asdict(goal), "met": goal.met} for goal in result.goals],
+        "tables": [asdict(table) for table in result.tables],
+        "details": result.details,
+        "missing": list(result.missing),
+    }
+
+
+def write(folder: Path, parts: Mapping[str, Any]) -> Path:
     """Write the next numbered file of the folder."""
     taken = [int(path.stem.rpartition("-")[2]) for path in folder.glob("results-*.json")]
     path = folder / f"results-{max(taken, default=0) + 1}.json"
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    path.write_text(json.dumps(parts, indent=1, ensure_ascii=False) + "\n")
     return path
+
+
+def picture(parts: Mapping[str, Any], path: Path) -> None:
+    """Draw the goals as bars, as recorded: a whole bar is what the goal allows."""
+    drawn = Drawn("", "", "figure", "goal", "of the goal", "", title="What a flush costs: goals and figures")
+    for part, told in sorted(parts.items()):
+        for data in told["goals"]:
+            goal = Goal(**{name: value for name, value in data.items() if name != "met"})
+            share = (goal.limit / goal.figure if goal.more_is_better else goal.figure / goal.limit) or 0.0
+            color = "green" if goal.met else "red"
+            bar = Bar(size=AS_LIMIT, begin=0, end=min(share, AS_LIMIT), width=BAR, color=color)
+            sign = "≥" if goal.more_is_better else "≤"
+            cells = (part, goal.name, f"{goal.figure:g}", f"{sign} {goal.limit:g}", bar, f"{share:.0%} {_met(goal)}")
+            drawn.add_row(*cells)
+    console = Console(record=True, width=PICTURE_WIDTH, file=io.StringIO(), force_terminal=True)
+    console.print(drawn)
+    path.write_text(FONT.sub("", console.export_svg(title="make bench")))

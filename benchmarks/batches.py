@@ -1,0 +1,36 @@
+"""Part b: the same records in ten batches instead of one."""
+
+from benchmarks import contest
+from benchmarks.contest import FLINK, SPARK, Topic
+from benchmarks.marginal import HEADER, line
+from benchmarks.product import Lake
+from benchmarks.result import Bench, Goal, Result, Table
+from benchmarks.work import produce
+
+BATCHES = 10
+GOAL = 35.0
+SYSTEMS = (SPARK, FLINK)  # Connect appends whatever comes, and commits by the clock
+
+
+def measure(bench: Bench) -> Result:
+    """Ten flushes by one command, ten batches of Spark, and Flink with a checkpoint each second."""
+    sizes, lake = bench.sizes, Lake(bench.folder)
+    missing = contest.missing(SYSTEMS)
+    systems = [system for system in SYSTEMS if system not in missing]
+    produce(bench.stack.kafka_bootstrap, contest.WARM, sizes.warm_up, sizes.keys)
+    bench.say(f"producing {sizes.small:,} records ...")
+    topic = Topic("ten", sizes.small, produce(bench.stack.kafka_bootstrap, "ten", sizes.small, sizes.keys))
+    entries = contest.compete(bench, lake, topic, systems, sizes.small // BATCHES)
+    product = entries[0]
+    batches = len(product.flush.batches) if product.flush else 0
+    goals = [Goal("CPU s, a million records in ten batches", round(product.cpu / sizes.small * 1e6, 1), GOAL)]
+    goals += [Goal(f"the same beside {e.system}", round(product.cpu, 1), round(e.cpu, 1)) for e in entries[1:]]
+    title = f"b. {BATCHES} batches; Flink with a checkpoint each second"
+    return Result(
+        tables=[Table(title, HEADER, [line(entry, product, sizes.small) for entry in entries])],
+        figures={entry.system: round(entry.cpu, 1) for entry in entries},
+        goals=goals,
+        right=all(entry.right for entry in entries) and batches >= BATCHES,
+        details={"batches": batches, "steps": product.flush.steps if product.flush else {}},
+        missing=[f"{system}: {why}" for system, why in missing.items()],
+    )

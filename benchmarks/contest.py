@@ -1,0 +1,108 @@
+"""Owns one system's way through one topic: the product's or a peer's, with what it cost and whether it was right."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.catalog import Catalog, load_catalog
+
+from benchmarks import jars, peer, peer_connect, peer_flink, product
+from benchmarks.measure import Spent
+from benchmarks.product import Lake
+from benchmarks.result import Bench
+from benchmarks.spark_server import spark_server
+from benchmarks.work import Assignment, Produced, Truth
+
+WARM = "warm_up"
+PRODUCT, SPARK, FLINK, CONNECT = "product", "Spark foreachBatch", "Flink upsert", "Connect append"
+PEERS = (SPARK, FLINK, CONNECT)
+JARS = {FLINK: "flink", CONNECT: "connect"}
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic's name, and what it holds."""
+
+    name: str
+    records: int
+    produced: Produced
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One way through one topic. `read` is what `read_worker` says of its table, once that was read."""
+
+    system: str
+    table: str
+    wall: float
+    cpu: float
+    peak_mb: int
+    truth: Truth
+    flush: product.Flush | None = None
+    read: dict[str, Any] | None = None
+
+    @property
+    def right(self) -> bool:
+        """Whether the table equals the truth."""
+        return self.read is not None and product.is_right(self.truth, self.read)
+
+
+def missing(systems: Sequence[str]) -> dict[str, str]:
+    """Fetch what the peers need; those that cannot run, with the reason."""
+    found = {system: jars.missing(JARS[system]) for system in systems if system in JARS}
+    return {system: why for system, why in found.items() if why}
+
+
+def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str], per_batch: int = 0) -> list[Entry]:
+    """Let the product and the peers consume the topic one after the other, and read what they wrote.
+
+    The product's server is new and warmed up by a flush of other records; so is Spark's. `per_batch` caps batches.
+    """
+    entries = []
+    with spark_server(bench.stack, bench.folder / f"spark-{topic.name}") as server:
+        lake.pipeline(WARM, WARM, bench.sizes.warm_up)
+        product.flush(server, lake, WARM)
+        bench.say(f"{topic.name}: product ...")
+        entries.append(_product(server, lake, topic, per_batch))
+        for system in systems:
+            bench.say(f"{topic.name}: {system} ...")
+            entries.append(_peer(bench, lake, topic, system, per_batch))
+        reads = product.read(server, lake, [entry.table for entry in entries], product.table_of(WARM))
+    return [replace(entry, read=reads[entry.table]) for entry in entries]
+
+
+def _product(server: Any, lake: Lake, topic: Topic, per_batch: int) -> Entry:
+    table = lake.pipeline(topic.name, topic.name, per_batch or topic.records)
+    times = -(-topic.records // per_batch) + 1 if per_batch else 1
+    flushed = product.flush(server, lake, topic.name, times)
+    peak = flushed.worker_mb + flushed.server_mb
+    return Entry(PRODUCT, table, flushed.wall, flushed.cpu, peak, topic.produced.truth, flushed)
+
+
+def _peer(bench: Bench, lake: Lake, topic: Topic, system: str, per_batch: int) -> Entry:
+    name = f"{system.partition(' ')[0].lower()}_{topic.name}"
+    place, log = lake.catalog(name), lake.logs / f"{name}.log"
+    given = Assignment(bench.stack.kafka_bootstrap, place, topic.name, log, bench.sizes.peer_seconds)
+    truth, table, catalog = topic.produced.truth, product.peer_table(name), _catalog(place)
+    if system == SPARK:
+        run = peer.consume(given, WARM, per_batch)
+        return Entry(system, table, run.work.wall, run.work.cpu, run.peak_mb, truth)
+    spent: Spent
+    if system == FLINK:
+        spent = peer_flink.consume(given, "1s" if per_batch else "10s")
+    else:
+        truth = topic.produced.appended
+        spent = peer_connect.consume(given, catalog, truth.rows)
+    return Entry(system, table, spent.wall, spent.cpu, spent.peak_mb, truth)
+
+
+def _catalog(place: Path) -> Catalog:
+    """The peer's catalog, its own tables made, in WAL mode: first users at once collide, and readers block commits."""
+    properties = {"uri": f"sqlite:///{place}/catalog.db?timeout=60", "warehouse": f"file://{place}/warehouse"}
+    catalog = load_catalog(place.name, type="sql", **properties)
+    with sqlite3.connect(place / "catalog.db") as database:
+        database.execute("PRAGMA journal_mode=WAL")
+    database.close()
+    return catalog

@@ -1,0 +1,20 @@
+"""Owns tables that hold many rows before anything is measured: laid out as the product made them, filled by hand."""
+
+from benchmarks import product
+from benchmarks.product import Lake
+from benchmarks.spark_server import SparkServer
+from benchmarks.work import Filled, changes, filling, send_all, topic
+
+SEED_ROWS = 100
+
+
+def fill(server: SparkServer, lake: Lake, name: str, rows: int, max_records: int) -> Filled:
+    """A pipeline whose table has so many rows: its first flush makes the table, one INSERT of Spark's the rest."""
+    bootstrap = server.stack.kafka_bootstrap
+    topic(bootstrap, name)
+    table, filled = lake.pipeline(name, name, max_records), Filled(rows)
+    first = changes(range(SEED_ROWS), rows, rows)
+    send_all(bootstrap, name, map(filled.change, first))
+    product.flush(server, lake, name)
+    product.statements(server, lake, f"INSERT INTO {table} {filling(SEED_ROWS, rows)}")
+    return filled

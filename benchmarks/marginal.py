@@ -1,0 +1,96 @@
+"""Part a: what another million records cost, (large - small) / the difference, for the product and its peers."""
+
+from benchmarks import contest
+from benchmarks.contest import PRODUCT, SPARK, Entry, Topic
+from benchmarks.product import Flush, Lake
+from benchmarks.result import Bench, Goal, Result, Table, number, ratio, yes
+from benchmarks.work import ONCE, produce
+
+KINDS = ("repeated", "once")
+HEADER = ("", "records", "wall s", "CPU s", "peak MB", "read first/again", "rows", "right?", "product/row, CPU")
+
+
+def measure(bench: Bench) -> Result:
+    """Both kinds of work in both sizes, every system on the same topics."""
+    sizes, lake = bench.sizes, Lake(bench.folder)
+    missing = contest.missing(contest.PEERS)
+    systems = [system for system in contest.PEERS if system not in missing]
+    produce(bench.stack.kafka_bootstrap, contest.WARM, sizes.warm_up, sizes.keys)
+    found: dict[str, dict[int, list[Entry]]] = {}
+    for kind in KINDS:
+        for count in (sizes.small, sizes.large):
+            name = f"{kind}_{count}"
+            bench.say(f"producing {count:,} records, keys {kind} ...")
+            keys = sizes.keys if kind == "repeated" else ONCE
+            topic = Topic(name, count, produce(bench.stack.kafka_bootstrap, name, count, keys))
+            found.setdefault(kind, {})[count] = contest.compete(bench, lake, topic, systems)
+    marginals = {kind: _marginals(by_size) for kind, by_size in found.items()}
+    return Result(
+        tables=[_marginal_table(marginals), *(_work_table(kind, sizes.keys, found[kind]) for kind in KINDS),
+                _steps(found["repeated"][sizes.small][0].flush)],
+        figures={f"{kind} {system}": value for kind in KINDS for system, value in marginals[kind].items()},
+        goals=_goals(marginals),
+        right=all(entry.right for by_size in found.values() for entries in by_size.values() for entry in entries),
+        missing=[f"{system}: {why}" for system, why in missing.items()],
+    )  # fmt: skip
+
+
+def _marginals(by_size: dict[int, list[Entry]]) -> dict[str, float]:
+    """CPU seconds of another million records, by system."""
+    (small, few), (large, many) = sorted(by_size.items())
+    return {
+        one.system: round((other.cpu - one.cpu) / (large - small) * 1e6, 2)
+        for one, other in zip(few, many, strict=True)
+    }
+
+
+def _goals(marginals: dict[str, dict[str, float]]) -> list[Goal]:
+    repeated, once = marginals["repeated"], marginals["once"]
+    goals = [Goal("CPU s of another million records, repeated keys", repeated[PRODUCT], 5.0)]
+    goals += [
+        Goal(f"the same beside {system}", repeated[PRODUCT], value)
+        for system, value in repeated.items()
+        if system != PRODUCT
+    ]
+    times = round(once[PRODUCT] / max(once[SPARK], 0.01), 2)
+    return [*goals, Goal("every key once, times a hand-written MERGE", times, 1.2)]
+
+
+def _marginal_table(marginals: dict[str, dict[str, float]]) -> Table:
+    lines = [
+        (system, *(cell for kind in KINDS for cell in _against(marginals[kind], system)))
+        for system in marginals["repeated"]
+    ]
+    header = ("CPU s of another million records", *(cell for kind in KINDS for cell in (kind, "product/row")))
+    return Table("a. Marginal cost", header, lines)
+
+
+def _against(values: dict[str, float], system: str) -> tuple[str, str]:
+    return number(values[system], 2), "" if system == PRODUCT else ratio(values[PRODUCT], values[system])
+
+
+def _work_table(kind: str, keys: int, by_size: dict[int, list[Entry]]) -> Table:
+    lines = [line(entry, entries[0], count) for count, entries in by_size.items() for entry in entries]
+    told = f"over {keys:,} keys" if kind == "repeated" else "every key once"
+    return Table(f"One batch, {told}; the product's and Spark's start and warm-up left out", HEADER, lines)
+
+
+def line(entry: Entry, product: Entry, count: int) -> tuple[str, ...]:
+    """One system's line."""
+    first, *again = entry.read["reads"] if entry.read else [0.0, 0.0]
+    rows = entry.read["rows"] if entry.read else 0
+    return (
+        entry.system, f"{count:,}", number(entry.wall), number(entry.cpu), str(entry.peak_mb),
+        f"{first:.2f} / {min(again):.2f}", f"{rows:,}", yes(entry.right),
+        "" if entry is product else ratio(product.cpu, entry.cpu),
+    )  # fmt: skip
+
+
+def _steps(flush: Flush | None) -> Table:
+    """Where the product's time goes."""
+    spent = flush.steps if flush else {}
+    lines = [
+        (n, number(s["wall"], 2), number(s["server_cpu"], 2), number(s["worker_cpu"], 2)) for n, s in spent.items()
+    ]
+    title = "Where the smaller flush of repeated keys spends it"
+    return Table(title, ("step", "wall s", "server CPU s", "worker CPU s"), lines)

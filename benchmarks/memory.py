@@ -1,0 +1,38 @@
+"""Part g: the memory that a batch needs, and one of ten times as many records."""
+
+from benchmarks import product
+from benchmarks.contest import WARM
+from benchmarks.product import Lake, is_right, table_of
+from benchmarks.result import Bench, Goal, Result, Table, number, yes
+from benchmarks.spark_server import spark_server
+from benchmarks.work import produce
+
+GOAL = 1.5
+HEADER = ("records in one batch", "wall s", "CPU s", "server MB before", "server MB, peak", "worker MB, peak", "right?")
+
+
+def measure(bench: Bench) -> Result:
+    """One batch of each size, each on a server of its own that has had the same small flush before."""
+    sizes, lake, lines, peaks, right = bench.sizes, Lake(bench.folder), [], {}, True
+    bootstrap = bench.stack.kafka_bootstrap
+    produce(bootstrap, WARM, sizes.warm_up, sizes.keys)
+    lake.pipeline(WARM, WARM, sizes.warm_up)
+    for count in sizes.memory:
+        bench.say(f"producing {count:,} records, and one batch of them ...")
+        name = f"memory_{count}"
+        truth = produce(bootstrap, name, count, sizes.keys).truth
+        lake.pipeline(name, name, count)
+        with spark_server(bench.stack, bench.folder / f"spark-{count}") as server:
+            product.flush(server, lake, WARM)
+            flush = product.flush(server, lake, name)
+            is_same = is_right(truth, product.read(server, lake, [table_of(name)], table_of(WARM))[table_of(name)])
+        right, peaks[count] = right and is_same, flush.server_mb + flush.worker_mb
+        cells = (flush.server_mb_before, flush.server_mb, flush.worker_mb)
+        lines.append((f"{count:,}", number(flush.wall), number(flush.cpu), *map(str, cells), yes(is_same)))
+    few, many = sizes.memory
+    return Result(
+        tables=[Table("g. Peak resident memory", HEADER, lines)],
+        figures={f"{count} records, MB": float(peak) for count, peak in peaks.items()},
+        goals=[Goal(f"memory, {many:,} records against {few:,}", round(peaks[many] / peaks[few], 2), GOAL)],
+        right=right,
+    )

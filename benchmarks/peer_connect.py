@@ -1,0 +1,87 @@
+"""Owns the Kafka Connect peer: Iceberg's own sink in a standalone worker, which appends and cannot upsert.
+
+So it does less than the others: tombstones are dropped, and the table holds every record.
+"""
+
+import time
+
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyiceberg.catalog import Catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType
+
+from benchmarks.jars import classpath
+from benchmarks.measure import Spent, follow
+from benchmarks.work import ADMIN_SECONDS, Assignment
+from local import ports
+from local.layout import LOG4J
+from local.server import clean_environment
+
+TASKS = 2
+COMMIT_MS = 10_000
+LOOK_SECONDS = 0.5
+COLUMNS = (("id", LongType()), ("customer", StringType()), ("amount", DoubleType()), ("status", StringType()),
+           ("updated_at", LongType()), ("note", StringType()))  # fmt: skip
+
+
+def consume(given: Assignment, catalog: Catalog, rows: int) -> Spent:
+    """Append the topic to ``shop.orders`` of the catalog named like its folder, until that holds so many rows."""
+    _create(catalog)
+    control = f"{given.place.name}-control"
+    admin = AdminClient({"bootstrap.servers": given.bootstrap})
+    admin.create_topics([NewTopic(control, 1, 1)])[control].result(timeout=ADMIN_SECONDS)
+    worker, sink = given.place / "worker.properties", given.place / "sink.properties"
+    worker.write_text(_worker(given))
+    sink.write_text(_sink(given, control))
+    command = ["java", "-Xmx2g", f"-Dlog4j2.configurationFile={LOG4J}", "-cp", classpath("connect")]
+    command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(worker), str(sink)]
+    spent = follow(command, clean_environment(), given.log, given.limit, _Done(catalog, rows))
+    if spent.code:
+        raise RuntimeError(f"the Connect worker exited with code={spent.code} (log: {given.log})")
+    return spent
+
+
+class _Done:
+    """Whether the table holds so many rows; looked at twice a second."""
+
+    def __init__(self, catalog: Catalog, rows: int) -> None:
+        self._catalog, self._rows, self._looked = catalog, rows, 0.0
+
+    def __call__(self) -> bool:
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return False
+        self._looked = time.monotonic()
+        snapshot = self._catalog.load_table("shop.orders").current_snapshot()
+        summary = snapshot.summary if snapshot else None
+        return summary is not None and int(summary["total-records"] or 0) >= self._rows
+
+
+def _create(catalog: Catalog) -> None:
+    catalog.create_namespace("shop")
+    fields = (NestedField(n, name, kind, required=n == 1) for n, (name, kind) in enumerate(COLUMNS, 1))
+    catalog.create_table("shop.orders", Schema(*fields, identifier_field_ids=[1]), properties={"format-version": "2"})
+
+
+def _worker(given: Assignment) -> str:
+    port = ports.choose(["bench_connect"])["bench_connect"]
+    converters = "".join(
+        f"{part}.converter=org.apache.kafka.connect.json.JsonConverter\n{part}.converter.schemas.enable=false\n"
+        for part in ("key", "value")
+    )
+    return (
+        f"bootstrap.servers={given.bootstrap}\n{converters}offset.storage.file.filename={given.place}/offsets\n"
+        f"offset.flush.interval.ms=10000\nlisteners=http://{ports.HOST}:{port}\n"
+        "plugin.discovery=only_scan\nconsumer.max.poll.records=5000\n"
+    )
+
+
+def _sink(given: Assignment, control: str) -> str:
+    return (
+        f"name={given.place.name}-{given.topic}\nconnector.class=org.apache.iceberg.connect.IcebergSinkConnector\n"
+        f"tasks.max={TASKS}\ntopics={given.topic}\niceberg.tables=shop.orders\niceberg.tables.auto-create-enabled=false\n"
+        f"iceberg.control.topic={control}\niceberg.control.commit.interval-ms={COMMIT_MS}\n"
+        f"iceberg.control.commit.timeout-ms=30000\niceberg.catalog={given.place.name}\n"
+        "iceberg.catalog.catalog-impl=org.apache.iceberg.jdbc.JdbcCatalog\n"
+        f"iceberg.catalog.uri=jdbc:sqlite:{given.place}/catalog.db?busy_timeout=30000\n"
+        f"iceberg.catalog.warehouse=file://{given.place}/warehouse\niceberg.catalog.jdbc.schema-version=V1\n"
+    )

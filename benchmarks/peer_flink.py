@@ -1,0 +1,25 @@
+"""Owns the Flink peer: its jars, its compiled program, and one run of it to the end of a topic."""
+
+from benchmarks.jars import classpath, java_program
+from benchmarks.measure import Spent, follow
+from benchmarks.work import Assignment
+from local.server import clean_environment
+
+OPEN = (
+    "java.lang", "java.lang.invoke", "java.lang.reflect", "java.util", "java.util.concurrent",
+    "java.util.concurrent.atomic", "java.net", "java.io", "java.nio", "java.time", "java.text", "java.math",
+    "sun.net.util",
+)  # fmt: skip
+PARALLELISM = 2
+
+
+def consume(given: Assignment, checkpoint: str) -> Spent:
+    """Bring the topic into ``shop.orders`` of the catalog named like its folder; RuntimeError when that fails."""
+    program = java_program("flink", "UpsertFromKafka")
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPEN]
+    command = ["java", "-Xmx3g", *opened, "-cp", f"{program}:{classpath('flink')}", "UpsertFromKafka"]
+    command += [given.place.name, str(given.place), given.bootstrap, given.topic, checkpoint, str(PARALLELISM)]
+    spent = follow(command, clean_environment(), given.log, given.limit)
+    if spent.code:
+        raise RuntimeError(f"Flink exited with code={spent.code} (log: {given.log})")
+    return spent

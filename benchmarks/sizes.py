@@ -1,0 +1,39 @@
+"""Owns how much every part does: in full, and in a quick run that only shows that all of it works."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of records, keys, rows and rounds."""
+
+    small: int  # a batch, and the larger one that the marginal cost is taken from
+    large: int
+    keys: int
+    warm_up: int
+    changed: int  # keys of a small flush
+    tables: tuple[int, ...]  # rows of the tables that it goes into
+    repeats: int  # a small flush is measured so often, and the median counts
+    read_rows: int
+    read_changed: int
+    reads_after: tuple[int, ...]  # flushes
+    cores: int  # records for one core and for two
+    memory: tuple[int, int]  # records of a batch
+    formats: int
+    latency: int  # records through the scheduler
+    pipelines: int
+    peer_seconds: float  # seconds that a peer may take
+
+
+FULL = Sizes(
+    small=1_000_000, large=4_000_000, keys=200_000, warm_up=20_000,
+    changed=10_000, tables=(1_000_000, 10_000_000), repeats=3,
+    read_rows=1_000_000, read_changed=10_000, reads_after=(1, 10, 100),
+    cores=1_000_000, memory=(1_000_000, 10_000_000), formats=300_000, latency=30, pipelines=200, peer_seconds=900,
+)  # fmt: skip
+QUICK = Sizes(
+    small=50_000, large=200_000, keys=10_000, warm_up=5_000,
+    changed=1_000, tables=(50_000, 200_000), repeats=1,
+    read_rows=50_000, read_changed=1_000, reads_after=(1, 3, 10),
+    cores=100_000, memory=(50_000, 200_000), formats=20_000, latency=5, pipelines=50, peer_seconds=150,
+)  # fmt: skip

@@ -1,0 +1,73 @@
+"""Owns the Spark Connect servers of the bench: like the stack's, but with an event log, and on any master."""
+
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.measure import cpu_seconds, resident_mb
+from local import ports, processes, spark
+from local.layout import RunDir
+from local.processes import Identity
+from local.stack import Stack
+
+END_PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class SparkServer:
+    """A server that answers. `started` is what its start took: seconds, CPU seconds, and memory afterwards."""
+
+    stack: Stack
+    pid: int
+    remote: str
+    events: Path
+    started: dict[str, float]
+
+    def environment(self) -> dict[str, str]:
+        """For processes that work with the stack's broker and this server."""
+        return {**self.stack.environment(), "SPARK_REMOTE": self.remote}
+
+
+@contextmanager
+def spark_server(
+    stack: Stack, folder: Path, master: str = "local[*]", conf: Mapping[str, str] | None = None
+) -> Iterator[SparkServer]:
+    """A server with the very settings of the stack's own; it ends with the block, with all that it started."""
+    events = folder / "events"
+    events.mkdir(parents=True)
+    port = ports.choose(["bench_spark"])["bench_spark"]
+    made = spark.server(RunDir(folder), port)
+    made.prepare()
+    made = replace(made, command=_command(made.command, master, {**_logged(events), **(conf or {})}))
+    mark, begun = uuid.uuid4().hex, time.monotonic()
+    process = made.start(mark)
+    leader = Identity.of(process.pid, mark)
+    try:
+        made.wait_until_it_answers(process, lambda: False)
+        took = {"wall": round(time.monotonic() - begun, 1), "cpu": round(cpu_seconds(process.pid), 1)}
+        took["mb"] = resident_mb(process.pid)
+        yield SparkServer(stack, process.pid, f"sc://{ports.HOST}:{port}", events, took)
+    finally:
+        processes.end_all(mark, [leader], END_PATIENCE)
+        process.wait()
+
+
+def _command(command: tuple[str, ...], master: str, conf: Mapping[str, str]) -> tuple[str, ...]:
+    words = list(command)
+    place = words.index("--master") + 1
+    words[place] = master
+    words[place + 1 : place + 1] = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    return tuple(words)
+
+
+def _logged(events: Path) -> dict[str, str]:
+    return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file://{os.fspath(events)}",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+    }

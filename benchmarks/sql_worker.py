@@ -1,0 +1,37 @@
+"""Runs SQL by hand through the Spark Connect server, in a session that knows every catalog of the include folder."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from tidegate.adapters.catalogs_file import read_catalogs
+from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_conf
+from tidegate.pipeline import Catalog
+from tidegate.settings import include_folder
+from tidegate_spark.sessions import close, connected
+
+
+def session(remote: str) -> SparkSession:
+    """A new session with the catalogs of the include folder."""
+    conf: dict[str, str] = {}
+    for catalog in read_catalogs(include_folder()).values():
+        if isinstance(catalog, Catalog):
+            conf |= spark_catalog_conf(catalog, catalog_properties(catalog, lambda _: None))
+    return connected(remote, conf)
+
+
+def main(request: dict[str, Any]) -> None:
+    """Run the statements in order."""
+    spark = session(request["remote"])
+    try:
+        for statement in request["statements"]:
+            spark.sql(statement).collect()
+    finally:
+        close(spark)
+    Path(request["answer"]).write_text("{}")
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
