@@ -62,14 +62,15 @@ def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str], per_
     """
     entries = []
     with spark_server(bench.stack, bench.folder / f"spark-{topic.name}") as server:
-        lake.pipeline(WARM, WARM, bench.sizes.warm_up)
-        product.flush(server, lake, WARM)
+        warm = f"{WARM}_{topic.name}"
+        lake.pipeline(warm, WARM, bench.sizes.warm_up)
+        product.flush(server, lake, warm)
         bench.say(f"{topic.name}: product ...")
         entries.append(_product(server, lake, topic, per_batch))
         for system in systems:
             bench.say(f"{topic.name}: {system} ...")
             entries.append(_peer(bench, lake, topic, system, per_batch))
-        reads = product.read(server, lake, [entry.table for entry in entries], product.table_of(WARM))
+        reads = product.read(server, lake, [entry.table for entry in entries], product.table_of(warm))
     return [replace(entry, read=reads[entry.table]) for entry in entries]
 
 

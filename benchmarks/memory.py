@@ -16,16 +16,16 @@ def measure(bench: Bench) -> Result:
     sizes, lake, lines, peaks, right = bench.sizes, Lake(bench.folder), [], {}, True
     bootstrap = bench.stack.kafka_bootstrap
     produce(bootstrap, WARM, sizes.warm_up, sizes.keys)
-    lake.pipeline(WARM, WARM, sizes.warm_up)
     for count in sizes.memory:
         bench.say(f"producing {count:,} records, and one batch of them ...")
-        name = f"memory_{count}"
+        name, warm = f"memory_{count}", f"{WARM}_{count}"
+        lake.pipeline(warm, WARM, sizes.warm_up)
         truth = produce(bootstrap, name, count, sizes.keys).truth
         lake.pipeline(name, name, count)
         with spark_server(bench.stack, bench.folder / f"spark-{count}") as server:
-            product.flush(server, lake, WARM)
+            product.flush(server, lake, warm)
             flush = product.flush(server, lake, name)
-            is_same = is_right(truth, product.read(server, lake, [table_of(name)], table_of(WARM))[table_of(name)])
+            is_same = is_right(truth, product.read(server, lake, [table_of(name)], table_of(warm))[table_of(name)])
         right, peaks[count] = right and is_same, flush.server_mb + flush.worker_mb
         cells = (flush.server_mb_before, flush.server_mb, flush.worker_mb)
         lines.append((f"{count:,}", number(flush.wall), number(flush.cpu), *map(str, cells), yes(is_same)))
