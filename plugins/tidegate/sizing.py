@@ -13,7 +13,7 @@ from tidegate.ports import Ports
 
 log = logging.getLogger(__name__)
 FEW = 100_000  # so many are read in a moment: history is not asked for them
-ROWS, BATCHES = 50, 5
+BATCHES, MOST_ROWS = 5, 50  # newest batches that are looked at; a row of history is one table's
 # A batch tells the rate of records if they, and not what every batch costs, are what took the time.
 TELLING_RECORDS, TELLING_SECONDS = 10_000, 10.0
 LEAST = 1000
@@ -45,8 +45,9 @@ class Sizing:
 
     def most(self, backlog: int) -> int:
         """The most records of a batch when so many wait."""
-        if backlog <= FEW:
-            return self._ports.pipeline.merge.cap(backlog)
+        cap = self._ports.pipeline.merge.cap(backlog)
+        if min(backlog, cap) <= FEW:
+            return cap
         if self._measured is None:
             self._measured = measured(self._ports)
         size = sized(self._ports, backlog, self._measured)
@@ -74,8 +75,9 @@ def sized(ports: Ports, backlog: int, found: Measured) -> Size:
 
 def measured(ports: Ports) -> Measured:
     """The fastest of the newest batches that tell, and the most bytes for a record; nothing if history is away."""
+    limit = min(BATCHES * len(ports.pipeline.tables), MOST_ROWS)
     try:
-        rows = ports.destination.history(names.control_table(ports.pipeline), ROWS)
+        rows = ports.destination.history(names.control_table(ports.pipeline), limit)
     except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
         log.warning("history cannot be read: pipeline=%s", ports.pipeline.name, exc_info=error)
         return Measured()
