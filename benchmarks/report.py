@@ -87,16 +87,22 @@ def write(folder: Path, parts: Mapping[str, Any]) -> Path:
 
 def picture(parts: Mapping[str, Any], path: Path) -> None:
     """Draw the goals as bars, as recorded: a whole bar is what the goal allows."""
-    drawn = Drawn("", "", "figure", "goal", "of the goal", "", title="What a flush costs: goals and figures")
+    drawn = Drawn("", "", "figure", "goal", "of what it allows", "", title="What a flush costs: goals and figures")
     for part, told in sorted(parts.items()):
         for data in told["goals"]:
             goal = Goal(**{name: value for name, value in data.items() if name != "met"})
-            share = (goal.limit / goal.figure if goal.more_is_better else goal.figure / goal.limit) or 0.0
+            share = _share(goal)
             color = "green" if goal.met else "red"
-            bar = Bar(size=AS_LIMIT, begin=0, end=min(share, AS_LIMIT), width=BAR, color=color)
+            bar = Bar(size=AS_LIMIT, begin=0, end=min(max(share, 0), AS_LIMIT), width=BAR, color=color)
             sign = "≥" if goal.more_is_better else "≤"
-            cells = (part, goal.name, f"{goal.figure:g}", f"{sign} {goal.limit:g}", bar, f"{share:.0%} {_met(goal)}")
+            cells = (part, goal.name, f"{goal.figure:g}", f"{sign} {goal.limit:g}", bar, f"{share:.2f} {_met(goal)}")
             drawn.add_row(*cells)
     console = Console(record=True, width=PICTURE_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(drawn)
     path.write_text(FONT.sub("", console.export_svg(title="make bench")))
+
+
+def _share(goal: Goal) -> float:
+    """How much of what the goal allows is used."""
+    above, below = (goal.limit, goal.figure) if goal.more_is_better else (goal.figure, goal.limit)
+    return above / below if below else float("inf")
