@@ -12,7 +12,7 @@ def fill(server: SparkServer, lake: Lake, name: str, rows: int, max_records: int
     """A pipeline whose table has so many rows: its first flush makes the table, one INSERT of Spark's the rest."""
     bootstrap = server.stack.kafka_bootstrap
     topic(bootstrap, name)
-    table, filled = lake.pipeline(name, name, max_records), Filled(rows)
+    table, filled = lake.pipeline(name, name, max(max_records, SEED_ROWS)), Filled(rows)
     first = changes(range(SEED_ROWS), rows, rows)
     send_all(bootstrap, name, map(filled.change, first))
     product.flush(server, lake, name)
