@@ -28,7 +28,7 @@ def consume(given: Assignment, catalog: Catalog, rows: int) -> Spent:
     """Append the topic to ``shop.orders`` of the catalog named like its folder, until that holds so many rows."""
     _create(catalog)
     control = f"{given.place.name}-control"
-    admin = AdminClient({"bootstrap.servers": given.bootstrap})
+    admin = AdminClient({"bootstrap.servers": given.bootstrap, "log_level": 2})
     admin.create_topics([NewTopic(control, 1, 1)])[control].result(timeout=ADMIN_SECONDS)
     worker, sink = given.place / "worker.properties", given.place / "sink.properties"
     worker.write_text(_worker(given))

@@ -132,7 +132,8 @@ def filling(first: int, rows: int) -> str:
 
 def topic(bootstrap: str, name: str) -> None:
     """Create the topic."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # a client that is dropped takes its answers along
+    # a client that is dropped takes its answers along
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(timeout=ADMIN_SECONDS)
 
 
