@@ -1,6 +1,7 @@
 """What changed between two states of a table, one row for each record to produce, compared as the topic's own bytes."""
 
 import json
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -24,7 +25,7 @@ def changes(spark: SparkSession, job: PublishJob) -> DataFrame:
     states are left out, so a snapshot that only rewrites files has no changes.
     """
     until = job.position.until or job.position.to
-    new = _state(spark, job, until, job.touched.new if job.touched else None)
+    new = _state(spark, job, _Side(until, job.position.joined, job.touched.new if job.touched else None))
     old = _before(spark, job, new)
     both = new.selectExpr("*", f"'{NEW}' AS side")
     both = both if old is None else both.unionByName(old.selectExpr("*", f"'{OLD}' AS side"))
@@ -44,7 +45,7 @@ def changes(spark: SparkSession, job: PublishJob) -> DataFrame:
 
 def _as_published(spark: SparkSession, job: PublishJob, changed: DataFrame) -> DataFrame:
     """The same keys with the rows that they have in the published snapshot."""
-    rows = _state(spark, job, job.position.to, None, is_limited=False)
+    rows = _state(spark, job, _Side(job.position.to, job.position.joined, is_limited=False))
     now = rows.selectExpr("topic", "key", "struct(value, headers, timestamp) AS row").groupBy("topic", "key")
     states = now.agg(F.expr("first(row) AS new"), F.expr("count(*) AS copies"))
     joined = changed.select("topic", "key").join(states, ["topic", "key"], "left")
@@ -60,19 +61,28 @@ def _before(spark: SparkSession, job: PublishJob, new: DataFrame) -> DataFrame |
         empty = [f"CAST(NULL AS {new.schema[name].dataType.simpleString()}) AS {name}" for name in ("headers",)]
         return kept.selectExpr("topic", "key", "value", *empty, "CAST(NULL AS BIGINT) AS timestamp")
     if job.position.origin is not None:
-        return _state(spark, job, job.position.origin, job.touched.old if job.touched else None)
+        files = job.touched.old if job.touched else None
+        return _state(spark, job, _Side(job.position.origin, job.position.joined_origin, files))
     return None
 
 
-def _state(
-    spark: SparkSession, job: PublishJob, snapshot: int, files: tuple[str, ...] | None, is_limited: bool = True
-) -> DataFrame:
-    """The publication's rows as of a snapshot, as they stand in a topic; `files` are those that matter."""
-    if job.grouped is None:
-        rows = spark.sql(job.sql.replace(PLACEHOLDER, f"({_source(spark, job, snapshot, files)})"))
-        return encoded(spark, rows, job)
-    rows = spark.sql(job.sql.replace(PLACEHOLDER, f"({_source(spark, job, snapshot, None)})"))
-    if is_limited and job.position.mode != TOPIC and job.position.origin is not None and job.grouped.matched:
+@dataclass(frozen=True)
+class _Side:
+    """One of the two states: the table's snapshot, those of joined tables, and the files that matter."""
+
+    snapshot: int
+    joined: dict[str, int]
+    files: tuple[str, ...] | None = None
+    is_limited: bool = True
+
+
+def _state(spark: SparkSession, job: PublishJob, side: _Side) -> DataFrame:
+    """The publication's rows as of a snapshot, as they stand in a topic; an aggregate's only of touched groups."""
+    position = job.position
+    source = _source(spark, job, side.snapshot, None if job.grouped else side.files)
+    rows = spark.sql(_asked(spark, job, job.sql, source, side.joined))
+    is_change = position.origin is not None and position.mode != TOPIC and position.joined == position.joined_origin
+    if job.grouped is not None and job.grouped.matched and side.is_limited and is_change:
         same = " AND ".join(f"result.{quoted(name)} <=> touched.{quoted(name)}" for name in job.grouped.matched)
         rows = rows.alias("result").join(_touched_groups(spark, job).alias("touched"), F.expr(same), "left_semi")
     return encoded(spark, rows, job)
@@ -91,21 +101,30 @@ def _touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
         f"SELECT one.* FROM (SELECT first(one) AS one FROM ({' UNION ALL '.join(sides)}) "
         f"GROUP BY {as_json('one')} HAVING sum(weight) <> 0)"
     )
-    return spark.sql(job.grouped.keys_sql.replace(PLACEHOLDER, f"({changed})")).distinct()
+    return spark.sql(_asked(spark, job, job.grouped.keys_sql, changed, job.position.joined)).distinct()
+
+
+def _asked(spark: SparkSession, job: PublishJob, sql: str, rows: str, joined: dict[str, int]) -> str:
+    """The SQL with `rows` in the table's place, and each other table as of its snapshot."""
+    for name, snapshot in joined.items():
+        columns = _columns(spark, name, snapshot, job.position.joined[name])
+        sql = sql.replace(f"{{{name}}}", f"(SELECT {columns} FROM {_at(name, snapshot)})")
+    return sql.replace(PLACEHOLDER, f"({rows})")
 
 
 def _source(spark: SparkSession, job: PublishJob, snapshot: int, files: tuple[str, ...] | None) -> str:
     """The table's rows as of a snapshot, in some files only."""
-    source = f"SELECT {_columns(spark, job, snapshot)} FROM {_at(job, snapshot)}"
+    columns = _columns(spark, job.table, snapshot, job.position.to)
+    source = f"SELECT {columns} FROM {_at(job.table, snapshot)}"
     if files is None:
         return source
     return f"{source} WHERE _file IN ({', '.join(map(literal, files))})" if files else f"{source} WHERE false"
 
 
-def _columns(spark: SparkSession, job: PublishJob, snapshot: int) -> str:
+def _columns(spark: SparkSession, table: str, snapshot: int, newest: int) -> str:
     """The newer snapshot's columns with its types, NULL where the older one lacks them: that alone changes no row."""
-    wanted = spark.sql(f"SELECT * FROM {_at(job, job.position.to)}").schema
-    there = {f.name.casefold(): f.dataType for f in spark.sql(f"SELECT * FROM {_at(job, snapshot)}").schema}
+    wanted = spark.sql(f"SELECT * FROM {_at(table, newest)}").schema
+    there = {f.name.casefold(): f.dataType for f in spark.sql(f"SELECT * FROM {_at(table, snapshot)}").schema}
     made = []
     for field in wanted:
         kind, column = field.dataType.simpleString(), quoted(field.name)
@@ -115,8 +134,8 @@ def _columns(spark: SparkSession, job: PublishJob, snapshot: int) -> str:
     return ", ".join(made)
 
 
-def _at(job: PublishJob, snapshot: int) -> str:
-    return f"{quoted_name(job.table)} VERSION AS OF {snapshot}"
+def _at(table: str, snapshot: int) -> str:
+    return f"{quoted_name(table)} VERSION AS OF {snapshot}"
 
 
 def _held(spark: SparkSession, ranges: Ranges) -> DataFrame | None:

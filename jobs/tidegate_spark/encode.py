@@ -3,13 +3,15 @@
 import json
 import struct
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 from tidegate.errors import ConfigurationError
 from tidegate.publications.job import REGISTRY_CONF, PublishJob
 from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_out import record_name, record_schema
+from tidegate_spark.protobuf_out import Subjects, protobuf
 from tidegate_spark.register import registered
 
 # Spark would cut times to milliseconds and leave NULL fields out.
@@ -41,19 +43,37 @@ def encoded(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFrame:
             f"publication={job.publication}: no column is left for the value; use fields_include: ALL"
         )
     topic = f"CAST({quoted(job.metadata.topic)} AS STRING)" if job.metadata.topic else literal(job.topics[0])
-    return rows.selectExpr(
-        f"{topic} AS topic",
-        f"{_bytes(spark, rows, job, 'key', key)} AS key",
-        f"{_bytes(spark, rows, job, 'value', value)} AS value",
-        f"{_headers(rows, job.metadata.headers)} AS headers",
-        f"{_timestamp(job.metadata.timestamp)} AS timestamp",
+    return rows.select(
+        F.expr(topic).alias("topic"),
+        _encoded(spark, rows, job, "key", key).alias("key"),
+        _encoded(spark, rows, job, "value", value).alias("value"),
+        F.expr(_headers(rows, job.metadata.headers)).alias("headers"),
+        F.expr(_timestamp(job.metadata.timestamp)).alias("timestamp"),
     )
+
+
+def _encoded(spark: SparkSession, rows: DataFrame, job: PublishJob, what: str, fields: Fields) -> Column:
+    part = job.key if what == "key" else job.value
+    if part.format != "protobuf":
+        return F.expr(_bytes(spark, rows, job, what, fields))
+    subjects, settings = _subjects(job, what), json.loads(spark.conf.get(REGISTRY_CONF))[what]
+    typed = [(name, rows.schema[column].dataType) for column, name in fields]
+    name = record_name(job.topics[0], what)
+    return protobuf(_struct(fields), typed, name, Subjects(subjects, part.options.get("message"), settings))
+
+
+def _struct(fields: Fields) -> str:
+    return f"named_struct({', '.join(f'{literal(name)}, {quoted(column)}' for column, name in fields)})"
+
+
+def _subjects(job: PublishJob, what: str) -> list[str]:
+    subject = (job.key if what == "key" else job.value).options.get("subject")
+    return [subject] if subject else [f"{topic}-{what}" for topic in job.topics]
 
 
 def _bytes(spark: SparkSession, rows: DataFrame, job: PublishJob, what: str, fields: Fields) -> str:
     part = job.key if what == "key" else job.value
     form, options = part.format, part.options
-    row = ", ".join(f"{literal(name)}, {quoted(column)}" for column, name in fields)
     if form in ("string", "raw"):
         if len(fields) != 1:
             raise ConfigurationError(
@@ -67,8 +87,8 @@ def _bytes(spark: SparkSession, rows: DataFrame, job: PublishJob, what: str, fie
     if form == "csv":
         chosen = {"sep": options.get("delimiter") or ",", "quote": options.get("quote") or '"'}
         absent = options.get("null_literal")
-        return f"CAST(to_csv(named_struct({row}), {_map({**CSV, **chosen, 'nullValue': absent or ''})}) AS BINARY)"
-    return f"CAST({as_json(f'named_struct({row})')} AS BINARY)"
+        return f"CAST(to_csv({_struct(fields)}, {_map({**CSV, **chosen, 'nullValue': absent or ''})}) AS BINARY)"
+    return f"CAST({as_json(_struct(fields))} AS BINARY)"
 
 
 def as_json(row: str) -> str:
@@ -82,14 +102,11 @@ def _avro(spark: SparkSession, rows: DataFrame, job: PublishJob, what: str, fiel
     given = options.get("schema")
     typed = [(name, rows.schema[column].dataType) for column, name in fields]
     schema = given or json.dumps(record_schema(record_name(job.topics[0], what), typed))
-    row = ", ".join(f"{literal(name)}, {quoted(column)}" for column, name in fields)
-    plain = f"to_avro(named_struct({row}), {literal(schema)})"
+    plain = f"to_avro({_struct(fields)}, {literal(schema)})"
     if given:
         return plain
-    subject = options.get("subject")
-    subjects = [subject] if subject else [f"{topic}-{what}" for topic in job.topics]
     settings = json.loads(spark.conf.get(REGISTRY_CONF))[what]
-    header = struct.pack(">bI", 0, registered(settings, subjects, schema))
+    header = struct.pack(">bI", 0, registered(settings, _subjects(job, what), schema))
     return f"concat(X'{header.hex()}', {plain})"
 
 

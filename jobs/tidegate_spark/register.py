@@ -1,11 +1,12 @@
 """Makes the schema of a publication's records known to the registry, before the first of them is encoded."""
 
+import base64
 from typing import Any
 
 from tidegate.errors import GiveUp
 
 
-def registered(settings: dict[str, Any], subjects: list[str], schema: str) -> int:
+def registered(settings: dict[str, Any], subjects: list[str], schema: str, kind: str = "AVRO") -> int:
     """The schema's id, the same under each subject. GiveUp with the registry's own word where it is refused."""
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
     from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -14,7 +15,7 @@ def registered(settings: dict[str, Any], subjects: list[str], schema: str) -> in
     ids: set[int] = set()
     for subject in subjects:
         try:
-            ids.add(client.register_schema(subject, Schema(schema, "AVRO")))
+            ids.add(client.register_schema(subject, Schema(schema, kind)))
         except SchemaRegistryError as fault:
             raise GiveUp(
                 f"subject={subject}: the registry refuses the schema: {fault.error_message}; allow the change there, "
@@ -25,3 +26,20 @@ def registered(settings: dict[str, Any], subjects: list[str], schema: str) -> in
             f"subjects={', '.join(subjects)}: the registry gives one schema several ids={sorted(ids)}; give one subject"
         )
     return ids.pop()
+
+
+def newest(settings: dict[str, Any], subject: str) -> tuple[int, bytes] | None:
+    """Id and description of the newest Protobuf schema of a subject; None where it has none."""
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    client = SchemaRegistryClient({"timeout": 20, "max.retries": 2, **settings})
+    try:
+        found = client.get_latest_version(subject, fmt="serialized")
+    except SchemaRegistryError as fault:
+        if fault.http_status_code == 404:
+            return None
+        raise GiveUp(f"subject={subject}: the registry gives no schema: {fault.error_message}; check rights") from fault
+    if found.schema.schema_type != "PROTOBUF":
+        raise GiveUp(f"subject={subject} holds {found.schema.schema_type} schemas, no Protobuf; give another subject")
+    return found.schema_id, base64.b64decode(found.schema.schema_str)

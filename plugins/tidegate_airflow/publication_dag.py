@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Asset, Param, get_current_context, task
+from airflow.sdk import DAG, Asset, AssetAny, Param, get_current_context, task
 from tidegate.publications.publication import Publication
 
 from tidegate_airflow import documents, tasks
@@ -59,7 +59,10 @@ def publication_dag(publication: Publication) -> DAG:
 def _schedule(publication: Publication) -> Any:
     if publication.interval_seconds > 0:
         return timedelta(seconds=publication.interval_seconds)
-    return [Asset(publication.table)] if publication.on_table_change else None
+    if not publication.on_table_change:
+        return None
+    assets = [Asset(name) for name in (publication.table, *publication.joined)]
+    return AssetAny(*assets) if publication.joined else assets
 
 
 def _publish(publication: Publication) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ from tidegate.publications.job import PublishJob, TouchedFiles
 from tidegate.publications.ports import Behind, FoundTopics, Made, PublicationPorts, TableNow
 from tidegate.publications.progress import TOPIC, Standing
 from tidegate.publications.publication import KeyOut, Publication
+from tidegate.states import Message
 
 State = dict[str, str]
 
@@ -29,28 +31,34 @@ class Table:
     current: int | None = None
     tags: dict[str, int] = field(default_factory=dict)
     exists: bool = True
+    others: dict[str, "Table"] = field(default_factory=dict)
 
     def commit(self, **rows: str) -> int:
         self.current = 10 + len(self.snapshots)
         self.snapshots[self.current] = rows
         return self.current
 
+    def _of(self, name: str) -> "Table":
+        return self.others.get(name, self)
+
     def table(self, name: str) -> TableNow | None:
-        return TableNow(self.uuid, self.current) if self.exists else None
+        found = self._of(name)
+        return TableNow(found.uuid, found.current) if found.exists else None
 
     def has(self, name: str, snapshot_id: int) -> bool:
-        return snapshot_id in self.snapshots
+        return snapshot_id in self._of(name).snapshots
 
     def at(self, name: str, timestamp_ms: int) -> int | None:
         return next((s for s in sorted(self.snapshots, reverse=True) if s <= timestamp_ms), None)
 
     def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
-        same = self.snapshots[old] is self.snapshots[new]
+        same = self._of(name).snapshots[old] is self._of(name).snapshots[new]
         return TouchedFiles() if same else TouchedFiles((f"file-{old}",), (f"file-{new}",))
 
     def behind(self, name: str, old: int | None, new: int) -> Behind:
-        between = [s for s in self.snapshots if (old or 0) < s <= new]
-        before = [self.snapshots.get(old or 0, {}), *(self.snapshots[s] for s in between)]
+        snapshots = self._of(name).snapshots
+        between = [s for s in snapshots if (old or 0) < s <= new]
+        before = [snapshots.get(old or 0, {}), *(snapshots[s] for s in between)]
         rows = sum(len(dict(two.items() ^ one.items())) for one, two in pairwise(before))
         return Behind(len(between), rows, min(between, default=None))
 
@@ -59,14 +67,14 @@ class Table:
         return [Made(number, number, "append", 1) for number in newest[:most]]
 
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
-        self.tags[tag] = snapshot_id
+        self._of(name).tags[tag] = snapshot_id
 
     def pins(self, name: str, prefix: str) -> list[str]:
-        return sorted(tag for tag in self.tags if tag.startswith(prefix))
+        return sorted(tag for tag in self._of(name).tags if tag.startswith(prefix))
 
     def unpin(self, name: str, tags: list[str]) -> None:
         for tag in tags:
-            self.tags.pop(tag, None)
+            self._of(name).tags.pop(tag, None)
 
 
 @dataclass
@@ -78,6 +86,7 @@ class Topic:
     newest: dict[int, str] = field(default_factory=dict)
     id: str | None = None
     partitions: int = 3
+    sent: list[tuple[str, Any]] = field(default_factory=list)
 
     def found(self, publication: Publication) -> FoundTopics:
         if self.id is None:
@@ -87,6 +96,9 @@ class Topic:
 
     def create(self, publication: Publication) -> None:
         self.id = self.id or "t1"
+
+    def send(self, topic: str, records: Sequence[Message]) -> None:
+        self.sent += [(topic, json.loads(record.value or b"")) for record in records]
 
     def standing(self, publication: Publication, at_rest: bool = False) -> Standing:
         return Standing(tuple(self.newest.get(number) for number in range(self.parts)))
@@ -112,9 +124,10 @@ class Spark:
     def run(self, job: Any) -> None:
         self.jobs.append(PublishJob.from_json(job.to_json()))
         assert self.jobs[-1] == job, "a job is the same behind JSON"
-        old = self.topic.latest() if job.position.mode == TOPIC else self._origin(job)
-        new = self.table.snapshots[job.position.until or job.position.to]
-        now = self.table.snapshots[job.position.to]
+        position = job.position
+        old = self.topic.latest() if position.mode == TOPIC else self._rows(position.origin, position.joined_origin)
+        new = self._rows(position.until or position.to, position.joined)
+        now = self._rows(position.to, position.joined)
         changes = {k: now.get(k) for k in sorted(old.keys() | new.keys()) if old.get(k) != new.get(k)}
         for part in job.parts:
             if self.topic.newest.get(part.number) != part.expected:
@@ -129,8 +142,13 @@ class Spark:
             self._count_down()
             self._advance(job, part.number, None)
 
-    def _origin(self, job: PublishJob) -> State:
-        return {} if job.position.origin is None else self.table.snapshots[job.position.origin]
+    def _rows(self, snapshot: int | None, joined: dict[str, int]) -> State:
+        """The table's rows; a joined table adds its own value of the same key."""
+        if snapshot is None:
+            return {}
+        found = [self.table.others[name].snapshots[number] for name, number in joined.items()]
+        rows = self.table.snapshots[snapshot]
+        return {key: value + "".join(other.get(key, "") for other in found) for key, value in rows.items()}
 
     def _count_down(self) -> None:
         if self.dies_after is not None:

@@ -1,13 +1,16 @@
 """A table's changes back in Kafka: what a plain reader of the topic makes of them is the table."""
 
+import base64
 import json
 import subprocess
 from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from protobuf_messages import classes
 from round_trip import Way, read
 from schema_registry import SchemaRegistry
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo
@@ -178,7 +181,7 @@ def test_command_line_publishes_tells_and_validates(workbench) -> None:
     assert workbench.cli("validate").stdout.splitlines() == ["words: ok", "words: ok"]
 
 
-def test_avro_is_what_the_real_deserializer_reads_with_the_schema_of_the_registry(workbench) -> None:
+def test_avro_and_protobuf_are_what_the_real_deserializers_read_with_the_registry(workbench) -> None:
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer
     from confluent_kafka.serialization import SerializationContext
@@ -198,5 +201,65 @@ def test_avro_is_what_the_real_deserializer_reads_with_the_schema_of_the_registr
         more = [{"a": 1, "b": date(2026, 1, 1)}]
         assert (key, value) == ({"id": 1}, {"id": 1, "name": "a", "price": Decimal("1.50"), "at": at, "more": more})
         assert set(registry.subjects) == {f"{way.topic}-key", f"{way.topic}-value"}
+        protobuf = {"format": "protobuf", "protobuf": {"registry": registry.url}}
+        sql = "SELECT id, name, at, map(name, named_struct('a', id)) AS more FROM {table}"
+        other = Way.over(way, "protobuf", sql=sql, key={"fields": ["id"], **protobuf}, value=protobuf)
+        other.publish()
+        assert_protobuf(registry, other.topic, *read(workbench, other.topic))
     finally:
         registry.close()
+
+
+def assert_protobuf(registry: SchemaRegistry, topic: str, found: Any) -> None:
+    """By Confluent's deserializer, with the message that was registered."""
+    from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
+    from confluent_kafka.serialization import SerializationContext
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    made = {}
+    for what, data in (("key", found.key()), ("value", found.value())):
+        (number,) = registry.subjects[f"{topic}-{what}"]
+        assert data[:5] == b"\x00" + number.to_bytes(4, "big")
+        file = FileDescriptorProto.FromString(base64.b64decode(registry.schemas[number]["schema"]))
+        read_protobuf = ProtobufDeserializer(next(iter(classes(file).values())), {"use.deprecated.format": False})
+        made[what] = read_protobuf(data, SerializationContext(topic, what))
+    assert made["key"].id == 1
+    value = made["value"]
+    assert (value.id, value.name, value.at.ToMicroseconds()) == (1, "a", 1767225601000001)
+    assert value.more["a"].a == 1
+
+
+def test_joined_table_enriches_the_records_and_its_own_changes_are_followed(workbench) -> None:
+    join = "{table} t LEFT JOIN {lake.shop.labels} l ON l.name = t.name"
+    sql = f"SELECT t.id, t.name, l.label FROM {join}"
+    count = f"SELECT coalesce(l.label, 'none') AS label, count(*) AS n FROM {join} GROUP BY coalesce(l.label, 'none')"
+    way = Way(workbench, "joined", sql=sql, create={"partitions": 1}, parallelism=1)
+    with pytest.raises(NothingToDo):
+        way.publish()
+    way.flush(k1="a", k2="b", k3="c")
+    workbench.spark_sql("CREATE TABLE lake.shop.labels USING iceberg AS SELECT 'a' AS name, 'first' AS label")
+    counted = Way.over(way, "counted", sql=count, key={"fields": ["label"]}, parallelism=1)
+    counted.publication(table="lake.shop.joined", sql=count, key={"fields": ["label"]}, parallelism=1)
+
+    def step() -> tuple[Any, dict[str, Any]]:
+        done = way.publish()
+        counted.publish()
+        return (done.inserted, done.updated, done.deleted), {v["label"]: v["n"] for v in counted.latest().values()}
+
+    assert step() == ((3, 0, 0), {"first": 1, "none": 2})
+    workbench.spark_sql("INSERT INTO lake.shop.labels VALUES ('c', 'third')")
+    assert step() == ((0, 1, 0), {"first": 1, "third": 1, "none": 1}), "rows that were not touched themselves"
+    workbench.spark_sql("UPDATE lake.shop.labels SET label = 'third' WHERE name = 'a'")
+    way.flush(k2=None)
+    assert step() == ((0, 1, 1), {"third": 2})
+    before = len(way.records())
+    workbench.spark_sql(
+        "CALL lake.system.rewrite_data_files(table => 'shop.labels', options => map('rewrite-all', 'true'))"
+    )
+    assert step() == ((0, 0, 0), {"third": 2})
+    assert len(way.records()) == before
+    way.flush(k3="a", k4="x")
+    assert step() == ((1, 1, 0), {"third": 2, "none": 1})
+    assert {k: (v["name"], v["label"]) for k, v in way.latest().items()} == {
+        '{"id":1}': ("a", "third"), '{"id":3}': ("a", "third"), '{"id":4}': ("x", None),
+    }  # fmt: skip

@@ -101,6 +101,40 @@ def test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_
         shared.flush("named")
 
 
+def test_compacted_topic_of_one_pipeline_is_joined_as_of_the_records_time_by_another(shared) -> None:
+    """And a bounded read takes it only so far as it was asked to."""
+    customers, orders = shared.topic(**{"cleanup.policy": "compact"}), shared.topic()
+    key = {"fields": ["id"], "schema": "id BIGINT"}
+    value = {"schema": "id BIGINT, region STRING"}
+    shared.pipeline("residents", [customers], key=key, value=value, table={"history": "scd2"})
+    january, february, march, may = (ms("2026-01-01"), ms("2026-02-01"), ms("2026-03-01"), ms("2026-05-01"))
+    shared.produce(
+        customers,
+        ({"id": 7}, {"id": 7, "region": "north"}, {"timestamp": january}),
+        ({"id": 9}, {"id": 9, "region": "west"}, {"timestamp": january}),
+        ({"id": 9}, None, {"timestamp": february}),
+        ({"id": 7}, {"id": 7, "region": "south"}, {"timestamp": march}),
+        ({"id": 7}, {"id": 7, "region": "east"}, {"timestamp": may}),
+    )
+    loaded = shared.cli("flush", "residents", "--until", "2026-04-01T00:00:00Z")
+    assert loaded.returncode == 0, loaded.stderr
+    assert {row["region"] for row in shared.rows("shop.residents")} == {"north", "south", "west"}
+    select = """SELECT o.id, c.region FROM record o LEFT JOIN lake.shop.residents c
+        ON c.id = o.customer AND o.at >= c.valid_from AND (o.at < c.valid_to OR c.valid_to IS NULL)"""
+    value = {"schema": "id BIGINT, customer BIGINT, at TIMESTAMP"}
+    shared.pipeline("placed", [orders], key=key, value=value, table={"select": select})
+    placed = [(7, "2026-01-15"), (7, "2026-03-15"), (9, "2026-01-15"), (9, "2026-02-15"), (7, "2025-12-31")]
+    rows = [{"id": n, "customer": who, "at": f"{day}T00:00:00Z"} for n, (who, day) in enumerate(placed)]
+    shared.produce(orders, *(({"id": row["id"]}, row) for row in rows))
+    shared.flush("placed")
+    found = {row["id"]: row["region"] for row in shared.rows("shop.placed")}
+    assert found == {0: "north", 1: "south", 2: "west", 3: None, 4: None}
+
+
+def ms(day: str) -> int:
+    return int(datetime.datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp() * 1000)
+
+
 def test_value_that_its_type_cannot_hold_is_set_aside_and_placeholders_keep_what_they_can(shared) -> None:
     topic, held = shared.topic(), "__debezium_unavailable_value"
     key = {"fields": ["id"], "schema": "id BIGINT"}

@@ -226,8 +226,8 @@ GUARDS = [
     Guard(
         "publication: both ends of a run are pinned",
         "plugins/tidegate/publications/publish.py",
-        "            ports.snapshots.pin(publication.table, snapshot, pin_name(publication.name, snapshot))\n",
-        "            pass\n",
+        "        ports.snapshots.pin(table, snapshot, pin_name(publication.name, snapshot))\n",
+        "        pass\n",
         "tests/unit/test_publications.py::test_killed_run_of_changes_is_resumed[2]",
     ),
     Guard(

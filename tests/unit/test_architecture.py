@@ -99,12 +99,13 @@ def test_nouns_do_not_know_the_command_line(path: Path) -> None:
     assert not [m for _, m in imports(path) if within(m, "tidegate.cli")]
 
 
-TRAVELS = "protobuf_rows.py"  # goes to Spark's Python workers, which have libraries and not the product
+# they go to Spark's Python workers, which have libraries and not the product
+TRAVEL = ("protobuf_rows.py", "protobuf_bytes.py")
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if matches(p, *SPARK, "jobs/*.py")], ids=name_of)
 def test_jobs_meet_the_worker_in_nouns_only(path: Path) -> None:
-    allowed = STDLIB | ({"google", "pyarrow"} if path.name == TRAVELS else {"pyspark", "tidegate", "tidegate_spark"})
+    allowed = STDLIB | ({"google", "pyarrow"} if path.name in TRAVEL else {"pyspark", "tidegate", "tidegate_spark"})
     allowed |= IN_EXECUTORS if matches(path, PRODUCER, REGISTRY) else set()
     assert modules(path) <= allowed
     assert not [m for _, m in imports(path) if within(m, "tidegate.adapters") or within(m, "tidegate.steps")]

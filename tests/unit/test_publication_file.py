@@ -116,8 +116,29 @@ def test_what_cannot_be_is_refused(include: Path, words: dict, told: str) -> Non
     [
         ("SELECT * FROM orders", "must stand in it once"),
         ("SELECT {table}.id FROM {table}", "must stand in it once"),
-        ("SELECT * FROM {table} t JOIN lake.shop.customers c ON t.id = c.id", "may read {table} alone"),
-        ("SELECT * FROM {table} WHERE id IN (SELECT id FROM x)", "may read {table} alone"),
+        (
+            "SELECT * FROM {table} t JOIN lake.shop.customers c ON t.id = c.id",
+            "may read {table} and, each once, tables in braces",
+        ),
+        ("SELECT * FROM {table} WHERE id IN (SELECT id FROM x)", "may read {table} and, each once, tables in braces"),
+        (
+            "SELECT t.id FROM {table} t JOIN {lake.shop.customers} c ON true JOIN {lake.shop.customers} d ON true",
+            "each once",
+        ),
+        ("SELECT t.id FROM {lake.shop.customers} c JOIN {table} t ON t.id = c.id", "must stand behind FROM"),
+        (
+            "SELECT t.id FROM {table} t RIGHT JOIN {lake.shop.customers} c ON t.id = c.id",
+            "rows that no row of {table} gives",
+        ),
+        (
+            "SELECT t.id FROM {table} t FULL JOIN {lake.shop.customers} c ON t.id = c.id",
+            "rows that no row of {table} gives",
+        ),
+        ("SELECT t.id FROM {table} t NATURAL JOIN {lake.shop.customers} c", "rows that no row of {table} gives"),
+        (
+            "SELECT id FROM {table} WHERE EXISTS (SELECT 1 FROM {lake.shop.customers})",
+            "subqueries cannot be told apart",
+        ),
         ("SELECT id, row_number() OVER (ORDER BY id) AS n FROM {table}", "look across rows and groups"),
         ("SELECT DISTINCT id FROM {table}", "look across rows and groups"),
         ("SELECT id FROM {table} LIMIT 3", "look across rows and groups"),
@@ -129,7 +150,7 @@ def test_what_cannot_be_is_refused(include: Path, words: dict, told: str) -> Non
         ("SELECT ((id FROM {table}", "not SQL that Spark reads"),
     ],
 )
-def test_sql_must_be_a_function_of_the_rows_of_one_table(sql: str, told: str) -> None:
+def test_sql_must_be_a_function_of_the_rows_of_the_tables_that_it_names(sql: str, told: str) -> None:
     with pytest.raises(ValueError, match=told.replace("{", r"\{").replace("}", r"\}")):
         read_sql(sql, ("id",))
 
@@ -204,3 +225,35 @@ def test_keys_of_touched_groups_come_from_the_same_statement(sql: str, keys: str
 def test_aggregate_whose_groups_cannot_be_told_is_refused(sql: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         read_sql(sql, ("word",))
+
+
+def test_table_of_bigquery_is_refused_with_the_way_round(include: Path) -> None:
+    warehouse = {"type": "bigquery", "project": "p", "location": "EU", "staging": "gs://b/x"}
+    (include / "catalogs.yaml").write_text(yaml.safe_dump({"lake": LAKE, "dwh": warehouse}))
+    said = refusal(include, table="dwh.shop.orders")
+    assert "a BigQuery table cannot be published; let the pipeline write an Iceberg table beside it" in said
+    assert load(include, table="lake.shop.orders").catalog == "lake"
+
+
+def test_protobuf_is_made_of_the_columns_and_takes_no_descriptor(include: Path) -> None:
+    found = load(include, value={"format": "protobuf", "protobuf": {"registry": "http://r:1", "message": "Order"}})
+    assert (found.value.options["registry"], found.value.options["message"]) == ("http://r:1", "Order")
+    said = refusal(include, value={"format": "protobuf", "protobuf": {"descriptor": "x.desc"}})
+    assert "a publication makes its message from the columns" in said
+    assert "options of another format than json" in refusal(include, value={"protobuf": {}})
+
+
+def test_joined_tables_are_named_in_braces_and_lie_in_the_tables_catalog(include: Path) -> None:
+    join = "SELECT t.id, c.name FROM {table} t LEFT JOIN {%s} c ON c.id = t.customer"
+    assert load(include, sql=join % "lake.shop.customers").joined == ("lake.shop.customers",)
+    other = "JOIN {lake.shop.customers} c ON c.id = t.who"
+    count = f"SELECT c.name AS id, count(*) AS n FROM {{table}} t {other} GROUP BY c.name"
+    grouped = load(include, sql=count).grouped
+    assert grouped is not None
+    assert "{lake.shop.customers}" in grouped.keys_sql
+    assert "{table}" in grouped.keys_sql
+    (include / "catalogs.yaml").write_text(yaml.safe_dump({"lake": LAKE, "other": LAKE}))
+    assert "lies in another catalog" in refusal(include, sql=join % "other.shop.customers")
+    assert "is the table itself" in refusal(include, sql=join % "lake.shop.orders")
+    assert "catalog=nowhere is not in catalogs.yaml" in refusal(include, sql=join % "nowhere.shop.customers")
+    assert "how the joined tables stood then" in refusal(include, sql=join % "lake.shop.c", start={"snapshot": 5})

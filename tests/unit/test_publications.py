@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from fakes.publications import Killed, Outside
-from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere
+from fakes.publications import Killed, Outside, Table
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.health import Schedule
 from tidegate.publications.again import Again
 from tidegate.publications.plan import plan
@@ -278,3 +278,97 @@ def test_range_that_cannot_be_produced_again_is_refused_in_words(outside: Outsid
         publish(outside.ports(), again=Again("2026-01-01T00:00"))
     with pytest.raises(NothingToDo, match="no row changed between"):
         publish(outside.ports(), again=Again("10", "10"))
+
+
+DIM = "lake.shop.dim"
+
+
+@pytest.fixture
+def joining() -> Outside:
+    made = Outside(joined=(DIM,))
+    made.table.others[DIM] = Table()
+    made.table.commit(a="1", b="1", c="1")
+    return made
+
+
+def test_change_of_a_joined_table_counts_like_one_of_the_table(joining: Outside) -> None:
+    dim = joining.table.others[DIM]
+    with pytest.raises(NothingToDo, match=f"joined table={DIM} does not exist yet"):
+        publish(joining.ports())
+    dim.commit(a="x")
+    publish(joining.ports())
+    assert joining.topic.latest() == {"a": "1x", "b": "1", "c": "1"}
+    with pytest.raises(NothingToDo, match="nothing came since"):
+        publish(joining.ports())
+    dim.commit(a="y", c="y")
+    assert plan(joining.ports()).touched is None, "any row may look different"
+    assert status(joining.ports())["snapshots_behind"] == 1
+    publish(joining.ports())
+    assert joining.topic.records[3:] in ([("a", "1y"), ("c", "1y")], [("c", "1y"), ("a", "1y")])
+    assert (set(joining.table.tags.values()), set(dim.tags.values())) == ({10}, {11}), "both are pinned"
+    joining.table.commit(a="2", b="1", c="1")
+    assert plan(joining.ports()).touched is not None, "the joined table stands still"
+
+
+def test_joined_table_that_only_compacted_costs_no_comparison_of_all_rows(joining: Outside) -> None:
+    dim = joining.table.others[DIM]
+    dim.commit(a="x")
+    publish(joining.ports())
+    dim.snapshots[11] = dim.snapshots[10]
+    dim.current = 11
+    with pytest.raises(NothingToDo):
+        publish(joining.ports())
+    joining.table.commit(a="2", b="1", c="1")
+    run = plan(joining.ports())
+    assert (run.touched is not None, run.position.joined, run.position.joined_origin) == (True, {DIM: 11}, {DIM: 11})
+
+
+@pytest.mark.parametrize("after", range(5))
+def test_killed_run_of_a_joined_tables_change_is_finished_with_the_same_snapshots(joining: Outside, after: int) -> None:
+    dim = joining.table.others[DIM]
+    dim.commit(a="x", b="x", c="x")
+    publish(joining.ports())
+    dim.commit(a="y", b="y", c="y")
+    joining.spark.dies_after = after
+    with pytest.raises(Killed):
+        publish(joining.ports())
+    dim.commit(a="z", b="z", c="z")
+    if plan(joining.ports()).resumed:
+        publish(joining.ports())
+    publish(joining.ports())
+    assert joining.topic.latest() == {"a": "1z", "b": "1z", "c": "1z"}
+    assert len(joining.topic.records) == len(set(joining.topic.records))
+
+
+def test_snapshot_of_a_joined_table_that_has_expired_is_refused_or_compared(joining: Outside) -> None:
+    dim = joining.table.others[DIM]
+    dim.commit(a="x")
+    publish(joining.ports())
+    dim.commit(a="y")
+    del dim.snapshots[10]
+    with pytest.raises(GiveUp, match=r"snapshot=10 .* has expired"):
+        publish(joining.ports())
+    assert publish(joining.ports(), resynchronise=True).compared_with == "topic"
+    assert joining.topic.latest() == {"a": "1y", "b": "1", "c": "1"}
+
+
+def test_heartbeat_tells_up_to_which_time_the_topic_holds_the_table_also_without_work() -> None:
+    outside = Outside(heartbeat_topic="beats")
+    outside.table.commit(a="1")
+    publish(outside.ports())
+    with pytest.raises(NothingToDo):
+        publish(outside.ports())
+    assert [topic for topic, _ in outside.topic.sent] == ["beats", "beats"]
+    told = outside.topic.sent[-1][1]
+    assert (told["publication"], told["published_snapshot_id"], told["valid_through_ms"]) == ("out", 10, 0)
+
+
+def test_heartbeat_that_cannot_be_sent_is_a_warning(caplog: pytest.LogCaptureFixture, monkeypatch) -> None:
+    def gone(topic: str, records: object) -> None:
+        raise RetryLater("brokers=b gave no answer")
+
+    outside = Outside(heartbeat_topic="beats")
+    outside.table.commit(a="1")
+    monkeypatch.setattr(outside.topic, "send", gone)
+    assert publish(outside.ports()).to_snapshot_id == 10
+    assert "the heartbeat was not sent: brokers=b gave no answer" in caplog.text

@@ -1,7 +1,7 @@
 """The topics of a publication, through confluent-kafka: made compacted, checked, and the progress read from them."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -13,6 +13,7 @@ from tidegate.offsets import Ranges
 from tidegate.publications.ports import FoundTopics
 from tidegate.publications.progress import Standing
 from tidegate.publications.publication import Publication
+from tidegate.states import Message
 
 COMPACTED = {"cleanup.policy": "compact"}
 # A state topic stays small: compaction gets at a segment after an hour instead of a week.
@@ -79,6 +80,10 @@ class KafkaTopics:
         while not self._existing() >= {*topics} and time.monotonic() < deadline:
             time.sleep(PAUSE)
         self._broker.log(topics, "read_uncommitted")
+
+    def send(self, topic: str, records: Sequence[Message]) -> None:
+        """See the port."""
+        self._broker.send(topic, records)
 
     def standing(self, publication: Publication, at_rest: bool = False) -> Standing:
         """See the port."""

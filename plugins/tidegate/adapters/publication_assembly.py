@@ -53,7 +53,7 @@ def publication_conf(include: Path, publication: Publication, resolve: Resolve) 
     registries = {
         what: registry_settings(str(part.options["registry"]), resolve)
         for what, part in (("key", publication.key), ("value", publication.value))
-        if part.format == "avro" and not part.options.get("schema")
+        if part.format in ("avro", "protobuf") and not part.options.get("schema")
     }
     private = {PRODUCER_CONF: json.dumps(kafka), REGISTRY_CONF: json.dumps(registries)}
     return {**private_conf(conf, java_settings(kafka)), **private}

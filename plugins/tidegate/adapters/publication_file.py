@@ -9,12 +9,12 @@ from typing import Any
 from tidegate.adapters.catalogs_file import read_catalogs
 from tidegate.adapters.findings import Findings
 from tidegate.adapters.format_checks import check_avro
-from tidegate.adapters.format_model import AvroModel
+from tidegate.adapters.format_model import AvroModel, ProtobufModel
 from tidegate.adapters.pipeline_model import StartTimestamp
 from tidegate.adapters.pipeline_nouns import spark_target
 from tidegate.adapters.pipeline_refusals import read_model
 from tidegate.adapters.publication_model import KeyOutModel, PublicationModel, StartSnapshot, ValueOutModel
-from tidegate.adapters.publication_sql import read_sql
+from tidegate.adapters.publication_sql import joined_tables, read_sql
 from tidegate.adapters.source_checks import TOPIC, check_kafka
 from tidegate.adapters.spark_checks import check_spark
 from tidegate.adapters.table_checks import check_name
@@ -76,6 +76,7 @@ def _refuse_shared_topics(publication: Publication, file: Path, owners: dict[str
 
 def _check(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
     check_name(model.table, ("table",), catalogs, findings)
+    _refuse_bigquery(model.table, catalogs, findings)
     check_kafka(model.kafka, ("kafka",), findings)
     check_spark(model.spark, findings)
     _check_topics(model, findings)
@@ -94,8 +95,31 @@ def _check(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findi
         read_sql(model.sql or EVERYTHING, tuple(model.key.fields))
     except ValueError as fault:
         findings.add(("sql",), str(fault))
+    _check_joined(model, catalogs, findings)
     if model.interval == 0:
         findings.add(("interval",), "out of range; must be at least 1s, or -1 to disable")
+
+
+def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+    joined = joined_tables(model.sql or "")
+    for name in joined:
+        check_name(name, ("sql",), catalogs, findings)
+        if name.split(".", 1)[0] != model.table.split(".", 1)[0]:
+            findings.add(("sql",), f"{{{name}}} lies in another catalog than table; join tables of one catalog")
+        if name == model.table:
+            findings.add(("sql",), f"{{{name}}} is the table itself, of which each row must be seen alone")
+    if joined and model.start != "full":
+        findings.add(("start",), "how the joined tables stood then cannot be told; leave it out")
+
+
+def _refuse_bigquery(table: str, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+    """Two states of a table are compared through Spark, which reads no BigQuery here."""
+    catalog = catalogs.get(table.split(".", 1)[0])
+    if isinstance(catalog, Catalog) and catalog.type == "bigquery":
+        told = (
+            "a BigQuery table cannot be published; let the pipeline write an Iceberg table beside it, and publish that"
+        )
+        findings.add(("table",), told)
 
 
 def _check_topics(model: PublicationModel, findings: Findings) -> None:
@@ -115,11 +139,14 @@ def _check_topics(model: PublicationModel, findings: Findings) -> None:
 
 
 def _check_format(what: str, part: KeyOutModel | ValueOutModel, findings: Findings) -> None:
-    for word in ("avro", "csv"):
+    for word in ("avro", "protobuf", "csv"):
         if getattr(part, word) is not None and part.format != word:
             findings.add((what, word), f"options of another format than {part.format}; leave them out")
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (what, "avro"), findings)
+    if part.protobuf is not None and part.protobuf.descriptor is not None:
+        told = "a publication makes its message from the columns; give registry and subject"
+        findings.add((what, "protobuf", "descriptor"), told)
 
 
 def _publication(name: str, model: PublicationModel) -> Publication:
@@ -132,6 +159,7 @@ def _publication(name: str, model: PublicationModel) -> Publication:
         value=ValueOut(value.format, value.fields_include, _options(value)),
         metadata=MetadataOut(model.metadata.headers, model.metadata.timestamp, model.metadata.topic),
         sql=model.sql or EVERYTHING,
+        joined=joined_tables(model.sql or ""),
         grouped=read_sql(model.sql or EVERYTHING, tuple(key.fields)),
         description=model.description,
         kafka=model.kafka,
@@ -150,14 +178,17 @@ def _publication(name: str, model: PublicationModel) -> Publication:
         allow_uncompacted=model.allow_uncompacted,
         interval_seconds=model.interval,
         on_table_change=model.on_table_change,
+        heartbeat_topic=model.heartbeat.topic if model.heartbeat.produce else None,
         spark=spark_target(model.spark),
     )
 
 
 def _options(part: KeyOutModel | ValueOutModel) -> dict[str, Any]:
-    """The options of the format that is used, those of Avro with their defaults."""
+    """The options of the format that is used, those of a registry with their defaults."""
     if part.format == "avro":
         return (part.avro or AvroModel()).model_dump(by_alias=True)
+    if part.format == "protobuf":
+        return (part.protobuf or ProtobufModel()).model_dump()
     return {} if part.csv is None else part.csv.model_dump()
 
 

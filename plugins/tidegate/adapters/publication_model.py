@@ -4,12 +4,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from tidegate.adapters.format_model import AvroModel, CsvModel, Words
+from tidegate.adapters.format_model import AvroModel, CsvModel, ProtobufModel, Words
 from tidegate.adapters.pipeline_model import StartTimestamp
 from tidegate.adapters.running_model import Duration, SparkModel
 from tidegate.adapters.settings_model import KafkaPlace, PropertyText
 
-OutWord = Literal["json", "avro", "csv", "string", "raw"]
+OutWord = Literal["json", "avro", "protobuf", "csv", "string", "raw"]
 
 
 def _start_tag(value: object) -> str | None:
@@ -31,6 +31,7 @@ class KeyOutModel(Words):
     fields: list[str] = Field(min_length=1, description="The result's key columns: one row for each.")
     fields_prefix: str = Field(default="", description="Taken off the names of key columns; with EXCEPT_KEY only.")
     avro: AvroModel | None = Field(default=None, description="Options of the avro format.")
+    protobuf: ProtobufModel | None = Field(default=None, description="Options of the protobuf format.")
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
 
 
@@ -42,6 +43,7 @@ class ValueOutModel(Words):
         default="ALL", description="Whether the value holds the key columns too."
     )
     avro: AvroModel | None = Field(default=None, description="Options of the avro format.")
+    protobuf: ProtobufModel | None = Field(default=None, description="Options of the protobuf format.")
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
 
 
@@ -62,12 +64,21 @@ class CreateTopicsModel(Words):
     properties: dict[str, PropertyText] = Field(default={}, description="Settings of the topic beside the policy.")
 
 
+class HeartbeatOutModel(Words):
+    """A record at the end of each run."""
+
+    produce: bool = Field(default=False, description="Send a heartbeat record at the end of every run.")
+    topic: str = Field(
+        default="connect-heartbeats", pattern=r"^[A-Za-z0-9._-]{1,249}$", description="Created if it is missing."
+    )
+
+
 class PublicationModel(Words):
     """The whole file."""
 
     description: str = Field(default="", description="For people; shown in Airflow.")
     table: str = Field(description="<catalog>.<namespace>.<table>; the catalog is a key of catalogs.yaml.")
-    sql: str | None = Field(default=None, description="A projection or filter: SELECT ... FROM {table} WHERE ...")
+    sql: str | None = Field(default=None, description="One SELECT ... FROM {table}; joined tables in braces.")
     kafka: KafkaPlace = Field(
         default="kafka_default", description="Airflow connection id, or inline librdkafka settings without secrets."
     )
@@ -99,6 +110,7 @@ class PublicationModel(Words):
     allow_uncompacted: bool = Field(default=False, description="Produce to a topic that is not compacted all the same.")
     interval: Duration = Field(default=-1, description="Pause between runs; -1 runs when the table was published.")
     on_table_change: bool = Field(default=True, description="Without interval: run when the table's asset changes.")
+    heartbeat: HeartbeatOutModel = HeartbeatOutModel()
     spark: SparkModel = SparkModel()
 
 

@@ -8,7 +8,9 @@ from tidegate.publications.publication import PLACEHOLDER, Grouped
 
 EXAMPLE = f"write e.g. SELECT id, upper(name) AS name FROM {PLACEHOLDER} WHERE NOT hidden"
 GROUP_EXAMPLE = f"write e.g. SELECT word, count(*) AS n FROM {PLACEHOLDER} GROUP BY word"
-STAND_IN = "_tidegate_table"
+STAND_IN, OTHER = "_tidegate_table", "_tidegate_joined_{}_"
+JOINED = re.compile(r"\{([^{}\s]+(?:\.[^{}\s]+){2,})\}")  # {lake.shop.customers}
+SIDES, KINDS = ("", "LEFT"), ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
 SESSION = "session_window"
 WINDOW, WINDOWED = re.compile(r"\bwindow\s*\(", re.IGNORECASE), "_tidegate_window"  # a word of its own to the parser
 # Their answer differs from call to call: the same row would look changed, or a change would look like none.
@@ -23,11 +25,17 @@ ORDERED = (
 )  # fmt: skip
 
 
+def joined_tables(sql: str) -> tuple[str, ...]:
+    """The tables beside `{table}` that the SQL names in braces, in their order."""
+    return tuple(dict.fromkeys(JOINED.findall(sql)))
+
+
 @lru_cache(maxsize=256)
 def read_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
     """How the groups of an aggregate are told; None for SQL that looks at one row at a time.
 
-    ValueError unless `sql` is one SELECT over `{table}` alone whose answer depends on the rows and nothing else.
+    ValueError unless `sql` is one SELECT over `{table}`, and tables in braces that are joined to it, whose answer
+    depends on the rows and nothing else.
     """
     from sqlglot import exp
 
@@ -43,7 +51,7 @@ def read_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
     ordered = sorted({name for name in names if name in ORDERED})
     if ordered:
         raise ValueError(f"{ordered[0].lower()}() depends on the order of rows; use min, max, sum, count or the like")
-    return _grouped(tree, key)
+    return _grouped(tree, key, joined_tables(sql))
 
 
 def _select(sql: str) -> Any:
@@ -53,20 +61,45 @@ def _select(sql: str) -> Any:
 
     if sql.count(PLACEHOLDER) != 1:
         raise ValueError(f"{PLACEHOLDER} must stand in it once, behind FROM; {EXAMPLE}")
+    others = joined_tables(sql)
+    text = sql.replace(PLACEHOLDER, STAND_IN)
+    for number, name in enumerate(others):
+        text = text.replace(f"{{{name}}}", OTHER.format(number))
     try:
-        text = WINDOW.sub(f"{WINDOWED}(", sql.replace(PLACEHOLDER, STAND_IN))
-        statements = sqlglot.parse(text, read="spark")
+        statements = sqlglot.parse(WINDOW.sub(f"{WINDOWED}(", text), read="spark")
     except SqlglotError as fault:
         raise ValueError(f"not SQL that Spark reads; {EXAMPLE}") from fault
     tree = statements[0] if len(statements) == 1 else None
     if not isinstance(tree, exp.Select):
         raise ValueError(f"not one SELECT; {EXAMPLE}")
-    if [table.name for table in tree.find_all(exp.Table)] != [STAND_IN] or tree.find(exp.Join, exp.Subquery):
-        raise ValueError(f"it may read {PLACEHOLDER} alone: a change of another table would not be seen; {EXAMPLE}")
+    found = sorted(table.sql("spark").split(" ")[0] for table in tree.find_all(exp.Table))
+    if found != sorted([STAND_IN, *(OTHER.format(number) for number in range(len(others)))]):
+        raise ValueError(
+            f"it may read {PLACEHOLDER} and, each once, tables in braces like {{lake.shop.customers}}: a change of any "
+            f"other would not be seen; {EXAMPLE}"
+        )
+    _check_joins(tree)
     return tree
 
 
-def _grouped(tree: Any, key: tuple[str, ...]) -> Grouped:
+def _check_joins(tree: Any) -> None:
+    """Each row of the result must come from one row of the table, so that untouched rows need not be looked at."""
+    from sqlglot import exp
+
+    if tree.find(exp.Subquery) or len(list(tree.find_all(exp.Select))) > 1:
+        raise ValueError(f"subqueries cannot be told apart; join the tables instead; {EXAMPLE}")
+    if tree.find(exp.From).this.name != STAND_IN:
+        raise ValueError(f"{PLACEHOLDER} must stand behind FROM, and the others behind JOIN; {EXAMPLE}")
+    for join in tree.find_all(exp.Join):
+        is_plain = (join.side or "").upper() in SIDES and (join.kind or "").upper() in KINDS
+        if not is_plain or join.args.get("method"):
+            raise ValueError(
+                f"JOIN, LEFT JOIN, SEMI, ANTI and CROSS JOIN may be used: others give rows "
+                f"that no row of {PLACEHOLDER} gives"
+            )
+
+
+def _grouped(tree: Any, key: tuple[str, ...], others: tuple[str, ...]) -> Grouped:
     """The keys of the groups that some rows are in: the same SELECT with the key alone."""
     from sqlglot import exp
 
@@ -87,6 +120,8 @@ def _grouped(tree: Any, key: tuple[str, ...]) -> Grouped:
     keys.set("having", None)
     matched = tuple(name for name, item in zip(key, wanted, strict=True) if SESSION not in item.sql("spark").casefold())
     text = keys.sql("spark").replace(STAND_IN, PLACEHOLDER)
+    for number, name in enumerate(others):
+        text = text.replace(OTHER.format(number), f"{{{name}}}")
     return Grouped(re.sub(WINDOWED, "window", text, flags=re.IGNORECASE), matched)
 
 

@@ -49,7 +49,7 @@ def plan_again(ports: PublicationPorts, asked: Again) -> Planned:
         )
     position = Progress(
         ports.new_run(), AGAIN, origin, stands.to, publication.digest, table.uuid, found.ids, found.partitions,
-        until=None if until == stands.to else until,
+        until=None if until == stands.to else until, joined=stands.joined, joined_origin=stands.joined,
     )  # fmt: skip
     run = planned(ports, standing, found, position)
     if run.touched == TouchedFiles():

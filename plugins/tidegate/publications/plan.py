@@ -1,10 +1,11 @@
 """plan: which two snapshots of the table the next run lies between, and what every part of the keys has to do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.publications.job import Part, TouchedFiles
+from tidegate.publications.joined import are_same, joined_now, lost
 from tidegate.publications.ports import FoundTopics, PublicationPorts, TableNow
 from tidegate.publications.progress import AGAIN, CHANGES, EVERYTHING, TOPIC, Progress, Standing
 
@@ -90,7 +91,7 @@ def _estranged(ports: PublicationPorts, standing: Standing, found: FoundTopics, 
             return f"table={publication.table} was replaced by another of that name since the last run"
         gone = _gone(ports, standing)
         if gone is not None:
-            return f"snapshot={gone} of table={publication.table}, which was published last, has expired"
+            return f"{gone}, which was published last, has expired"
     return None
 
 
@@ -102,14 +103,19 @@ def _list(ids: dict[str, str]) -> str:
     return ", ".join(sorted(ids))
 
 
-def _gone(ports: PublicationPorts, standing: Standing) -> int | None:
+def _gone(ports: PublicationPorts, standing: Standing) -> str | None:
     """A snapshot that the next run would have to read and cannot."""
     unfinished, settled = standing.unfinished, standing.settled
     needed = [unfinished.origin, unfinished.until, unfinished.to] if unfinished else [settled.to] if settled else []
     if unfinished is not None and unfinished.mode == TOPIC:
         needed = [unfinished.to]
     table = ports.publication.table
-    return next((one for one in needed if one is not None and not ports.snapshots.has(table, one)), None)
+    own = next((one for one in needed if one is not None and not ports.snapshots.has(table, one)), None)
+    if own is not None:
+        return f"snapshot={own} of table={table}"
+    if unfinished is not None:
+        return lost(ports, unfinished.joined, unfinished.joined_origin)
+    return None if settled is None else lost(ports, settled.joined)
 
 
 def _is_lost(ports: PublicationPorts, unfinished: Progress) -> bool:
@@ -117,6 +123,7 @@ def _is_lost(ports: PublicationPorts, unfinished: Progress) -> bool:
     table = ports.snapshots.table(ports.publication.table)
     needed = [one for one in (unfinished.origin, unfinished.until, unfinished.to) if one is not None]
     is_there = all(ports.snapshots.has(ports.publication.table, one) for one in needed)
+    is_there = is_there and lost(ports, unfinished.joined, unfinished.joined_origin) is None
     return table is None or table.uuid != unfinished.table_uuid or not is_there
 
 
@@ -124,7 +131,8 @@ def _needs_topic(ports: PublicationPorts, standing: Standing, table: TableNow) -
     settled = standing.settled
     if settled is None:
         return not standing.is_new
-    return settled.table_uuid != table.uuid or not ports.snapshots.has(ports.publication.table, settled.to)
+    is_there = ports.snapshots.has(ports.publication.table, settled.to) and lost(ports, settled.joined) is None
+    return settled.table_uuid != table.uuid or not is_there
 
 
 def _refuse_growth(ports: PublicationPorts, standing: Standing, found: FoundTopics) -> None:
@@ -144,10 +152,15 @@ def _next(ports: PublicationPorts, standing: Standing, found: FoundTopics, table
     publication, settled = ports.publication, standing.settled
     origin = settled.to if settled else _beginning(ports)
     to = table.snapshot_id
-    if origin == to:
+    joined, before = joined_now(ports), settled.joined if settled else {}
+    is_same = are_same(ports, before, joined)
+    if origin == to and is_same:
         raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
     mode = EVERYTHING if origin is None else CHANGES
-    following = planned(ports, standing, found, _position(ports, mode, origin, table, found))
+    position = _position(ports, mode, origin, table, found)
+    if mode == CHANGES:
+        position = replace(position, joined=joined, joined_origin=joined if is_same else before)
+    following = planned(ports, standing, found, position)
     if following.touched == TouchedFiles() and settled is not None:
         raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
     return following
@@ -171,7 +184,9 @@ def _beginning(ports: PublicationPorts) -> int | None:
 
 def _position(ports: PublicationPorts, mode: str, origin: int | None, table: TableNow, found: FoundTopics) -> Progress:
     to, digest = table.snapshot_id or 0, ports.publication.digest
-    return Progress(ports.new_run(), mode, origin, to, digest, table.uuid, found.ids, found.partitions)
+    return Progress(ports.new_run(), mode, origin, to, digest, table.uuid, found.ids, found.partitions,
+        joined=joined_now(ports),
+    )  # fmt: skip
 
 
 def planned(ports: PublicationPorts, standing: Standing, found: FoundTopics, position: Progress) -> Planned:
@@ -183,6 +198,8 @@ def planned(ports: PublicationPorts, standing: Standing, found: FoundTopics, pos
 def _touched(ports: PublicationPorts, position: Progress) -> TouchedFiles | None:
     if position.mode not in (CHANGES, AGAIN) or position.origin is None:
         return None
+    if position.joined != position.joined_origin:  # any row may look different then
+        return None
     return ports.snapshots.touched(ports.publication.table, position.origin, position.until or position.to)
 
 
@@ -190,11 +207,12 @@ def _rest_of(ports: PublicationPorts, standing: Standing, unfinished: Progress, 
     """The parts that have not come to where the unfinished run leads; those that were on the way go on."""
     position = Progress(
         ports.new_run(), unfinished.mode, unfinished.origin, unfinished.to, unfinished.digest, unfinished.table_uuid,
-        found.ids, found.partitions, until=unfinished.until,
+        found.ids, found.partitions, until=unfinished.until, joined=unfinished.joined,
+        joined_origin=unfinished.joined_origin,
     )  # fmt: skip
     parts = []
     for number, (raw, part) in enumerate(zip(standing.raw, standing.parts, strict=True)):
-        if part is not None and part.is_complete and part.to == unfinished.to:
+        if part is not None and part.is_complete and part.target == unfinished.target:
             continue
         is_on_the_way = part is not None and not part.is_complete and part.mode != TOPIC
         after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})

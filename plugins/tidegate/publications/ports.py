@@ -1,6 +1,6 @@
 """What a publication needs from the outside world: the topics, the table's snapshots, Spark and a clock."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -9,6 +9,7 @@ from tidegate.ports import Engine
 from tidegate.publications.job import TouchedFiles
 from tidegate.publications.progress import Standing
 from tidegate.publications.publication import Publication
+from tidegate.states import Message
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,10 @@ class Topics(Protocol):
 
     def create(self, publication: Publication) -> None:
         """Make the topics that are missing, compacted, and the state topic with a partition for each part."""
+        ...
+
+    def send(self, topic: str, records: Sequence[Message]) -> None:
+        """Produce to a topic that is created if it is missing, and wait for the brokers."""
         ...
 
     def standing(self, publication: Publication, at_rest: bool = False) -> Standing:

@@ -20,7 +20,8 @@ class Progress:
     `after` is the last key whose change was produced, as the letter k and hexadecimal digits, empty before the first;
     the changes of a run are produced in the order of their keys. `origin` is None where the run began with nothing.
     `mode` says what the changes were told from. A run that produces again takes the keys that changed between `origin`
-    and `until`, and their rows as of `to`.
+    and `until`, and their rows as of `to`. `joined` are the snapshots of other tables that go with `to`,
+    `joined_origin` those that go with `origin`: the same ones where no row of theirs has changed.
     """
 
     run: str
@@ -35,6 +36,13 @@ class Progress:
     counts: dict[str, int] = field(default_factory=dict)
     at_ms: int = 0
     until: int | None = None
+    joined: dict[str, int] = field(default_factory=dict)
+    joined_origin: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def target(self) -> tuple[int, dict[str, int]]:
+        """Where the run leads: the snapshots of the table and of those that the SQL joins."""
+        return self.to, self.joined
 
     @property
     def is_complete(self) -> bool:
@@ -74,10 +82,9 @@ class Standing:
         begun = [part for part in known if not part.is_complete]
         if begun:
             return begun[0]
-        targets = {(part.to, part.run) for part in known}
-        if len(known) == len(self.raw) and len({part.to for part in known}) == 1:
+        if len(known) == len(self.raw) and all(part.target == known[0].target for part in known):
             return None
-        return max(known, key=lambda part: part.at_ms) if targets else None
+        return max(known, key=lambda part: part.at_ms, default=None)
 
     @property
     def newest(self) -> tuple[Progress, ...]:

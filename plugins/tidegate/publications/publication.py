@@ -84,7 +84,8 @@ class Publication:
 
     `topics` are all that a record may go to; without `metadata.topic` there is one. `parallelism` is into how many
     parts the keys are divided: each part has its own progress and, with exactly-once, its own transactional producer.
-    `interval_seconds` below 1 leaves the schedule to the table's asset, or to a person.
+    `joined` are the other tables of the SQL. `interval_seconds` below 1 leaves the schedule to the tables' assets, or
+    to a person.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Publication:
     value: ValueOut = ValueOut()
     metadata: MetadataOut = MetadataOut()
     sql: str = EVERYTHING
+    joined: tuple[str, ...] = ()
     grouped: Grouped | None = None
     description: str = ""
     kafka: str | dict[str, str] = "kafka_default"
@@ -107,6 +109,7 @@ class Publication:
     allow_uncompacted: bool = False
     interval_seconds: int = -1
     on_table_change: bool = True
+    heartbeat_topic: str | None = None
     spark: SparkTarget = field(default_factory=SparkTarget)
 
     @property

@@ -4,12 +4,13 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tidegate.errors import PublishedElsewhere, RetryLater
+from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.publications.again import Again, plan_again
+from tidegate.publications.heartbeat import heartbeat
 from tidegate.publications.job import PublishJob
 from tidegate.publications.plan import Planned, plan
 from tidegate.publications.ports import PublicationPorts
-from tidegate.publications.progress import AGAIN, TOPIC
+from tidegate.publications.progress import AGAIN, TOPIC, Progress
 
 log = logging.getLogger(__name__)
 COUNTS = ("inserted", "updated", "deleted")
@@ -34,6 +35,20 @@ class Published:
 
 
 def publish(ports: PublicationPorts, resynchronise: bool = False, again: Again | None = None) -> Published:
+    """One run, and a heartbeat behind it, if asked for: also behind a run that finds nothing to do.
+
+    See `run`; what it raises is raised.
+    """
+    try:
+        done = run(ports, resynchronise, again)
+    except NothingToDo:
+        heartbeat(ports)
+        raise
+    heartbeat(ports)
+    return done
+
+
+def run(ports: PublicationPorts, resynchronise: bool = False, again: Again | None = None) -> Published:
     """Bring the topic to the table's current snapshot.
 
     1. Create topics that are missing, before the first run and before a resynchronisation.
@@ -55,12 +70,18 @@ def publish(ports: PublicationPorts, resynchronise: bool = False, again: Again |
         planned = replace(planned, found=ports.topics.found(publication))
         position = replace(planned.position, topic_ids=planned.found.ids, partitions=planned.found.partitions)
         planned = replace(planned, position=position)
-    for snapshot in (planned.position.origin, planned.position.until, planned.position.to):
-        if snapshot is not None:
-            ports.snapshots.pin(publication.table, snapshot, pin_name(publication.name, snapshot))
+    for table, snapshot in _needed(ports, planned.position):
+        ports.snapshots.pin(table, snapshot, pin_name(publication.name, snapshot))
     log.info("publishing: publication=%s %s", publication.name, planned.to_dict())
     ports.engine.run(job_of(ports, planned))
     return _recorded(ports, planned)
+
+
+def _needed(ports: PublicationPorts, position: Progress) -> list[tuple[str, int]]:
+    """Table and snapshot of all that a run reads."""
+    own = (position.origin, position.until, position.to)
+    joined = [*position.joined_origin.items(), *position.joined.items()]
+    return [*((ports.publication.table, one) for one in own if one is not None), *joined]
 
 
 def job_of(ports: PublicationPorts, planned: Planned) -> PublishJob:
@@ -103,17 +124,21 @@ def _recorded(ports: PublicationPorts, planned: Planned) -> Published:
     counts = {name: sum(part.counts.get(name, 0) for part in ours) for name in COUNTS}
     settled = standing.settled
     is_short = position.mode == AGAIN and len(ours) < len(planned.parts)  # where they stand tells nothing then
-    if settled is None or settled.to != position.to or is_short:
+    if settled is None or settled.target != position.target or is_short:
         kind = RetryLater if ours or standing.is_new else PublishedElsewhere
         raise kind(
             f"publication={publication.name} snapshot={position.to}: {len(ours)} of {len(planned.parts)} parts arrived "
             "there, others are where another run has brought them; run it again"
         )
-    kept = pin_name(publication.name, settled.to)
-    prefix = pins_of(publication.name)
-    pins = [tag for tag in ports.snapshots.pins(publication.table, prefix) if tag.removeprefix(prefix).isdigit()]
-    pins = [tag for tag in pins if tag != kept]
-    ports.snapshots.unpin(publication.table, pins)
+    for table, snapshot in {publication.table: settled.to, **settled.joined}.items():
+        _let_go(ports, table, pin_name(publication.name, snapshot))
     return Published(
         publication.name, position.origin, position.to, position.mode, **counts, topics=list(publication.topics)
     )
+
+
+def _let_go(ports: PublicationPorts, table: str, kept: str) -> None:
+    """Older pins of a table."""
+    prefix = pins_of(ports.publication.name)
+    pins = [tag for tag in ports.snapshots.pins(table, prefix) if tag.removeprefix(prefix).isdigit()]
+    ports.snapshots.unpin(table, [tag for tag in pins if tag != kept])

@@ -22,9 +22,7 @@ def status(ports: PublicationPorts) -> dict[str, Any]:
     standing, table = ports.topics.standing(publication), ports.snapshots.table(publication.table)
     waiting, problem = _waiting(ports)
     stands, current = standing.settled or standing.unfinished, table.snapshot_id if table else None
-    behind = Behind()
-    if current is not None and (waiting or problem):
-        behind = ports.snapshots.behind(publication.table, stands.to if stands else None, current)
+    behind = _behind(ports, stands) if waiting or problem else Behind()
     age = None if behind.since_ms is None else max(0.0, (ports.now_ms() - behind.since_ms) / 1000)
     last = last_run(standing)
     return {
@@ -44,6 +42,18 @@ def status(ports: PublicationPorts) -> dict[str, Any]:
         "last_run": last,
         "problem": problem,
     }
+
+
+def _behind(ports: PublicationPorts, stands: Progress | None) -> Behind:
+    """What the table and those that the SQL joins have come to since."""
+    before = {ports.publication.table: stands.to, **stands.joined} if stands else {}
+    found = []
+    for name in (ports.publication.table, *ports.publication.joined):
+        table = ports.snapshots.table(name)
+        if table is not None and table.snapshot_id is not None:
+            found.append(ports.snapshots.behind(name, before.get(name), table.snapshot_id))
+    since = min((one.since_ms for one in found if one.since_ms is not None), default=None)
+    return Behind(sum(one.snapshots for one in found), sum(one.rows for one in found), since)
 
 
 def _waiting(ports: PublicationPorts) -> tuple[dict[str, Any] | None, str | None]:

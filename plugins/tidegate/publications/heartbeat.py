@@ -1,0 +1,44 @@
+"""heartbeat: tell readers of a topic up to which time it holds the table, also when nothing has changed."""
+
+import logging
+from typing import Any
+
+from tidegate.beats import encoded
+from tidegate.errors import TidegateError
+from tidegate.publications.ports import PublicationPorts
+from tidegate.publications.report import status
+
+log = logging.getLogger(__name__)
+
+
+def heartbeat(ports: PublicationPorts) -> dict[str, Any] | None:
+    """Send one record at the end of a run, also of one without work; what it said, None where nothing is sent.
+
+    `valid_through_ms`: every change of the table that was committed before is in the topic. A failure here is a
+    warning: what had to be published is.
+    """
+    publication = ports.publication
+    if publication.heartbeat_topic is None:
+        return None
+    looked_ms = ports.now_ms()
+    try:
+        found = status(ports)
+        behind = found["behind_seconds"]
+        valid = (
+            looked_ms if not found["snapshots_behind"] else None if behind is None else looked_ms - behind * 1000 - 1
+        )
+        told = {
+            "publication": publication.name,
+            "table": publication.table,
+            "topics": list(publication.topics),
+            "published_snapshot_id": found["published_snapshot_id"],
+            "snapshots_behind": found["snapshots_behind"],
+            "valid_through_ms": None if valid is None or found["published_snapshot_id"] is None else int(valid),
+            "sent_ms": ports.now_ms(),
+        }
+        key = {"publication": publication.name, "table": publication.table}
+        ports.topics.send(publication.heartbeat_topic, encoded([(key, told)]))
+    except TidegateError as reason:
+        log.warning("publication=%s: the heartbeat was not sent: %s", publication.name, reason)
+        return None
+    return told
