@@ -54,7 +54,8 @@ class Project(Warehouse):
     """A project whose jobs end as `ends` says: None for not yet, {} for well, else an error."""
 
     def __init__(self, watcher: Any = None) -> None:
-        super().__init__(CATALOG, lambda _: None, watcher)
+        super().__init__(CATALOG, lambda _: None, watcher, "Shop")
+        self.labels: list[dict[str, str]] = []
         self.jobs: dict[str, Job] = {}
         self.ends: dict[str, str] | None = {}
         self.asked = 0
@@ -63,9 +64,10 @@ class Project(Warehouse):
     def client(self) -> Any:
         return SimpleNamespace(query=self._query, get_job=self._get)
 
-    def _query(self, sql: str, job_id: str, **_: Any) -> Job:
+    def _query(self, sql: str, job_id: str, job_config: Any, **_: Any) -> Job:
         from google.api_core.exceptions import Conflict
 
+        self.labels.append(job_config.labels)
         if job_id in self.jobs:
             raise Conflict("there is one")
         return self.jobs.setdefault(job_id, Job(job_id, lambda: self.ends))
@@ -95,6 +97,13 @@ def test_whoever_goes_away_while_a_job_runs_finds_it_again_and_sends_no_second()
     assert project.run(watcher) == "publish_0"
     assert list(project.jobs) == ["publish_0"]
     assert set(watcher.told) == {"p:EU.publish_0"}
+
+
+def test_every_query_carries_its_pipelines_label() -> None:
+    project = Project()
+    project.query("SELECT 1")
+    project.once("table=t", "publish", lambda _: "", {"tidegate_table": "t"})
+    assert project.labels == [{"tidegate_pipeline": "shop"}, {"tidegate_pipeline": "shop", "tidegate_table": "t"}]
 
 
 def test_failure_of_a_job_that_was_awaited_elsewhere_is_told_once_and_then_the_next_is_sent() -> None:

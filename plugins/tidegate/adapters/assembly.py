@@ -54,7 +54,7 @@ def assemble(
     """
     pipeline = load_pipeline(pipeline_path(include, name))
     catalogs = _catalogs(include, pipeline)
-    warehouses = {c.name: Warehouse(c, resolve, watcher) for c in catalogs if c.type == "bigquery"}
+    warehouses = {c.name: Warehouse(c, resolve, watcher, name) for c in catalogs if c.type == "bigquery"}
     googlesql = SqlFiles("bigquery", {name: warehouse.project for name, warehouse in warehouses.items()})
     spark = engine or _engine(pipeline, resolve, spark_conf(include, pipeline, resolve))
     librdkafka = kafka_settings(pipeline.source.kafka, resolve)

@@ -27,8 +27,11 @@ RETRY_SECONDS = 120  # how long a request is repeated; the client's own default 
 class Warehouse:
     """The project of one catalog. The client is made at the first use: importing it takes seconds."""
 
-    def __init__(self, catalog: Catalog, resolve: Resolve, watcher: Watcher | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, resolve: Resolve, watcher: Watcher | None = None, pipeline: str | None = None
+    ) -> None:
         self._catalog, self._resolve, self._watcher = catalog, resolve, watcher or Nobody()
+        self._labels = {"tidegate_pipeline": pipeline} if pipeline else {}
 
     @property
     def project(self) -> str:
@@ -121,7 +124,7 @@ class Warehouse:
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run one statement to its end; the finished job. Idempotent statements only: it may run twice."""
-        config = self._config(query_parameters=list(parameters))
+        config = self._config({}, query_parameters=list(parameters))
         where = f"statement={' '.join(sql.split())[:60]}"
         with told(where):
             job = self._asked(sql, f"tidegate_{uuid.uuid4().hex}", config)
@@ -178,14 +181,14 @@ class Warehouse:
         from google.api_core.exceptions import Conflict
 
         try:
-            return self._asked(sql, job_id, self._config(labels=labels_of(labels))), True
+            return self._asked(sql, job_id, self._config(labels)), True
         except Conflict:
             return self.client.get_job(job_id, **self._limits), False
 
-    def _config(self, **words: Any) -> Any:
+    def _config(self, labels: Mapping[str, str], **words: Any) -> Any:
         from google.cloud import bigquery
 
-        config = bigquery.QueryJobConfig(**words)
+        config = bigquery.QueryJobConfig(labels=labels_of({**self._labels, **labels}), **words)
         if self.max_bytes_billed is not None:
             config.maximum_bytes_billed = self.max_bytes_billed
         return config
