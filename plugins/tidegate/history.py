@@ -6,12 +6,19 @@ from dataclasses import asdict
 from typing import Any
 
 from tidegate import names
-from tidegate.batch import PublishedBatch, StagedBatch
+from tidegate.batch import RECORDS, PublishedBatch, StagedBatch
 from tidegate.offsets import Ranges
 from tidegate.ports import Ports
 from tidegate.slices import AppliedSlice
 
 log = logging.getLogger(__name__)
+# The columns of the control table by type, the same in every destination; each may be NULL.
+INTEGERS = (
+    "batch", "published_at_ms", "span", *RECORDS, "inserted", "updated", "deleted", "staged_snapshot_id",
+    "snapshot_id", "valid_through_ms", "staged_bytes", "bytes_scanned", "bytes_billed",
+)  # fmt: skip
+TEXTS = ("table", "attempt", "ranges", "backfill")
+FRACTIONS = ("seconds", "stage_seconds")
 
 
 def record(ports: Ports, staged: StagedBatch, published: PublishedBatch) -> None:

@@ -803,11 +803,11 @@ def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
 
 
 def history_row(batch: int) -> dict[str, Any]:
-    numbers = ("span", *RECORDS, "inserted", "updated", "deleted")
+    numbers = ("span", *RECORDS, "inserted", "updated", "deleted", "staged_bytes", "bytes_scanned", "bytes_billed")
     return {
         "batch": batch, "published_at_ms": 1000 + batch, "table": TABLE, "attempt": "a", "ranges": "{}", "seconds": 0.5,
-        "staged_snapshot_id": 2**62 + batch, "snapshot_id": 2**62, "valid_through_ms": None, "backfill": None,
-        **dict.fromkeys(numbers, 1),
+        "stage_seconds": 0.25, "staged_snapshot_id": 2**62 + batch, "snapshot_id": 2**62, "valid_through_ms": None,
+        "backfill": None, **dict.fromkeys(numbers, 1),
     }  # fmt: skip
 
 

@@ -3,16 +3,12 @@
 from typing import Any
 
 from tidegate.adapters.bigquery_client import Warehouse
-from tidegate.batch import RECORDS
 from tidegate.bigquery_sql import quoted, quoted_name
 from tidegate.crash_points import reached
+from tidegate.history import FRACTIONS, INTEGERS, TEXTS
 
-NUMBERS = (
-    "batch", "published_at_ms", "span", *RECORDS, "inserted", "updated", "deleted", "staged_snapshot_id",
-    "snapshot_id", "valid_through_ms", "bytes_scanned", "bytes_billed",
-)  # fmt: skip
-TEXTS = ("table", "attempt", "ranges", "backfill")
-COLUMNS = {**dict.fromkeys(NUMBERS, "INT64"), **dict.fromkeys(TEXTS, "STRING"), "seconds": "FLOAT64"}
+KINDS = {"INT64": INTEGERS, "STRING": TEXTS, "FLOAT64": FRACTIONS}
+COLUMNS = {name: kind for kind, names in KINDS.items() for name in names}
 
 
 def append(warehouse: Warehouse, control: str, row: dict[str, Any]) -> None:

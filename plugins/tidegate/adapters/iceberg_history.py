@@ -14,20 +14,12 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 from tidegate.adapters.iceberg_commit import MAIN, commit
 from tidegate.adapters.iceberg_files import files_of, remove
 from tidegate.adapters.iceberg_state import summary_of
-from tidegate.batch import RECORDS
 from tidegate.crash_points import reached
+from tidegate.history import FRACTIONS, INTEGERS, TEXTS
 from tidegate.ports import CommitRefused
 
-COLUMNS = pa.schema(
-    [
-        *(pa.field(name, pa.int64()) for name in ("batch", "published_at_ms", "span", *RECORDS)),
-        *(pa.field(name, pa.int64()) for name in ("inserted", "updated", "deleted")),
-        *(pa.field(name, pa.int64()) for name in ("staged_snapshot_id", "snapshot_id", "valid_through_ms")),
-        *(pa.field(name, pa.string()) for name in ("table", "attempt", "ranges", "backfill")),
-        *(pa.field(name, pa.float64()) for name in ("seconds", "stage_seconds")),
-        pa.field("staged_bytes", pa.int64()),
-    ]
-)
+KINDS = {pa.int64(): INTEGERS, pa.string(): TEXTS, pa.float64(): FRACTIONS}
+COLUMNS = pa.schema([pa.field(name, kind) for kind, names in KINDS.items() for name in names])
 PROPERTIES = {
     "format-version": "2",
     "write.metadata.delete-after-commit.enabled": "true",
