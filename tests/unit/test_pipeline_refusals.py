@@ -372,7 +372,7 @@ INNER = st.sampled_from(
 ALMOST = st.dictionaries(KEYS, JUNK | st.dictionaries(INNER, JUNK, max_size=4) | st.lists(st.dictionaries(INNER, JUNK)))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=ALMOST)
 def test_no_file_however_broken_ends_in_another_error(include: Path, data: object) -> None:
     with suppress(ConfigurationError):
