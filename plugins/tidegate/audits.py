@@ -8,9 +8,10 @@ from tidegate import names
 from tidegate.batch import StagedBatch
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.jobs import Audits
-from tidegate.merging import is_folded, merge_values
+from tidegate.merging import merge_values
 from tidegate.pipeline import Table
 from tidegate.ports import Destination, Ports, Sql
+from tidegate.writing import is_folded
 
 PLACEHOLDER = "{table}"
 SHOWN = 200  # letters of an audit in a message

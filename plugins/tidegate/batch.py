@@ -201,7 +201,7 @@ class PublishedBatch:
     """What a merge did. `snapshot_id` is None when the batch had no rows and no snapshot was due.
 
     Where the destination counts them: the bytes that a dry run said the publish would scan, those that it was billed,
-    and the `job` that did it.
+    and the `job` that did it. `written_as` tells how the rows came into the table, empty where there were none.
     """
 
     table: str
@@ -219,6 +219,7 @@ class PublishedBatch:
     bytes_scanned: int | None = None
     bytes_billed: int | None = None
     job: str = ""
+    written_as: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""
@@ -246,6 +247,7 @@ class PublishedBatch:
             bytes_scanned=_added(self.bytes_scanned, later.bytes_scanned),
             bytes_billed=_added(self.bytes_billed, later.bytes_billed),
             job=later.job or self.job,
+            written_as=self.written_as if later.snapshot_id is None else later.written_as,
         )
 
 

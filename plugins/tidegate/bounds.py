@@ -19,15 +19,27 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class Overlap:
+    """The files of a table, at one snapshot, that may hold a row within the bounds; none: no key of the batch is there.
+
+    `rows` are all that stand in those files, deleted ones included.
+    """
+
+    files: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True)
 class Bounds:
     """All that is known; `found` is empty where nothing is.
 
     `guards` are statements that fail where another writer came between the look at the destination and the merge, and
-    may have moved rows to where they are not looked for.
+    may have moved rows to where they are not looked for. `overlap` is None where the table's files were not looked at.
     """
 
     found: tuple[Bound, ...] = ()
     guards: tuple[str, ...] = ()
+    overlap: Overlap | None = None
 
 
 ANYWHERE = Bounds()

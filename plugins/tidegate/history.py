@@ -17,7 +17,7 @@ INTEGERS = (
     "batch", "published_at_ms", "span", *RECORDS, "inserted", "updated", "deleted", "staged_snapshot_id",
     "snapshot_id", "valid_through_ms", "staged_bytes", "bytes_scanned", "bytes_billed",
 )  # fmt: skip
-TEXTS = ("table", "attempt", "ranges", "backfill")
+TEXTS = ("table", "attempt", "ranges", "backfill", "written_as")
 FRACTIONS = ("seconds", "stage_seconds")
 
 
@@ -61,6 +61,7 @@ def _row(ports: Ports, staged: StagedBatch, published: PublishedBatch | AppliedS
         **{name: getattr(published, name) if is_last else None for name in ("bytes_scanned", "bytes_billed")},
         "stage_seconds": staged.stage_seconds,
         "staged_bytes": staged.bytes,
+        "written_as": getattr(published, "written_as", ""),
         "staged_snapshot_id": staged.snapshot_id,
         "snapshot_id": published.snapshot_id,
         "published_at_ms": ports.now_ms(),

@@ -24,13 +24,20 @@ from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Ports, Sql
 from tidegate.spark_sql import quoted
 from tidegate.versions import changes_columns, held_columns, history_statements
+from tidegate.writing import ANY_WAY, APPEND, Way, is_folded
 
 
-def merge_statements(ports: Ports, table: Table, staged: StagedBatch, branch: str) -> tuple[str, ...]:
+def merge_statements(
+    ports: Ports, table: Table, staged: StagedBatch, branch: str, way: Way = ANY_WAY
+) -> tuple[str, ...]:
     """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
     values = merge_values(ports.pipeline, table, staged, branch)
     if table.history is not None:
         return _history(ports, table, staged, values)
+    if way.written_as == APPEND and table.mode != "append":
+        return (ports.sql_for(table.name).render("merge_new", **values),)
+    if way.bounds is not None:
+        values["known"] = way.bounds
     if not is_folded(table, staged):
         return _statements(ports, table, staged, _unsequenced(table), values)
     given = _given(table, _metadata(ports.pipeline), values["values"])
@@ -79,8 +86,9 @@ def replay_statements(ports: Ports, table: Table, staged: StagedBatch, branch: s
 
 
 def _statements(ports: Ports, table: Table, staged: StagedBatch, name: str, values: dict[str, Any]) -> tuple[str, ...]:
-    """The merge, within the bounds that the destination knows for it, and what has to be so for them to be true."""
-    sql, bounds = ports.sql_for(table.name), ports.destination.bounds(table.name, values)
+    """The merge, within the bounds that are known for it already or to the destination, and what makes them true."""
+    sql = ports.sql_for(table.name)
+    bounds = values.pop("known", None) or ports.destination.bounds(table.name, values)
     bounded = {**values, "bounds": bounds.found}
     if table.sequence_by and not is_folded(table, staged):
         return (*bounds.guards, *_sequenced(sql, ports.pipeline, table, staged, bounded))
@@ -150,14 +158,6 @@ def _leaves(table: Table) -> list[tuple[str, ...]]:
     """The paths that a key is compared by, under the table's own names."""
     named = table.held.named if table.held else lambda _: None
     return [(named(first) or first, *rest) for first, *rest in key_leaves(table)]
-
-
-def is_folded(table: Table, staged: StagedBatch) -> bool:
-    """Whether a key's records are folded column by column: in partial updates, and where one keeps an unchanged value.
-
-    Without such records the last one of each key decides alone, and the statement is the cheaper one.
-    """
-    return table.partial_updates or staged.kept > 0
 
 
 def _given(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, tuple[str, list[str]]]:

@@ -116,7 +116,10 @@ class Destination(Protocol):
         ...
 
     def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
-        """Where the rows lie that a merge filled with `values` can touch; everything, where nothing is to be won."""
+        """Where the rows lie that a merge filled with `values` can touch; everything, where nothing is to be won.
+
+        Where `values` name a snapshot (`at`), what of the table lies there is told for that very snapshot.
+        """
         ...
 
     def has_branches(self, table: str) -> bool:

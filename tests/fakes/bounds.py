@@ -1,9 +1,10 @@
 """Between which values keys lie, as the statistics of their files would tell, and whether a statement keeps to it."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
-from tidegate.bounds import Bound, Bounds
+from tidegate.bounds import Bound, Bounds, Overlap
 
 
 def bounds_of(keys: list[Any], values: Mapping[str, Any]) -> Bounds:
@@ -17,6 +18,15 @@ def bounds_of(keys: list[Any], values: Mapping[str, Any]) -> Bounds:
             ends = (f"'{min(known)}'", f"'{max(known)}'")
             found.append(Bound(leaf, (ends,), None in column))
     return Bounds(tuple(found))
+
+
+def overlap_of(rows: Iterable[dict[str, Any]], bounds: Bounds) -> Overlap | None:
+    """Of a table in which each row is a file of its own; nothing is known without bounds."""
+    if not bounds.found:
+        return None
+    plain = [asdict(bound) for bound in bounds.found]
+    near = sum(all(_is_within(_at(row, bound["path"]), bound) for bound in plain) for row in rows)
+    return Overlap(near, near)
 
 
 def _at(value: Any, path: Iterable[str]) -> Any:

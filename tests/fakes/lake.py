@@ -18,7 +18,7 @@ from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
 from tidegate.position import Position
 
-from fakes.bounds import bounds_of
+from fakes.bounds import bounds_of, overlap_of
 from fakes.clock import Clock
 
 Row = dict[str, Any]
@@ -123,7 +123,9 @@ class MemoryDestination:
         found = self.tables.get(values["source"])
         pinned = found.snapshots.get(values["snapshot_id"]) if found else None
         rows = [row for row in pinned.rows if row["batch_number"] == values["batch"]] if pinned else []
-        return bounds_of([row["key"] for row in rows], values)
+        known = bounds_of([row["key"] for row in rows], values)
+        cut = self._table(table).snapshots[values["at"]] if "at" in values else None
+        return known if cut is None else replace(known, overlap=overlap_of(cut.rows, known))
 
     def has_branches(self, table: str) -> bool:
         return True

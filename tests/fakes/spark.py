@@ -253,7 +253,8 @@ class MemoryEngine:
         else:
             after, counts = _apply(statement, target.rows(branch), rows, keys)
         if any(counts.values()):
-            words = {"added-records": counts["inserted"]} if statement["statement"] == "merge_append" else {}
+            is_insert = statement["statement"] in ("merge_append", "merge_new")
+            words = {"added-records": counts["inserted"]} if is_insert else {}
             words = words or {COUNTED + name: number for name, number in counts.items()}
             told = {**summary, **{name: str(number) for name, number in words.items()}}
             self.destination.add_snapshot(statement["target"], branch, tuple(after), told)
@@ -368,6 +369,9 @@ def _apply(
     counts = {"inserted": 0, "updated": 0, "deleted": 0}
     if statement == "merge_append":
         added = [made(row) for row in ordered if row["op"] != "d"]
+        return [*table, *added], {**counts, "inserted": len(added)}
+    if statement == "merge_new":  # what is there is not looked at: a key that is there is there twice
+        added = [made(row) for row in {key_of(r["key"]): r for r in ordered}.values() if row["op"] != "d"]
         return [*table, *added], {**counts, "inserted": len(added)}
     if statement == "merge_delete":
         last = {key_of(r["key"]): (r["offset"], r["i"]) for r in ordered if r["op"] == "d"}

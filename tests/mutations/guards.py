@@ -8,6 +8,7 @@ from dataclasses import dataclass
 COMMIT = "plugins/tidegate/adapters/iceberg_commit.py"
 STAGING = "plugins/tidegate/adapters/iceberg_staging.py"
 STATE = "plugins/tidegate/adapters/iceberg_state.py"
+OVERLAP = "plugins/tidegate/adapters/iceberg_overlap.py"
 SQL = "include/sql/iceberg"
 PRODUCE = "jobs/tidegate_spark/produce.py"
 CRASHES = "tests/integration/test_publishing_crashes.py::test_"
@@ -143,9 +144,31 @@ GUARDS = [
     Guard(
         "keys are compared null-safe",
         f"{SQL}/_on_key.sql",
-        " <=> ",
-        " = ",
+        'else "<=>" }}',
+        'else "=" }}',
         "tests/integration/test_keys.py::test_null_in_a_composite_key_matches_itself_in_later_batches",
+    ),
+    Guard(
+        "a batch is appended only where none of its keys can be in the table",
+        OVERLAP,
+        "    return bool(high < found.low or low > found.high)\n",
+        "    return bool(high <= found.low or low > found.high)\n",
+        "tests/unit/test_iceberg_overlap.py::"
+        "test_file_whose_keys_end_before_or_begin_after_the_batchs_is_ruled_out[0-100-1]",
+    ),
+    Guard(
+        "a batch with NULL in its key may meet a file with NULLs",
+        OVERLAP,
+        "    if found.nulls and missing != 0:\n        return False\n",
+        "",
+        "tests/unit/test_iceberg_overlap.py::test_null_meets_null[True-nulls0-1]",
+    ),
+    Guard(
+        "what is appended is new in the very snapshot that is cut",
+        "plugins/tidegate/writing.py",
+        """{**values, "at": state.snapshot_id}""",
+        """{**values, "at": ports.destination.head(table.name, "main").parent_id}""",
+        "tests/unit/test_writing.py::test_key_of_the_newest_snapshot_is_not_new",
     ),
     Guard(
         "the last record of a key is the one with the highest offset",

@@ -147,7 +147,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "maintain_orphans-object_store": ("maintain_orphans", {**OLD, "prefix_listing": True}),
     **{
         f"{statement}-{shape}": (statement, {**MERGE, **more})
-        for statement in ("merge_upsert_delete", "merge_upsert", "merge_delete")
+        for statement in ("merge_upsert_delete", "merge_upsert", "merge_delete", "merge_new")
         for shape, more in SHAPES.items()
     },
     **{

@@ -1,11 +1,5 @@
 -- Every record is a row.
-INSERT INTO {{ target | name }}.{{ branch | quoted }} (
-  {%- for column, _ in keys %}{{ column | quoted }}{{ ", " if not loop.last or values }}{% endfor %}
-  {%- for column in values %}{{ column | quoted }}{{ ", " if not loop.last }}{% endfor -%}
-)
-SELECT
-  {%- for column, _ in keys %} {{ column | quoted }}{{ "," if not loop.last or values }}{% endfor %}
-  {%- for column in values %} {{ column | quoted }}{{ "," if not loop.last }}{% endfor %}
+{% include "_into.sql" %}
 FROM (
 {% include "_staged.sql" %}
 )

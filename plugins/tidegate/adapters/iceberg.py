@@ -14,12 +14,13 @@ from tidegate.adapters import (
     iceberg_evolution,
     iceberg_history,
     iceberg_layout,
+    iceberg_overlap,
     iceberg_staging,
     iceberg_state,
 )
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.batch import StagedBatch
-from tidegate.bounds import ANYWHERE, Bounds
+from tidegate.bounds import Bounds
 from tidegate.errors import GiveUp
 from tidegate.evolution import Rules
 from tidegate.offsets import Ranges
@@ -36,6 +37,7 @@ class IcebergDestination:
 
     def __init__(self, catalogs: Catalogs, branches: Mapping[str, str] | None = None) -> None:
         self._catalogs, self._branches = catalogs, branches or {}
+        self._states: dict[str, Table] = {}
 
     def tables_in(self, namespace: str) -> list[str]:
         """See the port."""
@@ -44,7 +46,10 @@ class IcebergDestination:
     def state(self, table: str, pipeline: str) -> TableState | None:
         """See the port."""
         found = self._catalogs.table(table)
-        return None if found is None else iceberg_state.state_of(found, pipeline, self._branch(table))
+        if found is None:
+            return None
+        self._states[table] = found
+        return iceberg_state.state_of(found, pipeline, self._branch(table))
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
         """See the port."""
@@ -57,7 +62,10 @@ class IcebergDestination:
     def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
         """See the port."""
         staged = self._catalogs.table(values["source"])
-        return ANYWHERE if staged is None else iceberg_bounds.bounds_of(staged, values)
+        found = () if staged is None else iceberg_bounds.ranges_of(staged, values)
+        at = values.get("at")
+        overlap = iceberg_overlap.overlap_of(self._at(table, at), at, found) if found and at is not None else None
+        return Bounds(tuple(known.bound for known in found), overlap=overlap)
 
     def has_branches(self, table: str) -> bool:
         """See the port."""
@@ -205,6 +213,11 @@ class IcebergDestination:
         """See the port."""
         found = self._catalogs.table(table)
         return None if found is None else _rows(found, self._branch(table))
+
+    def _at(self, name: str, snapshot_id: int) -> Table:
+        """The table as its state was read, if that has the snapshot: a snapshot is never another."""
+        read = self._states.get(name)
+        return read if read is not None and read.metadata.snapshot_by_id(snapshot_id) else self._table(name)
 
     def _branch(self, table: str) -> str:
         return self._branches.get(table, iceberg_commit.MAIN)

@@ -5,6 +5,7 @@ the batch's keys, so that the merge does the same with and without them.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -24,7 +25,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from tidegate.bounds import ANYWHERE, Bound, Bounds
+from tidegate.bounds import Bound
 from tidegate.spark_sql import literal
 
 # other types have no bounds, or not by Spark's order (NaN)
@@ -40,29 +41,47 @@ TYPES: dict[type, str] = {
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def bounds_of(staged: Table, values: Mapping[str, Any]) -> Bounds:
+@dataclass(frozen=True)
+class KeyRange:
+    """Between which values a leaf of the staged keys lies, and whether some have none."""
+
+    leaf: tuple[str, ...]
+    data_type: PrimitiveType
+    low: Any
+    high: Any
+    nulls: bool
+
+    @property
+    def bound(self) -> Bound:
+        """The same as constants in Spark's SQL."""
+        ends = (_sql(self.data_type, self.low), _sql(self.data_type, self.high))
+        return Bound(self.leaf, (ends,), self.nulls)
+
+
+def ranges_of(staged: Table, values: Mapping[str, Any]) -> tuple[KeyRange, ...]:
     """For each leaf of the key that a merge filled with `values` compares, and that every staged file tells of."""
     if "leaves" not in values or staged.metadata.snapshot_by_id(values["snapshot_id"]) is None:
-        return ANYWHERE
+        return ()
     scan = staged.scan(snapshot_id=values["snapshot_id"], row_filter=f"batch_number == {values['batch']}")
     files, parts = [task.file for task in scan.plan_files()], dict(values["keys"])
     key, found = staged.schema().find_field("key"), []
     for leaf in (leaf for leaf in values["leaves"] if leaf[0] in parts):
         part = parts[leaf[0]]
-        field = _inner(key, leaf[1:] if part is None else (part, *leaf[1:]))
-        bound = _bound(files, field, leaf)
-        found += [bound] if bound else []
-    return Bounds(tuple(found))
+        field = inner(key, leaf[1:] if part is None else (part, *leaf[1:]))
+        known = _range(files, field, leaf)
+        found += [known] if known else []
+    return tuple(found)
 
 
-def _inner(field: NestedField, path: Sequence[str]) -> NestedField:
+def inner(field: NestedField, path: Sequence[str]) -> NestedField:
+    """The field below `field` that the names lead to."""
     for name in path:
         assert isinstance(field.field_type, StructType)
-        field = next(inner for inner in field.field_type.fields if inner.name == name)
+        field = next(below for below in field.field_type.fields if below.name == name)
     return field
 
 
-def _bound(files: Sequence[DataFile], field: NestedField, leaf: tuple[str, ...]) -> Bound | None:
+def _range(files: Sequence[DataFile], field: NestedField, leaf: tuple[str, ...]) -> KeyRange | None:
     data_type, number, ends, nulls = field.field_type, field.field_id, [], False
     if type(data_type) not in TYPES or not isinstance(data_type, PrimitiveType):
         return None
@@ -76,7 +95,7 @@ def _bound(files: Sequence[DataFile], field: NestedField, leaf: tuple[str, ...])
             return None  # of this file nothing is known
     if not ends:
         return None
-    return Bound(leaf, ((_sql(data_type, min(ends)), _sql(data_type, max(ends))),), nulls)
+    return KeyRange(leaf, data_type, min(ends), max(ends), nulls)
 
 
 def _sql(data_type: Any, value: Any) -> str:

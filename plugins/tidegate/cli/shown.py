@@ -17,7 +17,8 @@ def published(batch: PublishedBatch) -> str:
     """One published batch."""
     rows = f"staged={batch.staged} inserted={batch.inserted} updated={batch.updated} deleted={batch.deleted}"
     billed = "" if batch.bytes_billed is None else f" bytes_billed={batch.bytes_billed}"
-    return f"{batch.table}: batch={batch.batch} {batch.outcome}: {rows} seconds={batch.seconds}{billed}"
+    how = f" written_as={batch.written_as}" if batch.written_as else ""
+    return f"{batch.table}: batch={batch.batch} {batch.outcome}: {rows} seconds={batch.seconds}{how}{billed}"
 
 
 def planned(plan: Plan) -> str:

@@ -13,7 +13,7 @@ from tidegate.datatypes import ddl, parse
 from tidegate.dead_letters import dead_letter_statements
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs import MergeJob
-from tidegate.merging import merge_statements
+from tidegate.merging import merge_statements, merge_values
 from tidegate.offsets import merged
 from tidegate.pending import moves_without_rows
 from tidegate.pipeline import Column, Table
@@ -24,8 +24,10 @@ from tidegate.states import Source
 from tidegate.steps.stage import table_named
 from tidegate.swap import Swap, changed_rows, cost, in_rounds, publish, written
 from tidegate.versions import changes_columns, held_columns
+from tidegate.writing import Way, way_of
 
 log = logging.getLogger(__name__)
+WRITTEN_AS = "tidegate.written-as"
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,7 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
     table = resolved(work.table, ports.pipeline.source.metadata, state)
     properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
     branch = names.branch(name, work.staged.batch, attempt)
+    way = _way(work, table, state, branch)
     swap = Swap(
         ports=ports,
         where=work.where,
@@ -202,17 +205,24 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         attempt=attempt,
         properties={**properties, **key_mark(ports.pipeline, table)},
         guard=partial(_check_fits, work),
-        summary={**properties, "tidegate.pipeline": name},
+        summary={**properties, "tidegate.pipeline": name, WRITTEN_AS: way.written_as},
         tag=names.tag(name),
         audited=audited(ports, table, work.staged, branch, attempt),
         source=Source(names.intermediate_table(ports.pipeline, table), work.staged.batch, work.staged.attempt),
     )
-    rows = merge_statements(ports, table, work.staged, branch) if work.staged.counts.staged else ()
+    rows = merge_statements(ports, table, work.staged, branch, way) if work.staged.counts.staged else ()
     head = written(swap, work.staged.batch, *dead_letter_statements(ports, work.staged), *rows)
-    log.info("merged: %s snapshot=%s rows=%s", work.where, head.snapshot_id, work.staged.counts.staged)
+    log.info("%s: %s snapshot=%s rows=%s", way.written_as, work.where, head.snapshot_id, work.staged.counts.staged)
     head = publish(swap, head)
     log.info("published: %s position=%s", work.where, position.offsets)
     return _result(work, head, position, "published")
+
+
+def _way(work: _Merge, table: Table, state: TableState, branch: str) -> Way:
+    if not work.staged.counts.staged:
+        return Way(written_as="")
+    values = merge_values(work.ports.pipeline, table, work.staged, branch)
+    return way_of(work.ports, table, work.staged, state, values)
 
 
 def _check_fits(work: _Merge, state: TableState | None) -> None:
@@ -257,4 +267,5 @@ def _result(work: _Merge, head: Head | None, position: Position | None, outcome:
         snapshot_id=head.snapshot_id if head else None,
         valid_through_ms=position.valid_through_ms if position else None,
         outcome=outcome,
+        written_as=head.summary.get(WRITTEN_AS, "") if head else "",
     )

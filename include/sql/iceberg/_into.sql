@@ -1,0 +1,7 @@
+INSERT INTO {{ target | name }}.{{ branch | quoted }} (
+  {%- for column, _ in keys %}{{ column | quoted }}{{ ", " if not loop.last or values }}{% endfor %}
+  {%- for column in values %}{{ column | quoted }}{{ ", " if not loop.last }}{% endfor -%}
+)
+SELECT
+  {%- for column, _ in keys %} {{ column | quoted }}{{ "," if not loop.last or values }}{% endfor %}
+  {%- for column in values %} {{ column | quoted }}{{ "," if not loop.last }}{% endfor %}

@@ -1,0 +1,54 @@
+"""How a batch's rows are written into a table: appended where none of its keys is there, else merged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.batch import StagedBatch
+from tidegate.bounds import Bounds
+from tidegate.pipeline import Table
+from tidegate.ports import Ports, TableState
+
+APPEND, MERGE = "append", "merge"
+
+
+@dataclass(frozen=True)
+class Way:
+    """What was found of the table before a batch is written; without `bounds` nothing was looked for."""
+
+    bounds: Bounds | None = None
+    written_as: str = MERGE
+
+
+ANY_WAY = Way()
+
+
+def way_of(ports: Ports, table: Table, staged: StagedBatch, state: TableState, values: Mapping[str, Any]) -> Way:
+    """The way into the snapshot of `state`, from which the branch must then be cut: what is found holds for no other.
+
+    `values` are what the merge is filled with.
+    """
+    if table.mode == "append":
+        return Way(written_as=APPEND)
+    if not _adds_if_new(table, staged):
+        return ANY_WAY
+    bounds = ports.destination.bounds(table.name, {**values, "at": state.snapshot_id})
+    return Way(bounds, APPEND if _is_all_new(bounds) else MERGE)
+
+
+def is_folded(table: Table, staged: StagedBatch) -> bool:
+    """Whether a key's records are folded column by column: in partial updates, and where one keeps an unchanged value.
+
+    Without such records the last one of each key decides alone, and the statement is the cheaper one.
+    """
+    return table.partial_updates or staged.kept > 0
+
+
+def _is_all_new(bounds: Bounds) -> bool:
+    return bounds.overlap is not None and not bounds.overlap.files
+
+
+def _adds_if_new(table: Table, staged: StagedBatch) -> bool:
+    """Whether a key that is not in the table is no more than a row to add, or a delete of nothing."""
+    plain = table.upsert and table.deletes == "hard" and not table.sequence_by and table.history is None
+    return plain and not is_folded(table, staged)
