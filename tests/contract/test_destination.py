@@ -788,7 +788,8 @@ def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
     for batch in (1, 2, 3):
         kit.port.record(control, history_row(batch))
     assert [row["batch"] for row in kit.port.history(control, 2)] == [3, 2]
-    assert kit.port.history(control, 1) == [history_row(3)]
+    (row,) = kit.port.history(control, 1)
+    assert {name: row[name] for name in history_row(3)} == history_row(3)  # columns that only one of them has are NULL
 
 
 def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
