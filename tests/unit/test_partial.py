@@ -84,12 +84,11 @@ def world() -> World:
 
 
 def test_batch_without_a_placeholder_takes_the_cheaper_statement(world: World) -> None:
-    world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "x", "b": "y"})
-    flush(world.ports(pipeline_of("unchanged")))
-    world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "z", "b": HELD})
-    flush(world.ports(pipeline_of("unchanged")))
+    for a, b in (("w", "y"), ("x", "y"), ("z", HELD)):
+        world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": a, "b": b})
+        flush(world.ports(pipeline_of("unchanged")))
     statements = [json.loads(job.statements[-1])["statement"] for job in world.engine.merges]
-    assert statements == ["merge_upsert_delete", "merge_folded"]
+    assert statements == ["merge_new", "merge_upsert_delete", "merge_folded"]
     assert world.rows(NAME) == [{"id": "k", "a": "z", "b": "y"}]
 
 
