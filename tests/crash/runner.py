@@ -158,7 +158,7 @@ def _redirect(to: Path) -> None:
 
 
 def _run(asked: dict[str, Any], folder: Path) -> int:
-    from tidegate.cli import commands
+    from tidegate.cli import commands, flush
 
     def met(point: Point) -> None:
         if str(point) == asked["at"]:
@@ -166,8 +166,8 @@ def _run(asked: dict[str, Any], folder: Path) -> int:
             act(point)
 
     act = fault(asked["kind"], Point.parse(asked["at"]), _die) if asked["at"] else lambda _: None
-    journey, assembled = Journey(met), commands._ports
-    commands._ports = lambda name: journey.ports(assembled(name))
+    journey, assembled = Journey(met), flush.assemble
+    commands.assemble = flush.assemble = lambda *words: journey.ports(assembled(*words))
     with journey.inside():
         code = commands.main(asked["words"])
     (folder / "passed").write_text("\n".join(map(str, journey.passed)))
