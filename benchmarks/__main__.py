@@ -17,7 +17,19 @@ from typing import Any
 import psutil
 from confluent_kafka import KafkaException
 
-from benchmarks import batches, cores, formats, latency, marginal, memory, parsing, reads, report, small_flush
+from benchmarks import (
+    batches,
+    cores,
+    formats,
+    latency,
+    marginal,
+    memory,
+    parsing,
+    publishing,
+    reads,
+    report,
+    small_flush,
+)
 from benchmarks.result import Bench, Result
 from benchmarks.sizes import FULL, QUICK, Sizes
 from local.errors import StackError
@@ -34,6 +46,7 @@ PARTS: dict[str, Callable[[Bench], Result]] = {
     "g": memory.measure,
     "h": formats.measure,
     "i": parsing.measure,
+    "j": publishing.measure,
 }
 WITHOUT_BROKER = ("e", "i")  # e brings a whole stack of its own, i needs none
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -41,7 +54,7 @@ RECORDED = ROOT / "benchmarks" / "results" / "recorded.json"
 EPILOG = (
     "parts: a marginal cost of a million records, beside three peers; b ten batches; c few keys into large tables; "
     "d reads after many flushes; e a record through Airflow; f one core and two, one worker and two; g memory; "
-    "h formats; i reading 200 pipelines"
+    "h formats; i reading 200 pipelines; j publishing, beside a plain producer"
 )
 
 

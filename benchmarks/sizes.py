@@ -22,6 +22,7 @@ class Sizes:
     formats: int
     latency: int  # records through the scheduler
     pipelines: int
+    published: int  # rows of a table that is published
     peer_seconds: float  # seconds that a peer may take
 
 
@@ -29,11 +30,13 @@ FULL = Sizes(
     small=1_000_000, large=4_000_000, keys=200_000, warm_up=20_000,
     changed=10_000, tables=(1_000_000, 10_000_000), repeats=3,
     read_rows=1_000_000, read_changed=10_000, reads_after=(1, 10, 100),
-    cores=1_000_000, memory=(1_000_000, 10_000_000), formats=300_000, latency=30, pipelines=200, peer_seconds=900,
+    cores=1_000_000, memory=(1_000_000, 10_000_000), formats=300_000, latency=30, pipelines=200, published=1_000_000,
+    peer_seconds=900,
 )  # fmt: skip
 QUICK = Sizes(
     small=50_000, large=200_000, keys=10_000, warm_up=5_000,
     changed=1_000, tables=(50_000, 200_000), repeats=1,
     read_rows=50_000, read_changed=1_000, reads_after=(1, 3, 10),
-    cores=100_000, memory=(50_000, 200_000), formats=20_000, latency=5, pipelines=50, peer_seconds=150,
+    cores=100_000, memory=(50_000, 200_000), formats=20_000, latency=5, pipelines=50, published=20_000,
+    peer_seconds=150,
 )  # fmt: skip

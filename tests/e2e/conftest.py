@@ -102,6 +102,18 @@ tables:
 merge: {interval: soon}
 """,
 }
+PUBLICATIONS = {
+    "solo_out": """
+description: The way back, through spark-submit
+table: lake.e2e.solo
+topic: solo.out
+key: {fields: [id]}
+delivery: exactly-once
+parallelism: 2
+on_table_change: false
+spark: {mode: submit, connection: spark_standalone, conf: {spark.executor.memory: 1g, spark.driver.host: 127.0.0.1}}
+""",
+}
 TOPICS = {"solo": 2, "fan.left": 1, "fan.right": 1, "submitted": 2, "counted": 2, "behind": 1, "letters": 2}
 PASSWORDS = {"admin": "tidal-admin", "viewer": "tidal-viewer"}
 GUARDED = ("submitted", "counted")  # topics of a broker that asks for a log-in, and for a right to each thing
@@ -167,6 +179,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     (include / "catalogs.yaml").write_text(json.dumps({"lake": lake}))
     for name, text in PIPELINES.items():
         (include / "pipelines" / f"{name}.yaml").write_text(text.replace("FOLDER", str(folder)))
+    (include / "publications").mkdir()
+    for name, text in PUBLICATIONS.items():
+        (include / "publications" / f"{name}.yaml").write_text(text)
     (folder / "events").mkdir()
     week = 7 * 24 * 60
     with ExitStack() as stage:

@@ -1,13 +1,15 @@
 """The flush under the real scheduler, as people see it: DAGs, runs, results, assets, red where it must be red."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from e2e.airflow_client import wait_until
-from e2e.conftest import PIPELINES, Scene
+from e2e.conftest import PIPELINES, PUBLICATIONS, Scene
 
 pytestmark = pytest.mark.real
 SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
@@ -16,6 +18,7 @@ SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
 def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Scene) -> None:
     wanted = {f"tidegate_{name}" for name in PIPELINES if name != "broken"}
     wanted |= {f"{dag}_{what}" for dag in wanted for what in ("backfill", "maintenance")}
+    wanted |= {f"tidegate_publish_{name}" for name in PUBLICATIONS}
     wanted |= {"tidegate-janitor", "tidegate_letters_replay"}  # letters sets records aside
     wait_until(lambda: wanted <= scene.airflow.dag_ids(), "the DAGs")
     wait_until(lambda: bool(scene.airflow.import_errors()), "the import error")
@@ -88,6 +91,39 @@ def test_the_maintenance_of_a_pipeline_is_one_mapped_task_for_each_of_its_tables
     assert {name: told[name]["after"] for name in tables} == {one["table"]: one["after"] for one in done}
     assert scene.rows("e2e.solo") == before
     scene.airflow.unpause(dag, paused=True)
+
+
+def test_publication_through_spark_submit_brings_the_table_to_its_topic(scene: Scene) -> None:
+    """The table that the schedule has filled."""
+    dag = "tidegate_publish_solo_out"
+    scene.airflow.unpause(dag)
+    run = scene.airflow.trigger(dag)
+    assert scene.airflow.finished(dag, run, patience=600) == "success"
+    assert scene.airflow.result(dag, run, "publish")["inserted"] == 3
+    assert held(scene, "solo.out") == scene.rows("e2e.solo") == {1: "A", 3: "c", 4: "d"}
+    again = scene.airflow.trigger(dag)
+    assert scene.airflow.finished(dag, again, patience=600) == "success"
+    assert scene.airflow.task_states(dag, again) == {"publish": ["skipped"]}, "nothing came since"
+    scene.airflow.unpause(dag, paused=True)
+
+
+def held(scene: Scene, topic: str) -> dict[int, str]:
+    """The last value of each key, for a reader of what is committed."""
+    settings = {"group.id": "held", "isolation.level": "read_committed", "enable.partition.eof": "true"}
+    consumer = Consumer({"bootstrap.servers": scene.stack.kafka_bootstrap, "auto.offset.reset": "earliest", **settings})
+    partitions = set(consumer.list_topics(topic, 30).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+    found: dict[int, str] = {}
+    while partitions:
+        message = consumer.poll(60)
+        assert message is not None
+        if message.error() is not None:
+            partitions.discard(message.partition())
+        else:
+            row = json.loads(message.value())
+            found[row["id"]] = row["name"]
+    consumer.close()
+    return found
 
 
 def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) -> None:

@@ -137,6 +137,17 @@ def _offsets(window: Page, text: str) -> None:
     window.keyboard.press("Delete")
 
 
+def test_publication_stands_below_the_pipelines_and_has_a_page_of_its_own(admin: Page, scene: Scene) -> None:
+    admin.goto(scene.stack.airflow_url + FRAME)
+    page = inside(admin)
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="solo_out", exact=True))
+    expect(row.get_by_text("lake.e2e.solo")).to_be_visible()
+    row.get_by_role("link", name="solo_out", exact=True).click()
+    expect(page.get_by_role("heading", name="Snapshots")).to_be_visible()
+    expect(page.get_by_role("button", name="Publish now")).to_be_visible()
+    keep(admin, "publication")
+
+
 @pytest.mark.usefixtures("flushed")
 def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Scene) -> None:
     table = scene.table("e2e.letters")

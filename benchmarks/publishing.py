@@ -1,0 +1,107 @@
+"""Part j: changes published per CPU second, beside a plain producer loop.
+
+A table is published as a whole, then a tenth of its rows is updated and published as changes. The plain side reads the
+same rows with PyIceberg and produces them in a loop: no comparison, no progress, no transaction.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from benchmarks.measure import cpu_seconds
+from benchmarks.product import NAMESPACE, OWN, Lake, statements, table_of
+from benchmarks.result import Bench, Result, Table, number, ratio, yes
+from benchmarks.spark_server import SparkServer, spark_server
+
+TABLE, WARM = table_of("published"), table_of("published_warm")
+DELIVERIES = ("at-least-once", "exactly-once")
+SHARE = 10  # one in so many rows is updated
+PROPERTIES = "'write.merge.mode'='merge-on-read', 'write.update.mode'='merge-on-read'"
+COLUMNS = """id, concat('c', id % 1000) AS customer, CAST(id % 100000 AS DOUBLE) / 100 AS amount,
+    element_at(array('new', 'paid', 'shipped'), CAST(id % 3 + 1 AS INT)) AS status,
+    1700000000000 + id AS updated_at, repeat('x', 80) AS note"""
+HEADER = ("", "changes", "wall s", "CPU s", "changes per CPU s", "of the loop", "right?")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `changes` cost: CPU seconds of the process and, for the product, of the Spark server."""
+
+    what: str
+    changes: int
+    expected: int
+    wall: float
+    cpu: float
+
+    @property
+    def rate(self) -> float:
+        """Changes per CPU second."""
+        return self.changes / self.cpu
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every change was produced, and none twice."""
+        return self.changes == self.expected
+
+
+def measure(bench: Bench) -> Result:
+    """The plain loop, then the product with each guarantee: the whole table, and a tenth of it as changes."""
+    rows, lake = bench.sizes.published, Lake(bench.folder)
+    _publications(lake.include / "publications")
+    with spark_server(bench.stack, bench.folder / "spark") as server:
+        bench.say(f"publishing a table of {rows:,} rows, and a tenth of it as changes ...")
+        statements(server, lake, *_filling({TABLE: rows, WARM: bench.sizes.warm_up}))
+        _published(server, lake, "warm", "", bench.sizes.warm_up)
+        runs = [_plain(server, lake, rows)]
+        runs += [_published(server, lake, delivery, "whole table", rows) for delivery in DELIVERIES]
+        statements(server, lake, f"UPDATE {TABLE} SET amount = amount + 1 WHERE id % {SHARE} = 0")
+        runs += [_published(server, lake, delivery, "changes", -(-rows // SHARE)) for delivery in DELIVERIES]
+    return Result(
+        tables=[Table(f"j. Publishing, a table of {rows:,} rows", HEADER, [_line(one, runs[0]) for one in runs])],
+        figures={one.what: round(one.rate) for one in runs},
+        goals=[],
+        right=all(one.is_right for one in runs),
+    )
+
+
+def _line(one: Run, loop: Run) -> tuple[str, ...]:
+    costs = (number(one.wall), number(one.cpu), number(one.rate, 0), ratio(one.rate, loop.rate))
+    return (one.what, f"{one.changes:,}", *costs, yes(one.is_right))
+
+
+def _filling(tables: Mapping[str, int]) -> Iterator[str]:
+    """Statements that make tables of so many rows."""
+    yield f"CREATE NAMESPACE IF NOT EXISTS {OWN}.{NAMESPACE}"
+    for table, count in tables.items():
+        yield f"CREATE TABLE {table} USING iceberg TBLPROPERTIES ({PROPERTIES}) AS SELECT {COLUMNS} FROM range({count})"
+
+
+def _publications(folder: Path) -> None:
+    """One for each guarantee, and one to warm the server up."""
+    folder.mkdir()
+    tables = {**dict.fromkeys(DELIVERIES, TABLE), "warm": WARM}
+    for name, table in tables.items():
+        publication = {
+            "table": table,
+            "topic": f"out-{name}",
+            "key": {"fields": ["id"]},
+            "delivery": DELIVERIES[0] if name == "warm" else name,
+            "create": {"partitions": 4, "replication_factor": 1},
+        }
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(publication))
+
+
+def _plain(server: SparkServer, lake: Lake, rows: int) -> Run:
+    asked = {"table": TABLE, "topic": "out-plain", "bootstrap": server.stack.kafka_bootstrap}
+    properties = lake.catalogs[OWN]["properties"]
+    loop = lake.ask(server, "publishing_worker", {**asked, "properties": properties}, "plain")
+    return Run("plain producer loop, whole table", loop.said["changes"], rows, loop.wall, loop.cpu)
+
+
+def _published(server: SparkServer, lake: Lake, name: str, what: str, expected: int) -> Run:
+    before = cpu_seconds(server.pid)
+    worker = lake.ask(server, "publishing_worker", {"publication": name}, f"publish-{name}")
+    cpu = worker.cpu + cpu_seconds(server.pid) - before
+    return Run(f"product, {name}, {what}", worker.said["changes"], expected, worker.wall, cpu)

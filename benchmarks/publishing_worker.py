@@ -1,0 +1,50 @@
+"""Part j in a process of its own: one run of a publication, or the rows of its table produced in a plain loop."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from pyiceberg.catalog import load_catalog
+from tidegate.adapters.connections import connection_from_env
+from tidegate.settings import include_folder
+
+from benchmarks.work import FLUSH_SECONDS, send, topic
+
+
+def main(request: dict[str, Any]) -> None:
+    """Do what is asked; the answer says how many changes were produced."""
+    changes = publish(request) if "publication" in request else plain(request)
+    Path(request["answer"]).write_text(json.dumps({"changes": changes}))
+
+
+def publish(request: dict[str, Any]) -> int:
+    """One run of a publication, as `bin/tidegate publish` makes it."""
+    from tidegate.adapters.publication_assembly import assemble_publication
+    from tidegate.publications.publish import publish as run
+
+    done = run(assemble_publication(include_folder(), request["publication"], connection_from_env))
+    return done.inserted + done.updated + done.deleted
+
+
+def plain(request: dict[str, Any]) -> int:
+    """Every row of the table produced in a loop, keyed and as JSON; RuntimeError when the broker does not take all."""
+    into = request["topic"]
+    topic(request["bootstrap"], into)
+    settings = {"linger.ms": 20, "enable.idempotence": True, "partitioner": "murmur2_random", "log_level": 2}
+    producer = Producer({"bootstrap.servers": request["bootstrap"], **settings})
+    count = 0
+    catalog, _, table = request["table"].partition(".")
+    for batch in load_catalog(catalog, **request["properties"]).load_table(table).scan().to_arrow_batch_reader():
+        for row in batch.to_pylist():
+            key = json.dumps({"id": row["id"]}, separators=(",", ":")).encode()
+            send(producer, into, key, json.dumps(row, separators=(",", ":")).encode())
+            count += 1
+    if left := producer.flush(FLUSH_SECONDS):
+        raise RuntimeError(f"the broker did not take every record: topic={into} left={left}")
+    return count
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
