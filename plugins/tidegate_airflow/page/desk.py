@@ -8,12 +8,12 @@ from typing import Any
 
 from tidegate import detail, names
 from tidegate.dead_letters import shown as shown_letter
-from tidegate.health import WORST_FIRST, Schedule, in_words
+from tidegate.health import WORST_FIRST, in_words
 from tidegate.ports import Ports
 
 from tidegate_airflow.page import schedules
 from tidegate_airflow.page.dags import dags_of, flush_dag_of
-from tidegate_airflow.page.schedules import Scheduled, shown_time
+from tidegate_airflow.page.schedules import Scheduled, shown, shown_time, standing
 from tidegate_airflow.page.shown import told
 from tidegate_airflow.page.sources import Sources
 from tidegate_airflow.page.watch import Watch
@@ -41,15 +41,12 @@ class Desk:
         return sorted(found, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
 
     def _row(self, row: Data, dag: Scheduled | None) -> Data:
-        schedule = Schedule(dag.paused, dag.failed, dag.running) if dag else Schedule()
-        state, reason = in_words(row, schedule, self._interval(row["pipeline"]), int(time.time() * 1000))
+        state, reason = in_words(row, standing(dag), self._interval(row["pipeline"]), int(time.time() * 1000))
         return {
             **row,
             "state": state,
             "reason": reason,
-            "dag_id": dag.dag_id if dag else None,
-            "paused": dag.paused if dag else None,
-            "next_run": shown_time(dag.next_run) if dag else None,
+            **shown(dag),
             "last_run": dag.last if dag else None,
         }
 

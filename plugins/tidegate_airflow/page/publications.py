@@ -8,13 +8,13 @@ from typing import Any
 
 from tidegate.adapters.connections import Resolve
 from tidegate.errors import GiveUp, TidegateError
-from tidegate.health import WORST_FIRST, Schedule
+from tidegate.health import WORST_FIRST
 from tidegate.publications.ports import PublicationPorts
 from tidegate.publications.report import in_words, status
 
 from tidegate_airflow.page import schedules
 from tidegate_airflow.page.dags import publish_dag_of
-from tidegate_airflow.page.schedules import Scheduled, shown_time
+from tidegate_airflow.page.schedules import Scheduled, shown, standing
 from tidegate_airflow.page.shown import told
 from tidegate_airflow.page.sources import KEPT_SECONDS, NoEngine, file_stamp
 
@@ -108,15 +108,13 @@ def _whole(number: int | None) -> str | None:
 
 
 def _row(row: Row, dag: Scheduled | None) -> Row:
-    state, reason = in_words(row, Schedule(dag.paused, dag.failed, dag.running) if dag else Schedule())
+    state, reason = in_words(row, standing(dag))
     numbers = {name: _whole(row.get(name)) for name in ("published_snapshot_id", "table_snapshot_id")}
     return {
         **row,
         **numbers,
         "state": state,
         "reason": reason,
-        "dag_id": dag.dag_id if dag else None,
-        "paused": dag.paused if dag else None,
-        "next_run": shown_time(dag.next_run) if dag else None,
+        **shown(dag),
         "last_dag_run": dag.last if dag else None,
     }

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tidegate.health import Schedule
+
 from tidegate_airflow.failures import ERROR_KEY
 
 UNFINISHED = ("failed", "up_for_retry")
@@ -22,6 +24,20 @@ class Scheduled:
     last: Data | None
     failed: str | None
     running: bool
+
+
+def standing(dag: Scheduled | None) -> Schedule:
+    """What of a DAG tells how its pipeline or publication is."""
+    return Schedule(dag.paused, dag.failed, dag.running) if dag else Schedule()
+
+
+def shown(dag: Scheduled | None) -> Data:
+    """The DAG's part of a row; nothing is known while Airflow has not read its file."""
+    return {
+        "dag_id": dag.dag_id if dag else None,
+        "paused": dag.paused if dag else None,
+        "next_run": shown_time(dag.next_run) if dag else None,
+    }
 
 
 def scheduled(dag_ids: Collection[str]) -> dict[str, Scheduled]:
