@@ -38,10 +38,10 @@ class Clocks:
     def around(self, name: str, step: Callable[..., Any]) -> Callable[..., Any]:
         """The step, measured."""
 
-        def measured(*arguments: Any) -> Any:
+        def measured(*arguments: Any, **named: Any) -> Any:
             before = self._now()
             try:
-                return step(*arguments)
+                return step(*arguments, **named)
             finally:
                 known = self.steps.setdefault(name, dict.fromkeys(("wall", "worker_cpu", "server_cpu"), 0.0))
                 for word, after, start in zip(known, self._now(), before, strict=True):

@@ -19,6 +19,7 @@ from tidegate.adapters import (
     iceberg_state,
 )
 from tidegate.adapters.iceberg_catalogs import Catalogs
+from tidegate.adapters.iceberg_errors import told
 from tidegate.batch import StagedBatch
 from tidegate.bounds import Bounds
 from tidegate.errors import GiveUp
@@ -29,6 +30,7 @@ from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Stagin
 from tidegate.position import Position
 
 
+@told
 class IcebergDestination:
     """Implements `tidegate.ports.Destination` over every Iceberg catalog of ``catalogs.yaml``.
 
