@@ -60,7 +60,8 @@ class PlannedBatch:
 
     `follows` is the attempt of the staged batch that a new one starts behind, empty when it starts at the position.
     `watermark` says how the table stands to the others that read the log: inside, outside, or joins them with this one.
-    `last_per_key` says that of each raw key's records only the last will be decoded and staged.
+    `last_per_key` says that of each raw key's records only the last will be decoded and staged. `superseded_share` is
+    about how many of the records have a later one of their key behind them, from a sample; None without one.
     """
 
     table: str
@@ -70,6 +71,12 @@ class PlannedBatch:
     follows: str = ""
     watermark: str = "inside"
     last_per_key: bool = False
+    superseded_share: float | None = None
+
+    @property
+    def keys_differ(self) -> bool:
+        """Whether hardly two of the rows that will be staged have the same key: left out, or seen not to be there."""
+        return self.last_per_key or self.superseded_share is not None
 
     @property
     def resumed(self) -> bool:
@@ -86,6 +93,7 @@ class PlannedBatch:
             "follows": self.follows,
             "watermark": self.watermark,
             "last_per_key": self.last_per_key,
+            "superseded_share": self.superseded_share,
             "ranges": self.ranges.to_dict(),
         }
 
@@ -93,7 +101,7 @@ class PlannedBatch:
     def from_dict(cls, data: Mapping[str, Any]) -> "PlannedBatch":
         """Inverse of `to_dict`."""
         ranges = Ranges.from_dict(data["ranges"])
-        told = (data[name] for name in ("resumed_attempt", "follows", "watermark", "last_per_key"))
+        told = (data[name] for name in ("resumed_attempt", "follows", "watermark", "last_per_key", "superseded_share"))
         return cls(data["table"], data["batch"], ranges, *told)
 
 
@@ -153,6 +161,7 @@ class StagedBatch:
     rows of another schema from those that the pipeline file asks for now. `follows` is the attempt that was ahead of it
     in the queue when it was planned, empty for none; `together` counts the batches that it stands for in a merge.
     `deletes`, and those of them without a sequence, are counted where `sequence_by` makes a difference between them.
+    `keys_differ` says that hardly two of its rows have the same key, which is not known of every batch.
     `bytes` are those of its files, `stage_seconds` what the stage job took; 0 where they are not known.
     """
 
@@ -169,6 +178,7 @@ class StagedBatch:
     shape: str = ""
     follows: str = ""
     watermark: str = "inside"
+    keys_differ: bool = False
     together: int = 1
     deletes: int = 0
     unsequenced_deletes: int = 0

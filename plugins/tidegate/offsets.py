@@ -22,6 +22,14 @@ def pairs(offsets: Offsets) -> Iterator[tuple[str, int, int]]:
             yield topic, partition, offsets[topic][partition]
 
 
+def by_topic(flat: Mapping[tuple[str, int], int]) -> Offsets:
+    """Offsets that are kept by (topic, partition)."""
+    result: Offsets = {}
+    for (topic, partition), offset in sorted(flat.items()):
+        result.setdefault(topic, {})[partition] = offset
+    return result
+
+
 def offset_of(offsets: Offsets, topic: str, partition: int) -> int | None:
     """Return the offset of one partition, None where there is none."""
     return offsets.get(topic, {}).get(partition)

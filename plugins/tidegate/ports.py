@@ -80,6 +80,10 @@ class Broker(Protocol):
         """For each partition where the brokers keep them: the offsets at which a leader's epoch begins, and it."""
         ...
 
+    def keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
+        """Keys of a few records from all over the ranges; of large partitions, and only those that come at once."""
+        ...
+
     def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         """The group's committed offsets; partitions without one are absent."""
         ...

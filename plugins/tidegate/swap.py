@@ -27,7 +27,7 @@ class Swap:
 
     `summary` goes into the snapshot, `properties` into the table in the commit that publishes it; `tag`, if any, moves
     along. `guard` looks at the table as it is found later, and raises when this attempt must give way. `audited` must
-    hold on the branch before that becomes main. `source` is what the statements read.
+    hold on the branch before that becomes main. `source` is what the statements read, `conf` what Spark is told for it.
     """
 
     ports: Ports
@@ -42,6 +42,7 @@ class Swap:
     tag: str | None = None
     audited: Audited | None = None
     source: Source | None = None
+    conf: dict[str, str] = field(default_factory=dict)
 
 
 def in_rounds(where: str, once: Callable[[], Result]) -> Result:
@@ -67,7 +68,8 @@ def written(swap: Swap, batch: int, *statements: str) -> Head:
     destination.cut(swap.table, swap.state, swap.branch)
     log.info("cut: %s branch=%s from snapshot=%s", swap.where, swap.branch, swap.state.snapshot_id)
     if statements:
-        conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
+        told = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
+        conf = {**swap.conf, **told}
         asked = swap.audited.asked if swap.audited else None
         swap.ports.engine.run(MergeJob(swap.ports.pipeline.name, batch, statements, conf, asked, swap.table))
     head = destination.head(swap.table, swap.branch)

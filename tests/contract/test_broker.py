@@ -1,5 +1,6 @@
 """What every broker behind the port does, over {memory, real Kafka}: the double promises no more than Kafka."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from fakes import MemoryBroker
 from tidegate.errors import PositionLost
+from tidegate.offsets import Ranges
 
 A, B = ({"id": "a"}, {"id": "a"}), ({"id": "b"}, {"id": "b"})
 
@@ -201,3 +203,16 @@ def test_records_are_sent_in_order_to_a_topic_that_is_made_for_them(kit: Kit) ->
     kit.broker.send(topic, [(b'{"id": "a"}', b'{"id": "a"}'), (b'{"id": "b"}', b'{"id": "b"}')])
     kit.broker.send(topic, [(b'{"id": "a"}', b'{"id": "a"}')])
     assert kit.broker.log((topic,), "read_committed").end == {topic: {0: 3}}
+
+
+def test_keys_are_a_sample_of_those_within_the_ranges(kit: Kit) -> None:
+    topic = kit.topic(2)
+    kit.produce(topic, *[({"id": number}, {"n": number}, {"partition": 0}) for number in range(50)])
+    kit.produce(topic, (None, {"n": 1}, {"partition": 1}))
+    found = kit.broker.keys(Ranges({topic: {0: (10, 30), 1: (0, 1)}}))
+    sample = [json.loads(key)["id"] for key in found[topic, 0]]
+    assert sample
+    assert set(sample) <= set(range(10, 30))
+    assert len(sample) == len(set(sample))
+    assert found[topic, 1] == [None]
+    assert kit.broker.keys(Ranges({topic: {0: (50, 50)}})) == {}

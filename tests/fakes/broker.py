@@ -164,6 +164,15 @@ class MemoryBroker:
         """Every partition has had one leader, in its first epoch."""
         return {topic: {partition: [(start, 0)]} for topic, partition, start, end in ranges if end > start}
 
+    def keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
+        """All of them."""
+        read = {(t, p): self.partitions[t][p].read(start, end, "read_uncommitted") for t, p, start, end in ranges}
+        return {
+            place: [None if record.key is None else json.dumps(record.key).encode() for record in records]
+            for place, records in read.items()
+            if records
+        }
+
     def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         for topic in topics:
             self._known(topic)

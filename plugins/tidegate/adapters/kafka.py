@@ -19,11 +19,12 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from tidegate.adapters.kafka_epochs import ONE_RECORD, epochs_of
 from tidegate.adapters.kafka_rights import NEEDED, committed, group_retention, refusal
+from tidegate.adapters.kafka_sample import SMALL_FETCHES, keys_in
 from tidegate.adapters.kafka_topics import create, last_timestamps, retentions, send
 from tidegate.crash_points import reached
 from tidegate.epochs import Epochs
 from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.offsets import Offsets, Ranges, pairs
+from tidegate.offsets import Offsets, Ranges, by_topic, pairs
 from tidegate.ports import Log, Message, Retention
 
 T = TypeVar("T")
@@ -110,7 +111,7 @@ class KafkaBroker:
         for place, future in futures.items():
             with suppress(KafkaException):
                 found[place.topic, place.partition] = future.result(timeout=TIMEOUT + 5).offset
-        return _by_topic(found)
+        return by_topic(found)
 
     def _all_partitions(self) -> dict[str, list[int]]:
         try:
@@ -146,7 +147,7 @@ class KafkaBroker:
     def newest(self, ends: Offsets) -> Offsets:
         """See the port."""
         with self._member(READER) as reader:
-            return _by_topic(last_timestamps(reader, ends, PEEK))
+            return by_topic(last_timestamps(reader, ends, PEEK))
 
     def retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         """See the port."""
@@ -171,6 +172,14 @@ class KafkaBroker:
             finally:
                 consumer.close()
         return self._epochs[1]
+
+    def keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
+        """See the port."""
+        consumer = Consumer({**self._settings, **SMALL_FETCHES, "group.id": READER})
+        try:
+            return keys_in(consumer, ranges)
+        finally:
+            consumer.close()
 
     def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         """See the port."""
@@ -213,7 +222,7 @@ class KafkaBroker:
     def _read_back(self, group: str, member: Consumer, partitions: list[TopicPartition]) -> Offsets:
         what = f"offsets of group={group}"
         known = self._patiently(what, lambda: committed(member, partitions, TIMEOUT)) if partitions else []
-        return _by_topic({(tp.topic, tp.partition): tp.offset for tp in known if tp.offset >= 0})
+        return by_topic({(tp.topic, tp.partition): tp.offset for tp in known if tp.offset >= 0})
 
     def _patiently(self, what: str, call: Callable[[], T]) -> T:
         """A young topic may have no leader yet, and a group's coordinator may be loading: both pass in a moment."""
@@ -254,7 +263,7 @@ class KafkaBroker:
             return {}
         asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
         futures = self._admin.list_offsets(asked, isolation_level=ISOLATION[isolation], request_timeout=TIMEOUT)
-        return _by_topic({(tp.topic, tp.partition): self._result("offsets", f).offset for tp, f in futures.items()})
+        return by_topic({(tp.topic, tp.partition): self._result("offsets", f).offset for tp, f in futures.items()})
 
     def _result(self, what: str, future: "Future[Any]") -> Any:
         deadline = time.monotonic() + TIMEOUT + 5
@@ -286,10 +295,3 @@ class KafkaBroker:
         if error.code() in NEEDED:
             return GiveUp(refusal(self._servers, what, error))
         return RetryLater(f"brokers={self._servers} cannot be asked for {what}: {error.name()}: {error.str()}")
-
-
-def _by_topic(flat: dict[tuple[str, int], int]) -> Offsets:
-    result: Offsets = {}
-    for (topic, partition), offset in sorted(flat.items()):
-        result.setdefault(topic, {})[partition] = offset
-    return result

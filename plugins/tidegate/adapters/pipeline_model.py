@@ -168,9 +168,10 @@ class TableModel(Words):
     max_pending: int = Field(
         default=10, ge=1, description="Staged batches that may wait for this table while others go on."
     )
-    last_per_key: Literal["auto", "never"] = Field(
+    last_per_key: Literal["auto", "always", "never"] = Field(
         default="auto",
-        description="auto: where it gives the same table, only the last record of each raw key is decoded and staged.",
+        description="always: where it gives the same table, only the last record of each raw key is staged; "
+        "auto: where that also saves work.",
     )
     select: str | None = Field(default=None, description="SELECT ... FROM record: what is written of each record.")
     strategy: Literal["merge", "cdc"] = Field(

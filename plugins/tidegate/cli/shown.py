@@ -27,7 +27,9 @@ def planned(plan: Plan) -> str:
     for table in plan.tables:
         what = "resumes" if table.resumed else "reads"
         which = ", the last record of each key" if table.last_per_key else ""
-        lines.append(f"{table.table}: batch={table.batch} {what} {table.ranges.span} offsets{which}")
+        share = table.superseded_share
+        many = "" if share is None else f", about {share:.0%} of the records superseded"
+        lines.append(f"{table.table}: batch={table.batch} {what} {table.ranges.span} offsets{which}{many}")
         lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
     lines += [f"a batch takes less than it may: {plan.sized}"] if plan.sized else []
     lines += [f"{refusal.table}: refused: {refusal.message}" for refusal in plan.refused]

@@ -126,7 +126,7 @@ def _stage(group: list[tuple[Slice, Piece]]) -> None:
     ports, backfill = first.ports, first.backfill
     plan = Plan((), backfill.cluster_id, backfill.topic_ids)
     note = json.dumps(backfill.to_dict())
-    planned = [PlannedBatch(one.table.name, piece.number, piece.ranges) for one, _ in group]
+    planned = [PlannedBatch(one.table.name, piece.number, piece.ranges, last_per_key=True) for one, _ in group]
     asked = [
         replace(stage_table(ports, plan, batch, intermediate=one.intermediate, note=note), keys_only=piece.keys_only)
         for batch, (one, _) in zip(planned, group, strict=True)

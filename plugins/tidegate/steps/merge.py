@@ -28,6 +28,8 @@ from tidegate.writing import Way, way_of
 
 log = logging.getLogger(__name__)
 WRITTEN_AS = "tidegate.written-as"
+# Spark would sort the rows once more, to leave out a key's earlier ones before it moves them to where they are compared
+ALL_DIFFER = {"spark.sql.optimizer.windowGroupLimitThreshold": "-1"}
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,7 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         tag=names.tag(name),
         audited=audited(ports, table, work.staged, branch, attempt),
         source=Source(names.intermediate_table(ports.pipeline, table), work.staged.batch, work.staged.attempt),
+        conf=ALL_DIFFER if work.staged.keys_differ else {},
     )
     rows = merge_statements(ports, table, work.staged, branch, way) if work.staged.counts.staged else ()
     head = written(swap, work.staged.batch, *dead_letter_statements(ports, work.staged), *rows)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from tidegate import names
@@ -19,7 +19,7 @@ from tidegate.position import Position
 from tidegate.refused import Refused, told
 from tidegate.sizing import Sizing
 from tidegate.standing import check_complete, check_log, effective_position, starts
-from tidegate.superseding import last_per_raw_key
+from tidegate.superseding import LARGE, is_worth_it, last_per_raw_key, superseded_share
 from tidegate.topics import known_log, missing_topic, table_log
 
 logger = logging.getLogger(__name__)
@@ -57,10 +57,18 @@ class _Standing(_Found):
 
 @dataclass(frozen=True)
 class _New:
-    """What the new batches of all tables share; `number` is asked for where there is work."""
+    """What the new batches of all tables share; `number` and a sample of the keys are asked for where there is work."""
 
     sizing: Sizing
     number: Callable[[], int]
+    samples: dict[str, float | None] = field(default_factory=dict)
+
+    def superseded_share(self, ports: Ports, ranges: Ranges) -> float | None:
+        """Of a large batch; tables that are in step share the look at it."""
+        known = str(ranges.to_dict())
+        if ranges.span >= LARGE and known not in self.samples:
+            self.samples[known] = superseded_share(ports.broker.keys(ranges), ranges)
+        return self.samples.get(known)
 
 
 def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
@@ -212,9 +220,11 @@ def _new_batch(
     if ports.pipeline.has_several:
         ports.schemas.described(table)  # a schema that is missing must not stop the read that tables share
     follows = standing.queue[-1].attempt if standing.queue else ""
+    may_leave_out = last_per_raw_key(ports.pipeline, table)
+    share = new.superseded_share(ports, ranges) if may_leave_out and table.last_per_key == "auto" else None
     return PlannedBatch(
         table.name, new.number(), ranges, follows=follows, watermark=_watermark(standing, others, ranges),
-        last_per_key=last_per_raw_key(ports.pipeline, table),
+        last_per_key=may_leave_out and is_worth_it(share), superseded_share=share,
     )  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def _stage(work: Replay, number: int, ranges: Ranges, position: Position) -> Non
     ports, are_letters = work.ports, number == 1
     if not are_letters:
         _check_log(work, ranges)
-    planned = PlannedBatch(work.table.name, number, ranges)
+    planned = PlannedBatch(work.table.name, number, ranges, last_per_key=True)
     plan = Plan((), position.cluster_id, position.topic_ids)
     asked = replace(stage_table(ports, plan, planned, intermediate=work.intermediate), keys_only=not are_letters)
     source = _source(work) if are_letters else None

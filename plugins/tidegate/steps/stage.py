@@ -34,7 +34,7 @@ from tidegate.superseding import last_per_raw_key
 
 log = logging.getLogger(__name__)
 # What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
-IN_SUMMARY = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape", "follows", "watermark")
+IN_SUMMARY = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape", "follows", "watermark", "keys_differ")
 
 
 def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
@@ -152,7 +152,7 @@ def stage_table(
         create=() if folder is not None else create,
         folder=folder or "",
         naming=table.naming, has_history=table.history is not None,
-        last_per_raw_key=last_per_raw_key(ports.pipeline, table),
+        last_per_raw_key=planned.last_per_key and last_per_raw_key(ports.pipeline, table),
         sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
         set_aside=table.errors.set_aside,
         unchanged=unchanged_columns(table), stages_kept=stages_kept(table),
@@ -208,6 +208,7 @@ def _as_asked(ports: Ports, plan: Plan, planned: PlannedBatch, table: Table, uui
         shape=shape(table, ports.pipeline.source.metadata),
         follows=planned.follows,
         watermark=planned.watermark,
+        keys_differ=planned.keys_differ,
     )  # fmt: skip
 
 
