@@ -10,12 +10,14 @@ from typing import Any
 class Bound:
     """Every row that a batch may change has one of these values at `path`, or none where `nulls` says so.
 
-    `ranges` are pairs of constants in the destination's SQL, both included.
+    `ranges` are pairs of constants in the destination's SQL, both included. `values`, where there are any, are all the
+    values within them that count.
     """
 
     path: tuple[str, ...]
     ranges: tuple[tuple[str, str], ...]
     nulls: bool = False
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

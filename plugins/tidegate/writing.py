@@ -32,7 +32,7 @@ def way_of(ports: Ports, table: Table, staged: StagedBatch, state: TableState, v
         return Way(written_as=APPEND)
     if not _adds_if_new(table, staged):
         return ANY_WAY
-    bounds = ports.destination.bounds(table.name, {**values, "at": state.snapshot_id})
+    bounds = ports.destination.bounds(table.name, {**values, "at": state.snapshot_id, "rows": staged.counts.staged})
     return Way(bounds, APPEND if _is_all_new(bounds) else MERGE)
 
 

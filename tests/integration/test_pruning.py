@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tidegate.flush import flush
+
 KEY = {"fields": ["id", "line"], "schema": "id BIGINT, line STRING"}
 VALUE = {"schema": "id BIGINT, line STRING, name STRING"}
 
@@ -35,3 +37,28 @@ def test_merge_of_recent_keys_does_not_open_the_files_of_old_ones(workbench, tmp
     workbench.flush("recent")
     assert {row["name"] for row in workbench.rows("shop.recent") if 20 <= row["id"] < 30} == {"late"}
     assert len(workbench.rows("shop.recent")) == len(expected)
+
+
+def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench, monkeypatch) -> None:
+    monkeypatch.setattr("tidegate.adapters.iceberg_keys.LEAST_ROWS", 1)
+    monkeypatch.setattr("tidegate.adapters.iceberg_keys.TIMES", 1)
+    statements = []
+    topic = workbench.topic()
+    workbench.pipeline("named", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, *rows_of(-50, 100, "old"))
+    workbench.flush("named")
+    ports = workbench.ports("named")
+    run = ports.engine.run
+    monkeypatch.setattr(ports.engine, "run", lambda job: (statements.extend(getattr(job, "statements", ())), run(job)))
+    changed = [{"id": n, "line": f"it's {n:05}"} for n in (-49, -1, 3, 49, 51)]
+    upserts = [(key, {**key, "name": "new"}) for key in changed[1:]]
+    workbench.produce(topic, (changed[0], None), *upserts)
+    (published,) = flush(ports).published
+    assert (published.written_as, published.inserted, published.updated, published.deleted) == ("merge", 1, 3, 1)
+    merge = statements[-1]
+    assert "t.`id` IN (-49L, -1L, 3L, 49L, 51L)" in merge
+    assert r"t.`line` IN ('it\'s -0001', 'it\'s -0049', 'it\'s 00003'" in merge
+    found = {(row["id"], row["line"]): row["name"] for row in workbench.rows("shop.named")}
+    expected = {(key["id"], key["line"]): "old" for key, _ in rows_of(-50, 100, "old")}
+    del expected[-49, "it's -0049"]
+    assert found == expected | {(key["id"], key["line"]): "new" for key in changed[1:]}

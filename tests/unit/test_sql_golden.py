@@ -55,7 +55,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "keys": [("order_id", "order_id"), ("line", "line")],
         "leaves": [("order_id",), ("line",)],
         "bounds": [
-            Bound(("order_id",), (("CAST('-5' AS BIGINT)", "CAST('900' AS BIGINT)"),)),
+            Bound(("order_id",), (("CAST('-5' AS BIGINT)", "CAST('900' AS BIGINT)"),), values=("-5L", "900L")),
             Bound(("line",), (("'a'", "'it\\'s'"),), nulls=True),
         ],
     },

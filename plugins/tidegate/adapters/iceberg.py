@@ -13,6 +13,7 @@ from tidegate.adapters import (
     iceberg_deletes,
     iceberg_evolution,
     iceberg_history,
+    iceberg_keys,
     iceberg_layout,
     iceberg_overlap,
     iceberg_staging,
@@ -67,6 +68,8 @@ class IcebergDestination:
         found = () if staged is None else iceberg_bounds.ranges_of(staged, values)
         at = values.get("at")
         overlap = iceberg_overlap.overlap_of(self._at(table, at), at, found) if found and at is not None else None
+        if staged is not None and iceberg_keys.is_worth_it(values.get("rows", 0), overlap):
+            return Bounds(iceberg_keys.named(staged, values, found), overlap=overlap)
         return Bounds(tuple(known.bound for known in found), overlap=overlap)
 
     def has_branches(self, table: str) -> bool:

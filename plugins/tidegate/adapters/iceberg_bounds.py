@@ -66,11 +66,16 @@ def ranges_of(staged: Table, values: Mapping[str, Any]) -> tuple[KeyRange, ...]:
     files, parts = [task.file for task in scan.plan_files()], dict(values["keys"])
     key, found = staged.schema().find_field("key"), []
     for leaf in (leaf for leaf in values["leaves"] if leaf[0] in parts):
-        part = parts[leaf[0]]
-        field = inner(key, leaf[1:] if part is None else (part, *leaf[1:]))
+        field = inner(key, path_in_key(values, leaf))
         known = _range(files, field, leaf)
         found += [known] if known else []
     return tuple(found)
+
+
+def path_in_key(values: Mapping[str, Any], leaf: tuple[str, ...]) -> list[str]:
+    """Where a leaf of the table's key stands in the staged key."""
+    part = dict(values["keys"])[leaf[0]]
+    return [*leaf[1:]] if part is None else [part, *leaf[1:]]
 
 
 def inner(field: NestedField, path: Sequence[str]) -> NestedField:

@@ -20,7 +20,7 @@ USING (
   WHERE `_tidegate_last_delete` IS NULL
      OR struct(`_tidegate_offset`, `_tidegate_i`) >= `_tidegate_last_delete`
 ) s
-ON s.`_tidegate_op` = 'd' AND t.`order_id` = s.`order_id` AND t.`line` <=> s.`line` AND (t.`order_id` BETWEEN CAST('-5' AS BIGINT) AND CAST('900' AS BIGINT)) AND (t.`line` BETWEEN 'a' AND 'it\'s' OR t.`line` IS NULL)
+ON s.`_tidegate_op` = 'd' AND t.`order_id` = s.`order_id` AND t.`line` <=> s.`line` AND (t.`order_id` BETWEEN CAST('-5' AS BIGINT) AND CAST('900' AS BIGINT)) AND t.`order_id` IN (-5L, 900L) AND (t.`line` BETWEEN 'a' AND 'it\'s' OR t.`line` IS NULL)
 WHEN MATCHED THEN DELETE
 WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`order_id`, `line`, `name`, `amount`)
 VALUES (s.`order_id`, s.`line`, s.`name`, s.`amount`)

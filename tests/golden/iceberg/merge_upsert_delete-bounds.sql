@@ -19,7 +19,7 @@ USING (
   )
   WHERE `_tidegate_rank` = 1
 ) s
-ON t.`order_id` = s.`order_id` AND t.`line` <=> s.`line` AND (t.`order_id` BETWEEN CAST('-5' AS BIGINT) AND CAST('900' AS BIGINT)) AND (t.`line` BETWEEN 'a' AND 'it\'s' OR t.`line` IS NULL)
+ON t.`order_id` = s.`order_id` AND t.`line` <=> s.`line` AND (t.`order_id` BETWEEN CAST('-5' AS BIGINT) AND CAST('900' AS BIGINT)) AND t.`order_id` IN (-5L, 900L) AND (t.`line` BETWEEN 'a' AND 'it\'s' OR t.`line` IS NULL)
 WHEN MATCHED AND s.`_tidegate_op` = 'd' THEN DELETE
 WHEN MATCHED THEN UPDATE SET
   t.`name` = s.`name`,

@@ -1,0 +1,50 @@
+"""The very keys of a small batch, as constants for its merge into a large table.
+
+Keys that lie anywhere leave no file of the table unread, and Spark cannot send the changes to where the table is read:
+it moves every row's key and place to where they are compared. Constants let it drop the others as they are read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.table import Table
+from pyiceberg.types import IntegerType, LongType, StringType
+
+from tidegate.adapters.iceberg_bounds import KeyRange, path_in_key
+from tidegate.bounds import Bound, Overlap
+from tidegate.spark_sql import literal
+
+MOST_KEYS = 20_000  # each is a constant in the statement, and in every task that reads the table
+LEAST_ROWS, TIMES = 1_000_000, 50  # rows that would be moved, and how many for each key: below it the text costs more
+
+
+def is_worth_it(rows: int, overlap: Overlap | None) -> bool:
+    """Whether so few rows are merged into so many that their keys should be named one by one."""
+    if overlap is None or not 0 < rows <= MOST_KEYS:
+        return False
+    return overlap.rows >= max(LEAST_ROWS, TIMES * rows)
+
+
+def named(staged: Table, values: Mapping[str, Any], ranges: Sequence[KeyRange]) -> tuple[Bound, ...]:
+    """The bounds of `ranges`, with the staged values of each leaf beside them, where these are numbers or texts."""
+    bounds = [known.bound for known in ranges]
+    listed = [place for place, known in enumerate(ranges) if isinstance(known.data_type, TYPES) and not known.nulls]
+    if listed:
+        wanted = f"batch_number == {values['batch']} and attempt == {literal(values['attempt'])}"
+        scan = staged.scan(row_filter=wanted, snapshot_id=values["snapshot_id"], selected_fields=("key",))
+        keys = scan.to_arrow()["key"].combine_chunks()
+        for place in listed:
+            leaf = pc.struct_field(keys, path_in_key(values, ranges[place].leaf))
+            bounds[place] = replace(bounds[place], values=_constants(leaf))
+    return tuple(bounds)
+
+
+TYPES = (IntegerType, LongType, StringType)
+
+
+def _constants(leaf: "pa.Array[Any]") -> tuple[str, ...]:
+    found = sorted(value for value in pc.unique(leaf).to_pylist() if value is not None)
+    return tuple(literal(value) if isinstance(value, str) else f"{value}L" for value in found)
