@@ -166,8 +166,8 @@ GUARDS = [
     Guard(
         "what is appended is new in the very snapshot that is cut",
         "plugins/tidegate/writing.py",
-        """{**values, "at": state.snapshot_id}""",
-        """{**values, "at": ports.destination.head(table.name, "main").parent_id}""",
+        '"at": state.snapshot_id',
+        '"at": ports.destination.head(table.name, "main").parent_id',
         "tests/unit/test_writing.py::test_key_of_the_newest_snapshot_is_not_new",
     ),
     Guard(
