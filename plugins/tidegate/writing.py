@@ -30,10 +30,10 @@ def way_of(ports: Ports, table: Table, staged: StagedBatch, state: TableState, v
     """
     if table.mode == "append":
         return Way(written_as=APPEND)
-    if not _adds_if_new(table, staged):
+    if table.history is not None:
         return ANY_WAY
     bounds = ports.destination.bounds(table.name, {**values, "at": state.snapshot_id, "rows": staged.counts.staged})
-    return Way(bounds, APPEND if _is_all_new(bounds) else MERGE)
+    return Way(bounds, APPEND if _adds_if_new(table, staged) and _is_all_new(bounds) else MERGE)
 
 
 def is_folded(table: Table, staged: StagedBatch) -> bool:
@@ -50,5 +50,5 @@ def _is_all_new(bounds: Bounds) -> bool:
 
 def _adds_if_new(table: Table, staged: StagedBatch) -> bool:
     """Whether a key that is not in the table is no more than a row to add, or a delete of nothing."""
-    plain = table.upsert and table.deletes == "hard" and not table.sequence_by and table.history is None
+    plain = table.upsert and table.deletes == "hard" and not table.sequence_by
     return plain and not is_folded(table, staged)

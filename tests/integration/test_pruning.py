@@ -50,15 +50,15 @@ def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench
     ports = workbench.ports("named")
     run = ports.engine.run
     monkeypatch.setattr(ports.engine, "run", lambda job: (statements.extend(getattr(job, "statements", ())), run(job)))
-    changed = [{"id": n, "line": f"it's {n:05}"} for n in (-49, -1, 3, 49, 51)]
+    changed = [{"id": n, "line": f"it's {n:05}"} for n in (-50, -2, 4, 48, 50)]
     upserts = [(key, {**key, "name": "new"}) for key in changed[1:]]
     workbench.produce(topic, (changed[0], None), *upserts)
     (published,) = flush(ports).published
     assert (published.written_as, published.inserted, published.updated, published.deleted) == ("merge", 1, 3, 1)
     merge = statements[-1]
-    assert "t.`id` IN (-49L, -1L, 3L, 49L, 51L)" in merge
-    assert r"t.`line` IN ('it\'s -0001', 'it\'s -0049', 'it\'s 00003'" in merge
+    assert "t.`id` IN (-50L, -2L, 4L, 48L, 50L)" in merge
+    assert r"t.`line` IN ('it\'s -0002', 'it\'s -0050', 'it\'s 00004'" in merge
     found = {(row["id"], row["line"]): row["name"] for row in workbench.rows("shop.named")}
     expected = {(key["id"], key["line"]): "old" for key, _ in rows_of(-50, 100, "old")}
-    del expected[-49, "it's -0049"]
+    del expected[-50, "it's -0050"]
     assert found == expected | {(key["id"], key["line"]): "new" for key in changed[1:]}

@@ -18,7 +18,7 @@ from tidegate.bounds import Bound, Overlap
 from tidegate.spark_sql import literal
 
 MOST_KEYS = 20_000  # each is a constant in the statement, and in every task that reads the table
-LEAST_ROWS, TIMES = 1_000_000, 50  # rows that would be moved, and how many for each key: below it the text costs more
+LEAST_ROWS, TIMES = 300_000, 30  # rows that would be moved, and how many for each key: below it the text costs more
 
 
 def is_worth_it(rows: int, overlap: Overlap | None) -> bool:
