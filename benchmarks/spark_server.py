@@ -60,7 +60,8 @@ def _command(command: tuple[str, ...], master: str, conf: Mapping[str, str]) -> 
     words = list(command)
     place = words.index("--master") + 1
     words[place] = master
-    words[place + 1 : place + 1] = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    last = words.index("--class")  # of two values of one setting the later counts
+    words[last:last] = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     return tuple(words)
 
 

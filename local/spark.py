@@ -54,6 +54,7 @@ def _settings(folder: Path, port: int) -> dict[str, str]:
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",  # for few cores; the default of 200 is for clusters
+        "spark.sql.ui.retainedExecutions": "50",  # kept in memory, with the keys that a merge names; default 1000
         "spark.ui.enabled": "false",
     }
 
