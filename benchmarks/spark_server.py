@@ -60,8 +60,8 @@ def _command(command: tuple[str, ...], master: str, conf: Mapping[str, str]) -> 
     words = list(command)
     place = words.index("--master") + 1
     words[place] = master
-    last = words.index("--class")  # of two values of one setting the later counts
-    words[last:last] = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    # before the program; of two values of one setting the later counts
+    words[-1:-1] = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     return tuple(words)
 
 

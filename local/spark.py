@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 
 from local.errors import StackError
-from local.layout import JARS, LOG4J, PYTHON, RunDir
+from local.layout import JARS, LOG4J, PYTHON, ROOT, RunDir
 from local.ports import HOST, answers
 from local.server import Server, asks, clean_environment, log_of
 
@@ -19,10 +19,9 @@ def server(run: RunDir, port: int) -> Server:
     folder = run.path / "spark"
     home = _home()
     confs = [part for name, value in _settings(folder, port).items() for part in ("--conf", f"{name}={value}")]
-    main = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal")
     return Server(
         name="spark",
-        command=(str(home / "bin" / "spark-submit"), "--master", "local[*]", *confs, *main),
+        command=(str(home / "bin" / "spark-submit"), "--master", "local[*]", *confs, str(ROOT / "jobs" / "serve.py")),
         folder=folder,
         log=log_of(run, "spark"),
         probe=lambda _: answers(port) and asks("local.spark_probe", f"sc://{HOST}:{port}", run),

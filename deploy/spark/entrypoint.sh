@@ -12,13 +12,13 @@ case "${1:-}" in
             --cores "${SPARK_WORKER_CORES:-4}" --memory "${SPARK_WORKER_MEMORY:-4g}" "$master"
         ;;
     connect)
-        # The same class as local/spark.py. It leaves cores to applications of spark.mode: submit.
+        # The same program as local/spark.py. It leaves cores to applications of spark.mode: submit.
         exec spark-submit --master "$master" \
             --conf "spark.driver.host=$(hostname)" --conf spark.driver.bindAddress=0.0.0.0 \
             --conf "spark.driver.memory=${SPARK_DRIVER_MEMORY:-2g}" \
             --conf "spark.executor.memory=${SPARK_EXECUTOR_MEMORY:-2g}" \
             --conf "spark.cores.max=${SPARK_CONNECT_CORES:-2}" \
-            --class org.apache.spark.sql.connect.service.SparkConnectServer spark-internal
+            /opt/tidegate/serve.py
         ;;
     *)
         echo "tidegate-spark: say master, worker or connect, not '${1:-}'" >&2

@@ -14,7 +14,7 @@ from tidegate.spark_sql import literal, quoted_name
 
 from tidegate_spark.dead_letters import FATE, beside_rows, failed_stage, fate_of_bad
 from tidegate_spark.files import AS_BIGQUERY_READS, leave_counts, leave_rows
-from tidegate_spark.formats.chosen import value_format
+from tidegate_spark.formats.chosen import value_format, with_key_object
 from tidegate_spark.formats.found import NOTHING, FoundValue
 from tidegate_spark.holdable import with_holdable
 from tidegate_spark.integrity import verified
@@ -112,7 +112,7 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
     """
     finds = table.naming is not None and table.naming.name is None
     unnamed = "name_reason" if finds else "NULL"
-    found = value_format(table)(records, table)
+    found = value_format(table)(with_key_object(records, table), table)
     decoded = with_sequence(with_value(with_key(found, table), found, table), found, table)
     decoded = with_holdable(projected(with_unchanged(verified(decoded, table), table), table), table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"

@@ -34,7 +34,7 @@ AIRFLOW = (
 
 # module prefix -> the only files that may import it
 ALLOWED = {
-    "pyspark": SPARK,
+    "pyspark": (*SPARK, "jobs/serve.py"),
     "pyspark.errors": (*SPARK, "plugins/tidegate/adapters/spark_connect.py"),
     "airflow": AIRFLOW,
     "tidegate_airflow": AIRFLOW,

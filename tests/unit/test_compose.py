@@ -182,11 +182,10 @@ def test_no_secret_stands_in_the_file() -> None:
                 assert VARIABLE.fullmatch(value), f"{name}: {variable}"
 
 
-def test_spark_connect_starts_the_class_that_the_local_stack_starts() -> None:
-    local = (ROOT / "local" / "spark.py").read_text()
-    main = re.findall(r"org\.apache\.spark\.sql\.connect\.service\.\w+", local)
-    assert main
-    assert f"--class {main[0]} spark-internal" in (DEPLOY / "spark" / "entrypoint.sh").read_text()
+def test_spark_connect_starts_the_program_that_the_local_stack_starts() -> None:
+    assert 'str(ROOT / "jobs" / "serve.py")' in (ROOT / "local" / "spark.py").read_text()
+    assert "COPY jobs/serve.py /opt/tidegate/" in (DEPLOY / "Dockerfile").read_text()
+    assert "/opt/tidegate/serve.py" in (DEPLOY / "spark" / "entrypoint.sh").read_text()
 
 
 def test_spark_settings_are_those_of_the_local_stack() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
+from tidegate.superseding import SEVERAL_ROWS
 
 from tidegate_spark.formats import avro, canal, csv, debezium, debezium_avro, maxwell, objects, protobuf, text
 from tidegate_spark.formats.found import FoundKey, FoundValue
@@ -28,6 +29,13 @@ VALUES: dict[str, Callable[[DataFrame, StageTable], FoundValue]] = {
     "canal-json": canal.located,
     "maxwell-json": maxwell.located,
 }
+
+
+def with_key_object(records: DataFrame, table: StageTable) -> DataFrame:
+    """Parse the key before the value is, where that saves a copy of each record; its format reads it from there."""
+    if table.key.format != "json" or not table.key_columns or table.value.format in SEVERAL_ROWS:
+        return records
+    return objects.with_key_object(records, table)
 
 
 def key_format(table: StageTable) -> Callable[[DataFrame, StageTable], FoundKey]:

@@ -1,7 +1,7 @@
 """json: an object with the columns as fields; a lone key column may come bare."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -30,11 +30,12 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     fields, keys = Fields(table.value_columns, table.value.timestamp_unit), key_fields(table)
     parsed = _with_key_of_value(records, keys).selectExpr("*", f"{parsed_json('value_text', fields.inner)} AS j")
     misfits = fields.misfits("value_text", f"j.{OBJECT}", ("$",))
+    gone = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
     found = parsed.selectExpr(
         "*",
-        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        f"CASE WHEN {gone} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"j.{OBJECT} AS row",
-        f"CASE WHEN value IS NULL THEN NULL {headed('value', told)} {unreadable('j', misfits)} END AS located_reason",
+        f"CASE WHEN {gone} THEN NULL {headed('value', told)} {unreadable('j', misfits)} END AS located_reason",
     )
     return FoundValue(
         records=found,
@@ -93,24 +94,46 @@ def unreadable(parsed: str, misfits: str) -> str:
     )
 
 
-def read(records: DataFrame, table: StageTable) -> FoundKey:
-    """A key: an object, with or without Kafka Connect's envelope, or one bare value."""
-    fields = key_fields(table)
-    names = {c.name.lower() for c in fields.columns}
-    enveloped = "payload" not in names
-    kinds, schema = "CAST(NULL AS STRING)", ""
-    if enveloped and "schema" not in names and reads_envelope(table):
-        fields = told = ConnectFields(fields.columns, fields.unit, "key_kinds")
-        kinds, schema = told.kinds_of("kj.schema.fields"), f", schema: {told.row_schema}"
+@dataclass(frozen=True)
+class _KeyObject:
+    """What is looked for in a key's object: the fields themselves, or those of an envelope's payload."""
+
+    fields: Fields
+    enveloped: bool
+    kinds: str
+    inner: str
+
+    @classmethod
+    def of(cls, table: StageTable) -> "_KeyObject":
+        """The object of the table's keys."""
+        fields = key_fields(table)
+        names = {c.name.lower() for c in fields.columns}
+        enveloped = "payload" not in names
+        kinds, schema = "CAST(NULL AS STRING)", ""
+        if enveloped and "schema" not in names and reads_envelope(table):
+            fields = told = ConnectFields(fields.columns, fields.unit, "key_kinds")
+            kinds, schema = told.kinds_of("kj.schema.fields"), f", schema: {told.row_schema}"
+        payload = f", payload: {fields.text_struct}" if enveloped else ""
+        return cls(fields, enveloped, kinds, fields.inner + payload + schema)
+
+
+def with_key_object(records: DataFrame, table: StageTable) -> DataFrame:
+    """Add the key's object, parsed: beside the value's, so that Spark copies the record once for both."""
     if "ids" in table.key.options:
         records = records.withColumn("key_text", headless("key"))
-    inner = fields.inner + (f", payload: {fields.text_struct}" if enveloped else "") + schema
-    parsed = records.selectExpr("*", f"{_object_text(fields)} AS key_json").selectExpr(
-        "*", f"{parsed_json('key_json', inner)} AS kjj"
+    key = _KeyObject.of(table)
+    return records.selectExpr("*", f"{_object_text(key.fields)} AS key_json").selectExpr(
+        "*", f"{parsed_json('key_json', key.inner)} AS kjj"
     )
-    parsed = parsed.selectExpr("*", f"kjj.{OBJECT} AS kj")
+
+
+def read(records: DataFrame, table: StageTable) -> FoundKey:
+    """A key: an object, with or without Kafka Connect's envelope, or one bare value; it is parsed already."""
+    key = _KeyObject.of(table)
+    fields, kinds = key.fields, key.kinds
+    parsed = records.selectExpr("*", f"kjj.{OBJECT} AS kj")
     own = fields.picked("kj")
-    found = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if enveloped else own
+    found = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if key.enveloped else own
     chosen = parsed.selectExpr("*", f"{found} AS kf", f"{kinds} AS key_kinds")
     bad = f"NOT is_valid_utf8(key_text) OR {not_an_object('key_json')} OR kj IS NULL OR kjj.{CORRUPT} IS NOT NULL"
     reason = (
