@@ -17,6 +17,7 @@ from tidegate.adapters.iceberg_bounds import KeyRange, path_in_key
 from tidegate.bounds import Bound, Overlap
 from tidegate.spark_sql import literal
 
+TYPES = (IntegerType, LongType, StringType)
 MOST_KEYS = 20_000  # each is a constant in the statement, and in every task that reads the table
 LEAST_ROWS, TIMES = 300_000, 30  # rows that would be moved, and how many for each key: below it the text costs more
 
@@ -40,9 +41,6 @@ def named(staged: Table, values: Mapping[str, Any], ranges: Sequence[KeyRange]) 
             leaf = pc.struct_field(keys, path_in_key(values, ranges[place].leaf))
             bounds[place] = replace(bounds[place], values=_constants(leaf))
     return tuple(bounds)
-
-
-TYPES = (IntegerType, LongType, StringType)
 
 
 def _constants(leaf: "pa.Array[Any]") -> tuple[str, ...]:
