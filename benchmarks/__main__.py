@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="What a flush costs.", epilog=EPILOG)
     parser.add_argument("--parts", type=_parts, default=[*PARTS], metavar="a,c", help="only these parts")
-    parser.add_argument("--quick", action="store_true", help="little of everything, under ten minutes: no figures")
+    parser.add_argument("--quick", action="store_true", help="little of everything: no figures")
     parser.add_argument("--rows", type=_positive, metavar="N", help="part c: rows of the largest table")
     parser.add_argument("--record", action="store_true", help=f"keep the figures in {RECORDED.relative_to(ROOT)}")
     options = parser.parse_args(arguments)
