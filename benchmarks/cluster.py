@@ -12,6 +12,7 @@ from local import ports, processes
 from local.layout import JARS, LOG4J, PYTHON
 from local.processes import Identity
 from local.server import clean_environment
+from local.spark import JVM
 
 DEPLOY = "org.apache.spark.deploy"
 PATIENCE, PAUSE = 90.0, 0.2
@@ -47,7 +48,7 @@ def executors(count: int, cores: int) -> dict[str, str]:
         "spark.executor.cores": str(cores),
         "spark.executor.memory": MEMORY,
         "spark.executor.extraClassPath": f"{JARS / 'spark'}/*",
-        "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J}",
+        "spark.executor.extraJavaOptions": " ".join([*JVM, f"-Dlog4j2.configurationFile={LOG4J}"]),
     }
 
 

@@ -38,7 +38,7 @@ class Case:
 def measure(bench: Bench) -> Result:
     """Every size with both kinds of keys, each in a table of its own, on one server."""
     lake, cases = Lake(bench.folder), list[Case]()
-    with spark_server(bench.stack, bench.folder / "spark") as server:
+    with spark_server(bench.stack, bench.folder / "spark", logs_events=True) as server:
         for kind in GOALS:
             for rows in bench.sizes.tables:
                 bench.say(f"{bench.sizes.changed:,} {kind} keys into {rows:,} rows ...")

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from local.spark import JVM
 from tidegate.adapters import sqlite_catalog
 from tidegate.adapters.catalogs_file import load_catalogs
 from tidegate.adapters.connections import connection_from_env
@@ -194,6 +195,8 @@ def test_spark_settings_are_those_of_the_local_stack() -> None:
     settings = dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
     for name in ("spark.sql.extensions", "spark.sql.session.timeZone"):
         assert f'"{name}": "{settings[name].strip()}"' in local
+    for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+        assert settings[name].split() == [*JVM]
     port = services()["spark-connect"]["healthcheck"]["test"][-1].rpartition(":")[2]
     assert settings["spark.connect.grpc.binding.port"].strip() == port
 
