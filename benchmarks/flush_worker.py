@@ -15,9 +15,8 @@ from tidegate.adapters.assembly import assemble
 from tidegate.adapters.connections import connection_from_env
 from tidegate.errors import NothingToDo
 from tidegate.flush import flush
-from tidegate.ports import Ports
 from tidegate.settings import include_folder
-from tidegate.steps.maintain import maintain, maintained_tables
+from tidegate.steps.compact import compact, is_due
 
 from benchmarks.measure import cpu_seconds
 
@@ -63,13 +62,14 @@ def main(request: dict[str, Any]) -> None:
             setattr(caller, name, clocks.around(name, getattr(caller, name)))
     ports = clocks.around("assemble", assemble)(include_folder(), request["pipeline"], connection_from_env)
     batches = []
-    for number in range(1, request["times"] + 1):
+    for _ in range(request["times"]):
         try:
             batches += [batch.to_dict() for batch in flush(ports).published]
         except NothingToDo:
             break
-        if _is_due(number, request):
-            clocks.around("maintain", _maintain)(ports)
+        due = [table.name for table in ports.pipeline.tables if is_due(ports, table, batches[-1]["batch"], 1)]
+        if request["compacts"] and due:
+            clocks.around("compact", compact)(ports, due)
     answer = {
         "steps": {"start": {**begun, "server_cpu": 0.0}, **clocks.steps},
         "batches": batches,
@@ -77,16 +77,6 @@ def main(request: dict[str, Any]) -> None:
         "ended": time.time(),
     }
     Path(request["answer"]).write_text(json.dumps(answer))
-
-
-def _is_due(number: int, request: dict[str, Any]) -> bool:
-    """Every so many flushes; never after the last, so that what is read then is what flushes leave behind."""
-    return bool(request["maintain_every"]) and number % request["maintain_every"] == 0 and number < request["times"]
-
-
-def _maintain(ports: Ports) -> None:
-    for table in maintained_tables(ports):
-        maintain(ports, table)
 
 
 if __name__ == "__main__":

@@ -105,11 +105,14 @@ def peer_table(peer: str) -> str:
     return f"{peer}.{NAMESPACE}.orders"
 
 
-def flush(server: SparkServer, lake: Lake, pipeline: str, times: int = 1, maintain_every: int = 0) -> Flush:
-    """Flush the pipeline so often in one process, or until nothing is left; RuntimeError when it fails."""
+def flush(server: SparkServer, lake: Lake, pipeline: str, times: int = 1, compacts: bool = False) -> Flush:
+    """Flush the pipeline so often in one process, or until nothing is left; RuntimeError when it fails.
+
+    `compacts` is what the flush DAG does behind a flush, and the command does not.
+    """
     cpu, before = cpu_seconds(server.pid), resident_mb(server.pid)
     with Peak(server.pid) as peak:
-        asked = {"pipeline": pipeline, "times": times, "maintain_every": maintain_every}
+        asked = {"pipeline": pipeline, "times": times, "compacts": compacts}
         worker = lake.ask(server, "flush_worker", asked, pipeline)
     return Flush(
         wall=worker.wall,

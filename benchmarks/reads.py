@@ -9,14 +9,14 @@ from benchmarks.result import Bench, Goal, Result, Table, number, ratio, yes
 from benchmarks.spark_server import SparkServer, spark_server
 from benchmarks.work import changes, chosen, send_all
 
-NAME, MAINTAIN_EVERY = "reads", 10
-GOAL = 1.2
+NAME = "reads"
+GOAL, GOAL_AFTER = 1.2, 100
 HEADER = ("flushes", "read s", "copy s", "table/copy", "data files", "delete files", "MB", "right?")
 MEBIBYTE = 1 << 20
 
 
 def measure(bench: Bench) -> Result:
-    """Small flushes of random keys, maintained as often as an hourly run would; a look after some of them."""
+    """Small flushes of random keys, compacted behind every tenth as the DAG does it; a look after some of them."""
     lake, sizes, lines, ratios, right = Lake(bench.folder), bench.sizes, [], {}, True
     with spark_server(bench.stack, bench.folder / "spark") as server:
         filled = fill(server, lake, NAME, sizes.read_rows, sizes.read_changed)
@@ -27,21 +27,25 @@ def measure(bench: Bench) -> Result:
                 keys = chosen(sizes.read_rows, sizes.read_changed, "random", index)
                 sent = changes(keys, index, sizes.read_rows + index * sizes.read_changed)
                 send_all(bench.stack.kafka_bootstrap, NAME, map(filled.change, sent))
-            flush = product.flush(server, lake, NAME, number_ - done, MAINTAIN_EVERY)
-            kept = flush.steps.get("maintain", {"server_cpu": 0.0, "worker_cpu": 0.0})
-            maintained = kept["server_cpu"] + kept["worker_cpu"]
-            spent, flushes, done = spent + maintained, flushes + flush.cpu - maintained, number_
+            flush = product.flush(server, lake, NAME, number_ - done, compacts=True)
+            kept = flush.steps.get("compact", {"server_cpu": 0.0, "worker_cpu": 0.0})
+            compacted = kept["server_cpu"] + kept["worker_cpu"]
+            spent, flushes, done = spent + compacted, flushes + flush.cpu - compacted, number_
             table, copy = _reads(server, lake, number_)
             is_same = is_right(filled.truth, table) and is_right(filled.truth, copy)
             right, ratios[number_] = right and is_same, round(_seconds(table) / _seconds(copy), 2)
             lines.append(_line(number_, table, copy, is_same))
     return Result(
         tables=[
-            Table(f"d. Reads of {sizes.read_rows:,} rows, maintained every {MAINTAIN_EVERY} flushes", HEADER, lines),
-            Table("CPU seconds in all", ("flushes", "maintenance"), [(number(flushes), number(spent))]),
+            Table(f"d. Reads of {sizes.read_rows:,} rows, compacted behind every tenth batch", HEADER, lines),
+            Table("CPU seconds in all", ("flushes", "compaction"), [(number(flushes), number(spent))]),
         ],
         figures={f"after {flushes} flushes": value for flushes, value in ratios.items()},
-        goals=[Goal(f"read after {done} flushes against a fresh copy", ratios[done], GOAL)],
+        goals=[
+            Goal(f"read after {number_} flushes against a fresh copy", value, GOAL)
+            for number_, value in ratios.items()
+            if number_ >= GOAL_AFTER
+        ],
         right=right,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 class Sizes:
     """Numbers of records, keys, rows and rounds."""
 
+    kinds: tuple[str, ...]  # of keys: repeated, or each once
     small: int  # a batch, and the larger one that the marginal cost is taken from
     large: int
     keys: int
@@ -16,7 +17,7 @@ class Sizes:
     repeats: int  # a small flush is measured so often, and the median counts
     read_rows: int
     read_changed: int
-    reads_after: tuple[int, ...]  # flushes
+    reads_after: tuple[int, ...]  # flushes; behind the 9th, 19th … is a compaction, so 108 is the worst moment
     cores: int  # records for one core and for two
     memory: tuple[int, int]  # records of a batch
     formats: int
@@ -27,13 +28,15 @@ class Sizes:
 
 
 FULL = Sizes(
+    kinds=("repeated", "once"),
     small=1_000_000, large=4_000_000, keys=200_000, warm_up=20_000,
     changed=10_000, tables=(1_000_000, 10_000_000), repeats=3,
-    read_rows=1_000_000, read_changed=10_000, reads_after=(1, 10, 100),
+    read_rows=1_000_000, read_changed=10_000, reads_after=(1, 10, 100, 108),
     cores=1_000_000, memory=(1_000_000, 10_000_000), formats=300_000, latency=30, pipelines=200, published=1_000_000,
     peer_seconds=900,
 )  # fmt: skip
 QUICK = Sizes(
+    kinds=("repeated",),
     small=50_000, large=200_000, keys=10_000, warm_up=5_000,
     changed=1_000, tables=(50_000, 200_000), repeats=1,
     read_rows=50_000, read_changed=1_000, reads_after=(1, 3, 10),

@@ -12,8 +12,8 @@ from local.ports import HOST, answers
 from local.server import Server, asks, clean_environment, log_of
 
 GIBIBYTE = 1024**3
-# A server lives for days and runs short jobs. By default its JVM compiles whatever ran 5,000 times for the highest speed:
-# half of the CPU time of small flushes. Eight times as often is enough; docs/performance.md has the figures.
+# A server lives for days and runs short jobs. By default its JVM compiles for the highest speed whatever ran 5,000
+# times, which is half of the CPU time of small flushes. From 40,000 times on it pays: see docs/performance.md.
 JVM = (
     "-XX:+UseParallelGC",
     "-XX:Tier4InvocationThreshold=40000",

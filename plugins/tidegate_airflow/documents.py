@@ -27,6 +27,10 @@ CLEAN_UP = """
 **clean_up** removes published batches from the intermediate tables, their files from storage, and stale branches.
 A failure here is reported and never fails the flush.
 """
+COMPACT = """
+**compact** rewrites small files and merges delete files, where enough of them are measured. It runs behind every tenth
+batch of a table (`maintenance.compact_every`) and is skipped otherwise. A failure here never fails the flush.
+"""
 MAINTAIN = """
 **maintain** compacts small files and delete files where enough of them are measured, expires old snapshots, and removes
 files that nothing refers to. It never touches a position, a tag or a running merge. Returns files and bytes before and

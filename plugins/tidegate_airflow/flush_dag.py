@@ -1,4 +1,4 @@
-"""The flush DAG of one pipeline: plan → stage → merge → commit_offsets → clean_up → heartbeat."""
+"""The flush DAG of one pipeline: plan → stage → merge → commit_offsets → clean_up → heartbeat, and compact."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from tidegate_airflow import documents, tasks
 from tidegate_airflow.assets import alias
 from tidegate_airflow.flush_form import form
 from tidegate_airflow.notifiers import on_failure
-from tidegate_airflow.run_state import as_asked, clean_up_unless_dry, fresh_enough, last_of_the_run
+from tidegate_airflow.run_state import COMPACT, as_asked, clean_up_unless_dry, fresh_enough, last_of_the_run
 from tidegate_airflow.schedule import more, schedule
 from tidegate_airflow.waiting import StepOperator
 
@@ -83,7 +83,10 @@ def _tasks(pipeline: Pipeline) -> None:
     with TaskGroup("rows", prefix_group_id=False, tooltip="From the log into the tables"):
         published = _merge(pipeline, _stage(pipeline, planned))
     with TaskGroup("progress", prefix_group_id=False, tooltip="Reported to Kafka, and tidied up"):
-        published >> commit_offsets(name) >> clean_up(name) >> beat
+        cleaned = clean_up(name)
+        published >> commit_offsets(name) >> cleaned >> beat
+        if pipeline.maintenance.follows_flushes:
+            _compact(pipeline, cleaned)
     target = pipeline.freshness_target_seconds
     if target is not None:
         task(task_id="freshness", doc_md=documents.FRESHNESS, **{**quick, "retries": 0})(fresh_enough)(
@@ -139,6 +142,24 @@ def _merge(pipeline: Pipeline, staged: Any) -> Any:
     if several:
         return StepOperator.partial(**fixed).expand(given=staged).output
     return StepOperator(given=staged, **fixed).output
+
+
+def _compact(pipeline: Pipeline, cleaned: Any) -> None:
+    """Skipped by clean_up, on which it alone depends, where no table is due."""
+    settings: dict[str, Any] = {
+        "task_id": COMPACT,
+        "doc_md": documents.COMPACT,
+        "execution_timeout": LONG,
+        "pool": pool(pipeline),
+        "retries": 0,
+    }
+    if is_submitted(pipeline):
+        from tidegate_airflow.submit import SubmitOperator
+
+        connection = pipeline.spark.connection
+        SubmitOperator(verb=COMPACT, pipeline=pipeline.name, given=cleaned, conn_id=connection, **settings)
+    else:
+        task(**settings)(tasks.run_compact)(pipeline.name, cleaned)
 
 
 def is_submitted(pipeline: Pipeline) -> bool:

@@ -4,13 +4,15 @@ from functools import partial
 from typing import Any
 
 from airflow.sdk import Context, get_current_context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.bases.xcom import BaseXCom
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
 
 from tidegate_airflow import tasks
 from tidegate_airflow.flush_form import asked
 from tidegate_airflow.schedule import call_next_run, least
 
 UNFINISHED = {"failed", "upstream_failed"}
+COMPACT = "compact"
 
 
 def as_asked(name: str) -> dict[str, Any]:
@@ -25,9 +27,15 @@ def as_asked(name: str) -> dict[str, Any]:
 
 
 def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
-    """clean_up, in every run that may write."""
-    _skip_if_dry(get_current_context())
-    return tasks.run_clean_up(name)
+    """clean_up, in every run that may write; `compact`, which follows it, is skipped where no table is due."""
+    context = get_current_context()
+    _skip_if_dry(context)
+    cleaned = tasks.run_clean_up(name)
+    follows = COMPACT in context["task"].downstream_task_ids
+    if follows and not any(report.get("measure") for report in cleaned):
+        context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=cleaned)
+        raise DownstreamTasksSkipped(tasks=[COMPACT])
+    return cleaned
 
 
 def last_of_the_run(name: str) -> dict[str, Any]:

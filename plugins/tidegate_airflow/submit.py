@@ -17,7 +17,7 @@ from tidegate_airflow.waiting import STEPS, JobLink
 
 class SubmitOperator(SparkSubmitOperator):
     """A step whose Spark job is submitted: `given` is the plan for stage, a table's queue for merge, a table's name
-    for maintain, what the form says for publish.
+    for maintain, what clean_up returned for compact, what the form says for publish.
 
     The operator is the step's engine: a step may run more than one job, and each is one spark-submit.
     """
@@ -41,6 +41,8 @@ class SubmitOperator(SparkSubmitOperator):
         self._context = context
         if self.verb in STEPS:
             return STEPS[self.verb](context, self.pipeline, self.given, memory, self)
+        if self.verb == "compact":
+            return tasks.run_compact(self.pipeline, self.given, self)
         if self.verb == "maintain":
             context["table"] = self.given
             return tasks.run_maintain(self.pipeline, self.given, self)

@@ -4,7 +4,7 @@ Imports stand inside, so that parsing a DAG stays cheap and a task loads only wh
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -97,6 +97,14 @@ def run_clean_up(name: str) -> list[Data]:
 
     with told_to_airflow():
         return clean_up(ports(name))
+
+
+def run_compact(name: str, cleaned: Iterable[Data], engine: Any = None) -> list[Data]:
+    """compact: what flushes have worn, of the tables that clean_up found due."""
+    from tidegate.steps.compact import compact
+
+    with told_to_airflow():
+        return compact(ports(name, engine), [report["table"] for report in cleaned if report.get("measure")])
 
 
 def run_heartbeat(name: str) -> Data:

@@ -30,6 +30,7 @@ tables:
   - name: lake.e2e.solo
     create: {cluster_by: [id]}
 merge: {interval: 5s}
+maintenance: {compact_every: 1}
 """,
     "fan": """
 source:
@@ -52,6 +53,7 @@ source:
 tables:
   - name: lake.e2e.submitted
 merge: {interval: 1h}
+maintenance: {compact_every: 1}
 spark:
   mode: submit
   connection: spark_standalone

@@ -50,6 +50,11 @@ def test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped(scene:
     assert (first["batch"], first["staged"], first["inserted"]) == (1, 3, 3)
     assert first["ranges"].keys() == {"solo"}
     assert len(scene.table("e2e.solo").sort_order().fields) == 1
+    measured = scene.airflow.result(dag, flushes[-1]["dag_run_id"], "compact")
+    assert measured == [{"table": "lake.e2e.solo", "compacted": False}], "one file is not worth it"
+    idle = next(run for run in scene.airflow.runs(dag) if _skipped(scene, dag, run))
+    assert scene.airflow.task_states(dag, idle["dag_run_id"])["compact"] == ["skipped"]
+    assert scene.airflow.result(dag, idle["dag_run_id"], "clean_up")[0]["measure"] is False
 
 
 def test_each_published_batch_updates_the_asset_of_its_table(scene: Scene) -> None:

@@ -19,6 +19,7 @@ def test_spark_submit_on_a_standalone_cluster_gives_the_same_table(scene: Scene)
     scene.produce("submitted", {n: f"name {n}" for n in range(50)} | {7: None})
     run = scene.first_run("tidegate_submitted")
     assert scene.airflow.finished("tidegate_submitted", run, patience=600) == "success"
+    assert scene.airflow.result("tidegate_submitted", run, "compact")[0]["table"] == "lake.e2e.submitted"
     wait_until(lambda: scene.exists("e2e.submitted"), "the table")
     assert scene.rows("e2e.submitted") == {n: f"name {n}" for n in range(50) if n != 7}
     scene.airflow.unpause("tidegate_submitted", paused=True)

@@ -243,12 +243,13 @@ class MemoryDestination:
             for name in [p for p in found.properties if p.startswith(prefix) and p.removeprefix(prefix) not in alive]:
                 del found.properties[name]
         if not spent or all(found.refs.get("main") == s.id and "tidegate.clean-up" in s.summary for s in spent):
-            return {"snapshots": len(spent), "files": 0}
+            return {"batches": 0, "snapshots": len(spent), "files": 0}
         kept = tuple(row for row in found.rows() if row["batch_number"] > up_to_batch)
         self.add_snapshot(intermediate, "main", kept, {"tidegate.clean-up": str(up_to_batch)})
         for snapshot in spent:
             del found.snapshots[snapshot.id]
-        return {"snapshots": len(spent), "files": len(spent)}
+        batches = {s.summary["tidegate.batch"] for s in spent if "tidegate.batch" in s.summary}
+        return {"batches": len(batches), "snapshots": len(spent), "files": len(spent)}
 
     def forget_deletes(self, deletes: str, before_ms: int) -> int:
         rows = self.tables[deletes].rows() if deletes in self.tables else []

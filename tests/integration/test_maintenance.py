@@ -10,6 +10,7 @@ import pytest
 from tidegate.errors import PublishedElsewhere, RetryLater
 from tidegate.flush import flush
 from tidegate.steps.clean_up import clean_up
+from tidegate.steps.compact import compact, is_due
 from tidegate.steps.maintain import maintain, maintained_tables
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
@@ -87,6 +88,47 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 3
     assert not state(workbench).rolled_back
+
+
+def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workbench, topic) -> None:
+    workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance={"compact_every": 3})
+    measured = []
+    for number in range(6):
+        put(workbench, topic, k0=f"{number}", **{f"k{number}": "x"}, k1=None if number == 4 else f"{number}")
+        ports = workbench.ports("m")
+        workbench.flush("m")
+        measured.append(is_due(ports, ports.pipeline.tables[0], number + 1, 1))
+    assert measured == [False, False, True, False, False, True]
+    rows, before = names_of(workbench), state(workbench)
+    [done] = compact(workbench.ports("m"), [TABLE])
+    assert done["before"]["data_files"] >= 5
+    assert (done["after"]["data_files"], done["after"]["delete_files"]) == (1, 0)
+    assert list(done["steps"]) == ["compact"]
+    after = state(workbench)
+    assert (after.position, after.rolled_back, after.highest_batch) == (before.position, False, 6)
+    assert (names_of(workbench), missing_files(workbench)) == (rows, [])
+    put(workbench, topic, k2="later")
+    workbench.flush("m")
+    assert names_of(workbench) == {**rows, 2: "later"}
+    assert compact(workbench.ports("m"), [TABLE]) == [{"table": TABLE, "compacted": False}]
+
+
+def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workbench, topic) -> None:
+    put(workbench, topic, **{f"k{number}": "a" for number in range(200)})
+    workbench.flush("m")
+    workbench.spark_sql("ALTER TABLE lake.shop.m SET TBLPROPERTIES ('write.target-file-size-bytes' = '1')")
+    for number in range(6):
+        put(workbench, topic, **{f"k{number}": "b"})
+        workbench.flush("m")
+    rows = names_of(workbench)
+    [done] = compact(workbench.ports("m"), [TABLE])
+    assert list(done["steps"]) == ["deletes"]
+    assert done["before"]["data_files"] == done["after"]["data_files"]
+    assert done["before"]["delete_files"] >= 5 > done["after"]["delete_files"]
+    assert (names_of(workbench), missing_files(workbench)) == (rows, [])
+    put(workbench, topic, k0="c", k199=None)
+    workbench.flush("m")
+    assert names_of(workbench) == {**{n: name for n, name in rows.items() if n != 199}, 0: "c"}
 
 
 def test_maintenance_through_spark_submit_does_the_same(workbench, topic) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import yaml
-from local.spark import JVM
 from tidegate.adapters import sqlite_catalog
 from tidegate.adapters.catalogs_file import load_catalogs
 from tidegate.adapters.connections import connection_from_env
@@ -24,6 +23,8 @@ from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_c
 from tidegate.adapters.spark_place import spark_remote
 from tidegate.pipeline import Pipeline
 from tidegate.running import SparkTarget
+
+from local.spark import JVM
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -19,6 +19,7 @@ tables:
   - name: lake.shop.{name}
 merge: {merge}
 spark: {spark}
+maintenance: {maintenance}
 freshness_target: 15m
 on_failure:
   - {{notifier: a.module.that.is.not.There, kwargs: {{conn_id: somewhere}}}}
@@ -52,8 +53,9 @@ def read(folder: Path, **told: str) -> dict[str, Any]:
     return seen
 
 
-def write(folder: Path, name: str, merge: str = "{interval: 60s}", spark: str = "{}") -> None:
-    (folder / "pipelines" / f"{name}.yaml").write_text(PIPELINE.format(name=name, merge=merge, spark=spark))
+def write(folder: Path, name: str, merge: str = "{interval: 60s}", spark: str = "{}", maintenance: str = "{}") -> None:
+    text = PIPELINE.format(name=name, merge=merge, spark=spark, maintenance=maintenance)
+    (folder / "pipelines" / f"{name}.yaml").write_text(text)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,7 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(PIPELINES - 3):
         write(folder, f"p{number}")
     write(folder, "counted", "{interval: -1, records_threshold: 1000}")
-    write(folder, "nightly", "{interval: '30 2 * * *', records_threshold: 5}")
+    write(folder, "nightly", "{interval: '30 2 * * *', records_threshold: 5}", maintenance="{compact_every: -1}")
     write(folder, "submitted", "{interval: 1h}", "{mode: submit}")
     (folder / "publications").mkdir()
     for name, more in PUBLICATIONS.items():
@@ -116,11 +118,16 @@ def test_every_word_of_a_form_is_described(seen: dict[str, Any]) -> None:
 
 
 def test_the_tasks_of_a_flush_are_named_by_its_verbs(seen: dict[str, Any]) -> None:
-    tasks = ["plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat", "freshness"]
+    tasks = ["plan", "stage", "merge", "commit_offsets", "clean_up", "compact", "heartbeat", "freshness"]
     found = seen["dags"]["tidegate_p0"]["tasks"]
     assert sorted(found) == sorted(tasks)
     assert {task for task in tasks if found[task]["group"] == "rows"} == {"stage", "merge"}
-    assert {task for task in tasks if found[task]["group"] == "progress"} == {"commit_offsets", "clean_up"}
+    assert {task for task in tasks if found[task]["group"] == "progress"} == {"commit_offsets", "clean_up", "compact"}
+
+
+def test_flushes_are_followed_by_compaction_unless_it_is_left_to_the_clock(seen: dict[str, Any]) -> None:
+    assert "compact" not in seen["dags"]["tidegate_nightly"]["tasks"]
+    assert "compact" in seen["dags"]["tidegate_submitted"]["tasks"]
 
 
 def test_tasks_that_send_jobs_to_bigquery_link_to_them(seen: dict[str, Any]) -> None:

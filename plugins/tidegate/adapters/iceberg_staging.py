@@ -141,7 +141,8 @@ def clean(table: Table, up_to_batch: int) -> dict[str, int]:
     for location in doomed:
         remove(fresh, location)
         reached("clean_up.removed")
-    return {"snapshots": len(old), "files": len(doomed)}
+    batches = {batch for snapshot in old if (batch := batch_of(snapshot)) is not None}
+    return {"batches": len(batches), "snapshots": len(old), "files": len(doomed)}
 
 
 def _counts_without(table: Table, old: list[Snapshot]) -> list[str]:

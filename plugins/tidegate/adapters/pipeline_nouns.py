@@ -58,6 +58,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         maintenance=Maintenance(
             model.maintenance.interval,
             model.maintenance.compact,
+            model.maintenance.compact_every,
             model.maintenance.keep_snapshots,
             model.maintenance.keep_snapshots_for,
             model.maintenance.orphans_older_than,

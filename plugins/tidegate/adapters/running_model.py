@@ -22,6 +22,11 @@ class MaintenanceModel(Words):
     compact: Literal["auto", "always", "never"] = Field(
         default="auto", description="auto rewrites files where enough small or delete files are measured."
     )
+    compact_every: int = Field(
+        default=10,
+        ge=-1,
+        description="Batches after which small and delete files are measured at once; -1 or 0: never.",
+    )
     keep_snapshots: int = Field(default=10, ge=1, description="Snapshots of main that never expire, however old.")
     keep_snapshots_for: Duration = Field(default=5 * 86_400, gt=0, description="Younger snapshots never expire.")
     orphans_older_than: Duration = Field(

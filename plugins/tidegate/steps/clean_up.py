@@ -8,6 +8,7 @@ from tidegate.announced import send_dead_letters
 from tidegate.dynamic import fan_out
 from tidegate.pipeline import Table
 from tidegate.ports import Ports, TableState
+from tidegate.steps.compact import is_due
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +20,8 @@ def clean_up(ports: Ports) -> list[dict[str, Any]]:
     is one, and go from its intermediate table, with their snapshots and files; then this pipeline's branches of those
     batches; then deletes that have been remembered long enough. Idempotent, but for what was sent before a failure. A
     failure is reported and logged and never fails the flush: the next run does what this one left.
+
+    `measure` says that so many batches were published that the table's files should be looked at: see compact.
     """
     ports = fan_out(ports)
     return [_clean(ports, table) for table in ports.pipeline.tables]
@@ -32,7 +35,8 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
     report: dict[str, Any] = {"table": table.name, "published": batch}
     try:
         report |= _sent(ports, table, batch)
-        report |= ports.destination.clean_up(*_rubbish(ports, table, batch))
+        cleaned = ports.destination.clean_up(*_rubbish(ports, table, batch))
+        report |= {**cleaned, "measure": is_due(ports, table, batch, cleaned.get("batches", 0))}
         report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
         if table.remembers:
             report["forgotten_deletes"] = _forget(ports, table, state)

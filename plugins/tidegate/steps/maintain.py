@@ -49,8 +49,13 @@ def maintain(ports: Ports, table: str) -> dict[str, Any]:
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={table}: no such table, so there is nothing to maintain; flush first"
         )
+    return rewritten(ports, table, files, _statements(ports, table, files))
+
+
+def rewritten(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> dict[str, Any]:
+    """Run the statements on a table of these files, and return what changed; `RetryLater` when one of them failed."""
     attempt, kept = ports.new_attempt(), names.maintenance_property(ports.pipeline.name)
-    job = MaintainJob(ports.pipeline.name, table, attempt, kept, _statements(ports, table, files))
+    job = MaintainJob(ports.pipeline.name, table, attempt, kept, statements)
     log.info("maintaining: pipeline=%s table=%s %s", job.pipeline, table, ", ".join(job.statements))
     ports.engine.run(job)
     outcome = json.loads(ports.destination.property(table, kept) or "{}")
@@ -61,11 +66,7 @@ def maintain(ports: Ports, table: str) -> dict[str, Any]:
 
 
 def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
-    settings = ports.pipeline.maintenance
-    catalog, identifier = table.split(".", 1)
-
-    def render(name: str, **values: Any) -> str:
-        return ports.sql.render(f"maintain_{name}", catalog=catalog, table=identifier, **values)
+    settings, render = ports.pipeline.maintenance, renderer(ports, table)
 
     def before(seconds: int) -> str:
         moment = datetime.fromtimestamp(ports.now_ms() / 1000 - seconds, UTC)
@@ -84,10 +85,23 @@ def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
         # expiry must not cut main off from a tagged snapshot: that could not be told from a rollback any more
         retain_last=max(settings.keep_snapshots, files.since_tagged + MEANWHILE),
     )
-    # Iceberg's procedures rewrite main, which is not this pipeline's where it writes a branch
-    branched = {own.name for own in ports.pipeline.tables if own.branch != "main"}
-    rewrites = {} if table in branched else _rewrites(render, settings, files)
+    rewrites = _rewrites(render, settings, files) if is_rewritten(ports, table) else {}
     return {**rewrites, "expire": expire, **orphans}
+
+
+def renderer(ports: Ports, table: str) -> Callable[..., str]:
+    """What fills in a statement of maintenance for a table."""
+    catalog, identifier = table.split(".", 1)
+
+    def render(name: str, **values: Any) -> str:
+        return ports.sql.render(f"maintain_{name}", catalog=catalog, table=identifier, **values)
+
+    return render
+
+
+def is_rewritten(ports: Ports, table: str) -> bool:
+    """Iceberg's procedures rewrite main, which is not this pipeline's where it writes a branch."""
+    return table not in {own.name for own in ports.pipeline.tables if own.branch != "main"}
 
 
 def _rewrites(render: Callable[..., str], settings: Maintenance, files: TableFiles) -> dict[str, str]:

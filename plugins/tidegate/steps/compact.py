@@ -1,0 +1,58 @@
+"""compact: rewrite what flushes have worn, right behind them, as soon as it is measured and not when the clock says so.
+
+Between two flushes of a pipeline nothing else writes its tables, so that a rewrite is not overtaken. What is dear, or
+better done seldom (snapshots, files that nothing refers to, large files with few deletes), is left to maintain.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from tidegate.errors import TidegateError
+from tidegate.pipeline import Table
+from tidegate.ports import Ports, TableFiles
+from tidegate.steps.maintain import CROWD, DELETED_SHARE, MANIFESTS, is_rewritten, renderer, rewritten
+
+log = logging.getLogger(__name__)
+NEVER = 2**31 - 1  # delete files for which a large file is rewritten: merged with each other, they cost a read little
+
+
+def is_due(ports: Ports, table: Table, published: int, batches: int) -> bool:
+    """Whether one of the `batches` up to the one `published` was the table's tenth, twentieth …"""
+    settings = ports.pipeline.maintenance
+    if not settings.follows_flushes or not ports.destination.has_branches(table.name):
+        return False
+    return published // settings.compact_every > (published - batches) // settings.compact_every
+
+
+def compact(ports: Ports, tables: Iterable[str]) -> list[dict[str, Any]]:
+    """Return what was rewritten, table by table; `compacted` is false where nothing was worn.
+
+    Small files of a partition that has 5 become one, files of which a tenth of the rows is deleted are written anew,
+    from 5 delete files on those that stay are merged. A failure is reported and logged and never fails the flush: the
+    next look, or maintain, does what this one left. Idempotent.
+    """
+    return [_compact(ports, table) for table in tables]
+
+
+def _compact(ports: Ports, table: str) -> dict[str, Any]:
+    try:
+        files = ports.destination.files(table)
+        statements = _statements(ports, table, files) if files and is_rewritten(ports, table) else {}
+        if not files or not statements:
+            return {"table": table, "compacted": False}
+        return rewritten(ports, table, files, statements)
+    except TidegateError as problem:  # rows are published and must not be held up by how they are stored
+        log.warning("not compacted, a later look will: pipeline=%s table=%s: %s", ports.pipeline.name, table, problem)
+        return {"table": table, "compacted": False, "failed": str(problem)}
+
+
+def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
+    render, asked = renderer(ports, table), dict[str, str]()
+    if files.crowd >= CROWD or files.deleted_rows > DELETED_SHARE * files.rows:
+        asked["compact"] = render("compact", delete_files=NEVER, deleted_share=DELETED_SHARE)
+    if files.delete_files >= CROWD and files.crowd < files.data_files:  # else no file is left for them
+        asked["deletes"] = render("deletes")
+    if files.manifests >= MANIFESTS:
+        asked["manifests"] = render("manifests")
+    return asked
