@@ -48,6 +48,7 @@ PARTS: dict[str, Callable[[Bench], Result]] = {
     "i": parsing.measure,
     "j": publishing.measure,
 }
+BESIDE = ("a", "b", "c", "d")  # beside peers or fresh copies, on one server: a quick run of them takes some minutes
 WITHOUT_BROKER = ("e", "i")  # e brings a whole stack of its own, i needs none
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RECORDED = ROOT / "benchmarks" / "results" / "recorded.json"
@@ -85,11 +86,14 @@ def main(arguments: list[str]) -> int:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="What a flush costs.", epilog=EPILOG)
-    parser.add_argument("--parts", type=_parts, default=[*PARTS], metavar="a,c", help="only these parts")
-    parser.add_argument("--quick", action="store_true", help="little of everything: no figures")
+    parser.add_argument("--parts", type=_parts, metavar="a,c", help="only these parts")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"little of {', '.join(BESIDE)}, unless parts are named: no figures"
+    )
     parser.add_argument("--rows", type=_positive, metavar="N", help="part c: rows of the largest table")
     parser.add_argument("--record", action="store_true", help=f"keep the figures in {RECORDED.relative_to(ROOT)}")
     options = parser.parse_args(arguments)
+    options.parts = options.parts or [*(BESIDE if options.quick else PARTS)]
     if options.quick and options.record:
         parser.error("--quick measures too little to be recorded")
     return options

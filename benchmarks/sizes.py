@@ -25,6 +25,7 @@ class Sizes:
     pipelines: int
     published: int  # rows of a table that is published
     peer_seconds: float  # seconds that a peer may take
+    is_quick: bool = False  # it only shows that things work: peers that take long to start do so once
 
 
 FULL = Sizes(
@@ -41,5 +42,5 @@ QUICK = Sizes(
     changed=1_000, tables=(50_000, 200_000), repeats=1,
     read_rows=50_000, read_changed=1_000, reads_after=(1, 3, 10),
     cores=100_000, memory=(50_000, 200_000), formats=20_000, latency=5, pipelines=50, published=20_000,
-    peer_seconds=150,
+    peer_seconds=150, is_quick=True,
 )  # fmt: skip
