@@ -94,7 +94,7 @@ def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workb
     workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance={"compact_every": 3})
     measured = []
     for number in range(6):
-        put(workbench, topic, k0=f"{number}", **{f"k{number}": "x"}, k1=None if number == 4 else f"{number}")
+        put(workbench, topic, k0=f"{number}", k1=None if number == 4 else f"{number}", **{f"k{number + 2}": "x"})
         ports = workbench.ports("m")
         workbench.flush("m")
         measured.append(is_due(ports, ports.pipeline.tables[0], number + 1, 1))
@@ -107,18 +107,19 @@ def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workb
     after = state(workbench)
     assert (after.position, after.rolled_back, after.highest_batch) == (before.position, False, 6)
     assert (names_of(workbench), missing_files(workbench)) == (rows, [])
+    assert compact(workbench.ports("m"), [TABLE]) == [{"table": TABLE, "compacted": False}]
     put(workbench, topic, k2="later")
     workbench.flush("m")
     assert names_of(workbench) == {**rows, 2: "later"}
-    assert compact(workbench.ports("m"), [TABLE]) == [{"table": TABLE, "compacted": False}]
 
 
 def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workbench, topic) -> None:
     put(workbench, topic, **{f"k{number}": "a" for number in range(200)})
     workbench.flush("m")
-    workbench.spark_sql("ALTER TABLE lake.shop.m SET TBLPROPERTIES ('write.target-file-size-bytes' = '1')")
+    told = "'write.target-file-size-bytes' = '1', 'write.delete.granularity' = 'partition'"
+    workbench.spark_sql(f"ALTER TABLE lake.shop.m SET TBLPROPERTIES ({told})")
     for number in range(6):
-        put(workbench, topic, **{f"k{number}": "b"})
+        put(workbench, topic, **{f"k{number}": None})
         workbench.flush("m")
     rows = names_of(workbench)
     [done] = compact(workbench.ports("m"), [TABLE])
@@ -128,7 +129,7 @@ def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workb
     assert (names_of(workbench), missing_files(workbench)) == (rows, [])
     put(workbench, topic, k0="c", k199=None)
     workbench.flush("m")
-    assert names_of(workbench) == {**{n: name for n, name in rows.items() if n != 199}, 0: "c"}
+    assert names_of(workbench) == {**dict.fromkeys(range(6, 199), "a"), 0: "c"}
 
 
 def test_maintenance_through_spark_submit_does_the_same(workbench, topic) -> None:

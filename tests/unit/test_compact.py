@@ -4,7 +4,6 @@ import json
 
 import pytest
 from fakes import World, a_pipeline, a_table
-from tidegate.errors import RetryLater
 from tidegate.flush import flush
 from tidegate.jobs import MaintainJob
 from tidegate.ports import TableFiles
@@ -116,7 +115,9 @@ def test_snapshots_and_orphans_are_left_to_maintenance(world: World) -> None:
         (TableFiles(data_files=5, small=5, crowd=5, rows=9), ["compact"]),
         (TableFiles(data_files=9, small=9, crowd=4, rows=9), []),
         (TableFiles(data_files=9, small=9, crowd=9, rows=9, delete_files=9), ["compact"]),
-        (TableFiles(data_files=9, small=8, crowd=8, rows=9, delete_files=9), ["compact", "deletes"]),
+        (TableFiles(data_files=9, small=9, crowd=9, rows=9, delete_files=10), ["compact"]),
+        (TableFiles(data_files=9, small=8, crowd=8, rows=9, delete_files=9), ["compact"]),
+        (TableFiles(data_files=9, small=8, crowd=8, rows=9, delete_files=10), ["compact", "deletes"]),
         (TableFiles(data_files=1, rows=1000, delete_files=5, deleted_rows=100), ["deletes"]),
         (TableFiles(data_files=1, rows=1000, delete_files=1, deleted_rows=101), ["compact"]),
         (TableFiles(data_files=1, rows=1000, manifests=50), ["manifests"]),
@@ -162,7 +163,7 @@ def test_one_table_that_cannot_be_looked_at_holds_up_no_other() -> None:
 
     def files(table: str) -> TableFiles | None:
         if table == "lake.shop.broken":
-            raise RetryLater("table=lake.shop.broken: the catalog does not answer")
+            raise OSError("the catalog does not answer")
         return world.measured
 
     world.destination.files = files

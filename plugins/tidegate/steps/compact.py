@@ -8,7 +8,6 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from tidegate.errors import TidegateError
 from tidegate.pipeline import Table
 from tidegate.ports import Ports, TableFiles
 from tidegate.steps.maintain import CROWD, DELETED_SHARE, MANIFESTS, is_rewritten, renderer, rewritten
@@ -29,8 +28,8 @@ def compact(ports: Ports, tables: Iterable[str]) -> list[dict[str, Any]]:
     """Return what was rewritten, table by table; `compacted` is false where nothing was worn.
 
     Small files of a partition that has 5 become one, files of which a tenth of the rows is deleted are written anew,
-    from 5 delete files on those that stay are merged. A failure is reported and logged and never fails the flush: the
-    next look, or maintain, does what this one left. Idempotent.
+    more delete files than data files are merged. A failure is reported and logged and never fails the flush: the next
+    look, or maintain, does what this one left. Idempotent.
     """
     return [_compact(ports, table) for table in tables]
 
@@ -42,16 +41,18 @@ def _compact(ports: Ports, table: str) -> dict[str, Any]:
         if not files or not statements:
             return {"table": table, "compacted": False}
         return rewritten(ports, table, files, statements)
-    except TidegateError as problem:  # rows are published and must not be held up by how they are stored
-        log.warning("not compacted, a later look will: pipeline=%s table=%s: %s", ports.pipeline.name, table, problem)
-        return {"table": table, "compacted": False, "failed": str(problem)}
+    except Exception as error:  # whatever it is, rows are published and must not be held up by how they are stored
+        reason = f"{type(error).__name__}: {error}"
+        log.warning("not compacted, a later look will: pipeline=%s table=%s: %s", ports.pipeline.name, table, reason)
+        return {"table": table, "compacted": False, "failed": reason}
 
 
 def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
     render, asked = renderer(ports, table), dict[str, str]()
     if files.crowd >= CROWD or files.deleted_rows > DELETED_SHARE * files.rows:
         asked["compact"] = render("compact", delete_files=NEVER, deleted_share=DELETED_SHARE)
-    if files.delete_files >= CROWD and files.crowd < files.data_files:  # else no file is left for them
+    # one for each data file is what Spark keeps by itself; where all files are rewritten none is left
+    if files.delete_files >= CROWD and files.delete_files > files.data_files > files.crowd:
         asked["deletes"] = render("deletes")
     if files.manifests >= MANIFESTS:
         asked["manifests"] = render("manifests")
