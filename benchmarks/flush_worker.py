@@ -67,9 +67,8 @@ def main(request: dict[str, Any]) -> None:
             batches += [batch.to_dict() for batch in flush(ports).published]
         except NothingToDo:
             break
-        due = [table.name for table in ports.pipeline.tables if is_due(ports, table, batches[-1]["batch"], 1)]
-        if request["compacts"] and due:
-            clocks.around("compact", compact)(ports, due)
+        if request["compacts"] and is_due(ports.pipeline.maintenance, batches[-1]["batch"], 1):
+            clocks.around("compact", compact)(ports, [table.name for table in ports.pipeline.tables])
     answer = {
         "steps": {"start": {**begun, "server_cpu": 0.0}, **clocks.steps},
         "batches": batches,

@@ -13,7 +13,6 @@ from tidegate.steps.compact import NEVER, compact, is_due
 
 NAME = "lake.shop.orders"
 PIPELINE = a_pipeline(maintenance=Maintenance(compact_every=3))
-TABLE = PIPELINE.tables[0]
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ def test_clean_up_tells_behind_every_so_many_batches_that_the_table_should_be_me
         seen: list[dict[str, int]] = []
         ports.destination.clean_up = lambda *given, clean=clean, seen=seen: seen.append(clean(*given)) or seen[-1]
         flush(ports)
-        told.append(is_due(ports, TABLE, len(told) + 1, seen[0]["batches"]))
+        told.append(is_due(PIPELINE.maintenance, len(told) + 1, seen[0]["batches"]))
         ports.destination.clean_up = clean
     assert told == [False, False, True, False, False, True, False]
 
@@ -77,17 +76,16 @@ def test_a_run_that_publishes_nothing_finds_nothing_due(world: World) -> None:
     ("published", "batches", "due"),
     [(3, 1, True), (4, 1, False), (4, 2, True), (5, 2, False), (8, 3, True), (9, 0, False), (2, 2, False)],
 )
-def test_queues_of_batches_are_due_where_they_pass_the_number(world: World, published, batches, due) -> None:
-    assert is_due(world.ports(PIPELINE), TABLE, published, batches) is due
+def test_queues_of_batches_are_due_where_they_pass_the_number(published: int, batches: int, due: bool) -> None:
+    assert is_due(PIPELINE.maintenance, published, batches) is due
 
 
 @pytest.mark.parametrize(
     "settings", [Maintenance(compact_every=0), Maintenance(compact_every=-1), Maintenance(compact="never")]
 )
-def test_nothing_is_due_where_the_clock_alone_or_nothing_compacts(world: World, settings: Maintenance) -> None:
-    ports = world.ports(a_pipeline(maintenance=settings))
+def test_nothing_is_due_where_the_clock_alone_or_nothing_compacts(settings: Maintenance) -> None:
     assert not settings.follows_flushes
-    assert not any(is_due(ports, TABLE, number, 1) for number in range(1, 40))
+    assert not any(is_due(settings, number, 1) for number in range(1, 40))
 
 
 def test_rows_position_and_tag_stay(world: World) -> None:

@@ -18,7 +18,7 @@ def test_minimal_file_has_the_documented_defaults(include: Path) -> None:
     assert (pipeline.source.kafka, pipeline.source.group) == ("kafka_default", "tidegate-orders")
     assert (orders.mode, orders.topics, orders.value.columns) == ("append", ("t",), None)
     assert (pipeline.merge.interval_seconds, pipeline.heartbeat.interval_seconds) == (60, 600)
-    assert pipeline.maintenance == Maintenance(86_400, "auto", 10, 5 * 86_400, 3 * 86_400)
+    assert pipeline.maintenance == Maintenance(86_400, "auto", 10, 10, 5 * 86_400, 3 * 86_400)
 
 
 def test_defaults_of_the_nouns_are_those_of_the_file(include: Path) -> None:

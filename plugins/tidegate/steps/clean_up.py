@@ -36,7 +36,7 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
     try:
         report |= _sent(ports, table, batch)
         cleaned = ports.destination.clean_up(*_rubbish(ports, table, batch))
-        report |= {**cleaned, "measure": is_due(ports, table, batch, cleaned.get("batches", 0))}
+        report |= {**cleaned, "measure": is_due(ports.pipeline.maintenance, batch, cleaned.get("batches", 0))}
         report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
         if table.remembers:
             report["forgotten_deletes"] = _forget(ports, table, state)

@@ -8,18 +8,20 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from tidegate.pipeline import Table
 from tidegate.ports import Ports, TableFiles
+from tidegate.running import Maintenance
 from tidegate.steps.maintain import CROWD, DELETED_SHARE, MANIFESTS, is_rewritten, renderer, rewritten
 
 log = logging.getLogger(__name__)
 NEVER = 2**31 - 1  # delete files for which a large file is rewritten: merged with each other, they cost a read little
 
 
-def is_due(ports: Ports, table: Table, published: int, batches: int) -> bool:
-    """Whether one of the `batches` up to the one `published` was the table's tenth, twentieth …"""
-    settings = ports.pipeline.maintenance
-    if not settings.follows_flushes or not ports.destination.has_branches(table.name):
+def is_due(settings: Maintenance, published: int, batches: int) -> bool:
+    """Whether one of the `batches` up to the one `published` was the table's tenth, twentieth …
+
+    Of a destination that keeps its files itself no batches are told.
+    """
+    if not settings.follows_flushes:
         return False
     return published // settings.compact_every > (published - batches) // settings.compact_every
 
