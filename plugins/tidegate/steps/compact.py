@@ -10,10 +10,10 @@ from typing import Any
 
 from tidegate.ports import Ports, TableFiles
 from tidegate.running import Maintenance
-from tidegate.steps.maintain import CROWD, DELETED_SHARE, MANIFESTS, is_rewritten, renderer, rewritten
+from tidegate.steps.maintain import CROWD, DELETED_SHARE, MANIFESTS, is_rewritten, is_worn, renderer, rewritten
 
 log = logging.getLogger(__name__)
-NEVER = 2**31 - 1  # delete files for which a large file is rewritten: merged with each other, they cost a read little
+NEVER = 2**31 - 1  # delete files for which a large file is rewritten: only the share of its deletes is a reason
 
 
 def is_due(settings: Maintenance, published: int, batches: int) -> bool:
@@ -51,7 +51,7 @@ def _compact(ports: Ports, table: str) -> dict[str, Any]:
 
 def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
     render, asked = renderer(ports, table), dict[str, str]()
-    if files.crowd >= CROWD or files.deleted_rows > DELETED_SHARE * files.rows:
+    if is_worn(files):
         asked["compact"] = render("compact", delete_files=NEVER, deleted_share=DELETED_SHARE)
     # one for each data file is what Spark keeps by itself; where all files are rewritten none is left
     if files.delete_files >= CROWD and files.delete_files > files.data_files > files.crowd:

@@ -119,8 +119,12 @@ def needs_compaction(settings: Maintenance, files: TableFiles) -> bool:
     """Whether data files are rewritten: as configured, or where enough small files or deletes are measured."""
     if settings.compact != "auto":
         return settings.compact == "always"
-    many_deletes = files.delete_files >= DELETE_FILES or files.deleted_rows > DELETED_SHARE * files.rows
-    return files.crowd >= CROWD or many_deletes
+    return is_worn(files) or files.delete_files >= DELETE_FILES
+
+
+def is_worn(files: TableFiles) -> bool:
+    """Whether a partition has enough small files, or the table enough deleted rows, that rewriting them pays."""
+    return files.crowd >= CROWD or files.deleted_rows > DELETED_SHARE * files.rows
 
 
 def _raise_failures(job: MaintainJob, outcome: dict[str, Any]) -> None:
