@@ -6,23 +6,33 @@ from tidegate.jobs import StageTable
 from tidegate.pipeline import Column, KeyFormat, ValueFormat
 
 
-def a_stage(value: ValueFormat, columns: tuple[Column, ...], **more: Any) -> StageTable:
-    """A table without a key, of these columns."""
+def a_stage(value: ValueFormat, columns: tuple[Column, ...], keys: tuple[Column, ...] = (), **more: Any) -> StageTable:
+    """A table of these columns, and without a key unless its columns are given too."""
     return StageTable(
-        intermediate="i", attempt="a", key=KeyFormat(), key_columns=(), value=value, value_columns=columns, metadata={},
-        ignore_deletes=False, when=None, route=None, delete_when=None, summary={}, property="p", **more,
+        intermediate="i", attempt="a", key=KeyFormat(), key_columns=keys, value=value, value_columns=columns,
+        metadata={}, ignore_deletes=False, when=None, route=None, delete_when=None, summary={}, property="p", **more,
     )  # fmt: skip
 
 
 def reasons(spark: Any, table: StageTable, values: list[bytes | None]) -> list[str | None]:
     """Why each value is bad, None for a good one."""
+    return [reason for (reason,) in _decoded(spark, table, [(None, value) for value in values], "reason")]
+
+
+def keys(spark: Any, table: StageTable, texts: list[bytes]) -> list[tuple[Any, str | None]]:
+    """What each text is as a lone key, and why it is bad: None for a good one."""
+    name = table.key_columns[0].name
+    return _decoded(spark, table, [(text, b"{}") for text in texts], f"key_struct.`{name}`", "key_reason")
+
+
+def _decoded(spark: Any, table: StageTable, records: list[tuple[bytes | None, bytes | None]], *asked: str) -> list[Any]:
     from tidegate_spark.stage import decode
 
-    rows = [(None, value, "t", 0, n) for n, value in enumerate(values)]
+    rows = [(key, value, "t", 0, n) for n, (key, value) in enumerate(records)]
     frame = spark.createDataFrame(rows, "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT")
     shown = frame.selectExpr(
         "*", "current_timestamp() AS timestamp", "0 AS timestampType",
         "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text",
     )  # fmt: skip
-    found = decode(shown, table).selectExpr("offset", "reason").collect()
-    return [row["reason"] for row in sorted(found, key=lambda row: row["offset"])]
+    found = decode(shown, table).selectExpr("offset", *asked).collect()
+    return [tuple(row)[1:] for row in sorted(found, key=lambda row: row["offset"])]

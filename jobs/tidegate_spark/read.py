@@ -23,7 +23,7 @@ def read(spark: SparkSession, job: StageJob) -> DataFrame:
         **json.loads(spark.conf.get(KAFKA_CONF)),
         "kafka.isolation.level": job.isolation,
         **offsets_options(job.ranges),
-        "includeHeaders": str(any(_wants_headers(table) for table in job.tables)).lower(),
+        "includeHeaders": str(any(wants_headers(table) for table in job.tables)).lower(),
     }
     return spark.read.format("kafka").options(**options).load()
 
@@ -53,7 +53,8 @@ def _dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges
     return found.where(waiting).selectExpr(*columns)
 
 
-def _wants_headers(table: StageTable) -> bool:
+def wants_headers(table: StageTable) -> bool:
+    """Whether the table has use for a record's headers: the source gives them only where one is asked for."""
     return bool(HEADERS & set(table.metadata.values())) or table.set_aside is not None
 
 

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.jobs import StageTable
 
 from tidegate_spark.placeholders import in_bytes
+from tidegate_spark.read import wants_headers
 
 # beside the Kafka source's columns: the records that one record stands for, itself included, and their latest timestamp
 STANDS_FOR, LATEST = "stands_for", "latest"
@@ -20,7 +21,9 @@ def last_per_raw_key(records: DataFrame, table: StageTable) -> DataFrame:
 
     So do records whose value holds the place of an unchanged one: the records before them say what it stands for.
     """
-    kept = [name for name in records.columns if name not in ("topic", "partition", "key", "offset")]
+    asked = set(table.metadata.values())
+    kept = ["value", "timestamp", *(["timestampType"] if "timestamp-type" in asked else [])]
+    kept += ["headers"] if wants_headers(table) else []
     # counted where they are grouped, not as they are read: a task that Spark runs twice must not count twice
     # Spark sorts by the first column that it groups by: eight bytes that differ save it from comparing whole rows
     hashed = F.expr("xxhash64(topic, partition, key) AS hashed")

@@ -95,6 +95,6 @@ def _with_key_of_value(records: DataFrame, keys: Fields) -> DataFrame:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
     event = f"before: {keys.text_struct}, after: {keys.text_struct}"
     parsed = f"CASE WHEN key IS NULL THEN {parsed_json('value_text', f'{event}, payload: STRUCT<{event}>')} END"
-    rows = records.selectExpr("*", f"{parsed} AS kvj").selectExpr("*", f"kvj.{OBJECT} AS kve").drop("kvj")
+    rows = records.selectExpr("*", f"({parsed}).{OBJECT} AS kve")
     found = "coalesce(kve.payload.after, kve.payload.before, kve.after, kve.before)"
-    return rows.selectExpr("*", f"{found} AS kv").drop("kve")
+    return rows.selectExpr("*", f"{found} AS kv")

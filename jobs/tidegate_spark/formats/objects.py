@@ -12,6 +12,7 @@ from tidegate.spark_sql import literal
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, UPSERT, FoundKey, FoundValue
 from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, not_an_object, parsed_json
+from tidegate_spark.plain_keys import PLAIN, plain_key, plain_or_parsed
 
 
 def key_fields(table: StageTable) -> Fields:
@@ -81,7 +82,7 @@ def _with_key_of_value(records: DataFrame, keys: Fields) -> DataFrame:
     if not keys.columns:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
     parsed = f"CASE WHEN key IS NULL THEN {parsed_json('value_text', keys.inner)} END"
-    return records.selectExpr("*", f"{parsed} AS kvj").selectExpr("*", f"kvj.{OBJECT} AS kv").drop("kvj")
+    return records.selectExpr("*", f"({parsed}).{OBJECT} AS kv")
 
 
 def unreadable(parsed: str, misfits: str) -> str:
@@ -118,12 +119,16 @@ class _KeyObject:
 
 
 def with_key_object(records: DataFrame, table: StageTable) -> DataFrame:
-    """Add the key's object, parsed: beside the value's, so that Spark copies the record once for both."""
+    """Add the key's object, parsed where it is not plain: beside the value's, so that Spark copies the record once."""
     if "ids" in table.key.options:
         records = records.withColumn("key_text", headless("key"))
     key = _KeyObject.of(table)
-    return records.selectExpr("*", f"{_object_text(key.fields)} AS key_json").selectExpr(
-        "*", f"{parsed_json('key_json', key.inner)} AS kjj"
+    texts = records.selectExpr("*", f"{_object_text(key.fields)} AS key_json")
+    plain, parsed = plain_key(key.fields.columns, "key_text"), parsed_json("key_json", key.inner)
+    if plain is None:
+        return texts.selectExpr("*", f"{parsed} AS kjj")
+    return texts.selectExpr("*", f"{plain} AS {PLAIN}").selectExpr(
+        "*", f"CASE WHEN {PLAIN} IS NULL THEN {parsed} END AS kjj"
     )
 
 
@@ -132,12 +137,13 @@ def read(records: DataFrame, table: StageTable) -> FoundKey:
     key = _KeyObject.of(table)
     fields, kinds = key.fields, key.kinds
     parsed = records.selectExpr("*", f"kjj.{OBJECT} AS kj")
-    own = fields.picked("kj")
+    is_plain = plain_key(fields.columns, "key_text") is not None
+    own = plain_or_parsed(fields.columns, "kj") if is_plain else fields.picked("kj")
     found = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if key.enveloped else own
     chosen = parsed.selectExpr("*", f"{found} AS kf", f"{kinds} AS key_kinds")
     bad = f"NOT is_valid_utf8(key_text) OR {not_an_object('key_json')} OR kj IS NULL OR kjj.{CORRUPT} IS NOT NULL"
     reason = (
-        f"CASE {headed('key', table.key.options)} "
+        f"CASE {headed('key', table.key.options)} {f'WHEN {PLAIN} IS NOT NULL THEN NULL ' if is_plain else ''}"
         f"WHEN {bad} THEN 'the key is not a JSON object that fits the key columns' "
         f"ELSE {fields.reason('kf', 'the key')} END"
     )

@@ -1,0 +1,88 @@
+"""A lone JSON key that is read off its text is what the parser would have made of it, on real Spark."""
+
+import itertools
+import random
+
+import decoding
+import pytest
+from tidegate.pipeline import Column, ValueFormat
+from tidegate_spark.plain_keys import plain_key
+
+# the column's name, its type, and texts that are read off
+PLAIN = [
+    ("id", "BIGINT", ['{"id": 5}', '{"id":5}', "5", "-5", "0", "9223372036854775807", '{"id":-9223372036854775808 }']),
+    ("id", "INT", ['{"id": 5}', "2147483647", '{"id":-1}']),
+    ("id", "STRING", ['{"id": "a-7"}', '{"id":"a"}', '"a b"', '""', '{"id":""}', '" "', '{"id": "}{[],:"}']),
+    ("größe", "BIGINT", ['{"gr\\u00f6\\u00dfe": 5}', "5"]),
+    ('a"b', "STRING", ['{"a\\"b": "x"}']),
+]
+# texts that are no such key, or are spelled so that only a parser can tell
+PARSED = {
+    "BIGINT": [
+        "05", "+5", "-0", "5.0", "5e0", " 5", "5 ", '"5"', '{"id": 05}', '{"id": "5"}', '{ "id": 5}', ' {"id":5}',
+        '{"id": 5, "id": 6}', '{"id": 5}{"id": 6}', '{"id": 5}}', '{"id": 5', '{"id": }', '{"id":}', "{}", "{", "",
+        '{"id": null}', "null", "true", '{"ID": 5}', '{"x": 1, "id": 5}', '{"id": 5, "x": 1}', "[5]", "5L", "٣",
+        "9223372036854775808", '{"id": 9223372036854775808}', '{"payload": {"id": 5}}', '{"id": {"id": 5}}',
+    ],
+    "INT": ["2147483648", '{"id": 2147483648}', "5.0", '"5"'],
+    "STRING": [
+        r'"a\u0041"', r'{"id": "a\"b"}', '"a\tb"', "5", '{"id": 5}', "true", "abc", '"a', 'a"', '"', '"a","b"', "'a'",
+        '{"id": "a", "b": "c"}', '{"id": ["a"]}', '{"id": {"id": "a"}}', '{"id": null}', '"a" "b"', '"\x7f"', '"é"',
+    ],
+}  # fmt: skip
+SEED, MADE = 7, 2_000
+
+
+@pytest.fixture(scope="module")
+def spark(stack):
+    from tidegate_spark.sessions import close, connected
+
+    session = connected(stack.spark_remote, {})
+    yield session
+    close(session)
+
+
+def keys(spark, texts: list[bytes], type: str, name: str = "id") -> list[tuple[object, str | None]]:
+    table = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), (Column(name, type, nullable=False),))
+    return decoding.keys(spark, table, texts)
+
+
+def parsed_keys(spark, texts: list[bytes], type: str, name: str = "id") -> list[tuple[object, str | None]]:
+    """The same without the short way."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tidegate_spark.formats.objects.plain_key", lambda *_: None)
+        return keys(spark, texts, type, name)
+
+
+def read_off(spark, texts: list[str], type: str, name: str) -> list[object]:
+    frame = spark.createDataFrame(list(enumerate(texts)), "n INT, text STRING")
+    found = frame.selectExpr("n", f"{plain_key((Column(name, type),), 'text')} AS plain").collect()
+    return [row["plain"] for row in sorted(found, key=lambda row: row["n"])]
+
+
+@pytest.mark.parametrize(("name", "type", "texts"), PLAIN, ids=[f"{name}-{type}" for name, type, _ in PLAIN])
+def test_usual_spelling_is_read_off_and_is_what_the_parser_finds(spark, name: str, type: str, texts: list[str]) -> None:
+    plain = dict(zip(texts, read_off(spark, texts, type, name), strict=True))
+    assert [text for text, value in plain.items() if value is None] == []
+    encoded = [text.encode() for text in texts]
+    assert keys(spark, encoded, type, name) == parsed_keys(spark, encoded, type, name)
+    assert keys(spark, encoded, type, name) == [(value, None) for value in plain.values()]
+
+
+@pytest.mark.parametrize(("type", "texts"), PARSED.items(), ids=PARSED)
+def test_other_spelling_is_left_to_the_parser(spark, type: str, texts: list[str]) -> None:
+    assert read_off(spark, texts, type, "id") == [None] * len(texts)
+    encoded = [text.encode() for text in texts]
+    assert keys(spark, encoded, type) == parsed_keys(spark, encoded, type)
+
+
+@pytest.mark.parametrize("type", ["BIGINT", "INT", "STRING", "SMALLINT"])
+def test_whatever_the_text_the_key_is_what_the_parser_finds(spark, type: str) -> None:
+    bits = [b'{"id":', b'"id"', b"{", b"}", b'"', b":", b",", b" ", b"\t", b"\\", b"5", b"0", b"-", b".", b"e", b"null",
+            b"a", b"'", b"\xff", b"\xc3\xa9", b"\x00", b"2147483648", b'{"id": 5}', b'"a"', b"[", b"]"]  # fmt: skip
+    chance = random.Random(SEED)
+    pairs = [b"".join(pair) for pair in itertools.product(bits, repeat=2)]
+    longer = [b"".join(chance.choices(bits, k=chance.randint(3, 6))) for _ in range(MADE)]
+    objects = [b'{"id":' + b"".join(chance.choices(bits, k=chance.randint(1, 3))) + b"}" for _ in range(MADE)]
+    texts = [*pairs, *longer, *objects]
+    assert keys(spark, texts, type) == parsed_keys(spark, texts, type)
