@@ -8,7 +8,7 @@ from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.strict import lossy, text_type, typed
 
-CORRUPT, OBJECT = "_tidegate_corrupt", "o"
+CORRUPT, ELEMENTS = "_tidegate_corrupt", "e"
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,19 @@ def _step(column: Column) -> str:
 
 
 def parsed_json(text: str, fields: str) -> str:
-    """Parse `text` into a struct of `OBJECT` and `CORRUPT`, which is filled when anything in the text does not fit.
+    """Parse `text` into a struct of which `the_object` is one, and `CORRUPT` filled when anything in it does not fit.
 
-    The text is parsed as the only field of an object: alone, Spark would stop after it and not see what follows.
+    Spark stops where what it reads is complete, and fields that nobody asked for are passed over. So the text is parsed
+    as the first of two elements, the other NULL: of a text that closes what it did not open there are not two.
     """
-    schema = literal(f"STRUCT<{OBJECT}: STRUCT<{fields}>, {quoted(CORRUPT)}: STRING>")
-    whole = f"concat('{{\"{OBJECT}\":', {text}, '}}')"
+    schema = literal(f"STRUCT<{ELEMENTS}: ARRAY<STRUCT<{fields}>>, {quoted(CORRUPT)}: STRING>")
+    whole = f"concat('{{\"{ELEMENTS}\":[', {text}, ',null]}}')"
     return f"from_json({whole}, {schema}, map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'))"
+
+
+def the_object(parsed: str) -> str:
+    """The object in what `parsed_json` made of a text; NULL where the text is not one object."""
+    return f"(CASE WHEN size({parsed}.{ELEMENTS}) = 2 THEN get({parsed}.{ELEMENTS}, 0) END)"
 
 
 def not_an_object(text: str) -> str:

@@ -8,7 +8,7 @@ from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, NOTHING, FoundValue
-from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, parsed_json
+from tidegate_spark.json_fields import CORRUPT, Fields, parsed_json, the_object
 from tidegate_spark.value import metadata_of
 
 UNREADABLE = "the row before the delete does not fit the columns of sequence_by"
@@ -75,7 +75,7 @@ def _with_before(decoded: DataFrame, carried: Fields) -> DataFrame:
     wanted = f"change = '{DELETE}' AND value IS NOT NULL AND value_reason IS NULL"
     found = (
         decoded.selectExpr("*", f"CASE WHEN {wanted} THEN {parsed} END AS bj")
-        .selectExpr("*", f"bj.{OBJECT} AS b")
+        .selectExpr("*", f"{the_object('bj')} AS b")
         .selectExpr("*", "coalesce(b.payload.before, b.before) AS before_row")
     )
     reason = (

@@ -65,7 +65,21 @@ TEXTS = [
     ('{"x": 1', ""),
     ('{"x": 1} {"x": 2}', ""),
     ('{"x": 1}]', "not a JSON object"),
+    ('{"x": 1}}', "not one JSON object"),
+    ('{"x": 1}}{"x": 2}', "not one JSON object"),
+    ('{"x": 1}} and more }', "not one JSON object"),
+    ('{"x": 1}, {"x": 2}', "not one JSON object"),
+    ('{"x": 1}, "y": {"x": 2}', "not one JSON object"),
+    ('{"x": 1}, "y": 2}', "not one JSON object"),
+    ('{"x": 1}], "y": [{}', "not one JSON object"),
+    ('{"x": 1}], "y": [{"x": 2}', "not one JSON object"),
+    ('{"x": 1}]}, {"x": 2}', "not one JSON object"),
 ]
+# whole key texts for a key id BIGINT that are no key, however they begin
+KEY_TEXTS = [
+    '{"id": 5}}', '{"id": 5}, "y": {"id": 6}', '5, "y": 6', '5}, "y": {"id": 6', "5}", "5]", "5 6",
+    '{"id": 5}{"id": 6}', '"5", "id": 6', '{"id": 5}} {', "[5]", '"a": 5', "",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +107,21 @@ def test_value_that_the_type_cannot_hold_is_bad_and_what_it_can_is_good(spark, t
 
 
 def test_value_that_is_not_one_json_object_is_bad(spark) -> None:
-    found = reasons(spark, [text.encode() for text, _ in TEXTS], "INT")
-    assert [text for (text, _), reason in zip(TEXTS, found, strict=True) if reason is None] == []
-    assert all(part in (reason or "") for (_, part), reason in zip(TEXTS, found, strict=True))
+    found = dict(zip(TEXTS, reasons(spark, [text.encode() for text, _ in TEXTS], "INT"), strict=True))
+    assert {text: told for (text, part), told in found.items() if told is None or part not in told} == {}
+
+
+def test_key_that_is_not_one_json_value_is_bad(spark) -> None:
+    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), (Column("id", "BIGINT", nullable=False),))
+    found = dict(zip(KEY_TEXTS, decoding.keys(spark, stage, [text.encode() for text in KEY_TEXTS]), strict=True))
+    assert {text: key for text, (key, reason) in found.items() if reason is None} == {}
+
+
+def test_bare_key_with_many_escapes_is_read(spark) -> None:
+    text = json.dumps('\\"' * 200_000)
+    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), (Column("id", "STRING", nullable=False),))
+    ((key, reason),) = decoding.keys(spark, stage, [f" {text} ".encode()])
+    assert (key, reason) == (json.loads(text), None)
 
 
 def test_invalid_utf8_is_bad_instead_of_replaced(spark) -> None:

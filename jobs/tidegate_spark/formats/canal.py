@@ -10,7 +10,7 @@ from tidegate_spark.formats.debezium import ignores_truncate
 from tidegate_spark.formats.found import FoundValue
 from tidegate_spark.formats.objects import key_fields, unreadable
 from tidegate_spark.formats.several import all_columns, found_rows
-from tidegate_spark.json_fields import OBJECT, Fields, parsed_json
+from tidegate_spark.json_fields import Fields, parsed_json, the_object
 from tidegate_spark.text_fields import converted, unfit
 
 OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
@@ -56,10 +56,11 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     old = f", old: ARRAY<{keys.text_struct}>" if keys.columns else ""
     asked = "".join(f", {sql}" for word, sql in ASKED.items() if f"value.{word}" in table.metadata.values())
     inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{asked}"
-    parsed = records.selectExpr("*", f"{parsed_json('value_text', inside)} AS j").selectExpr("*", f"j.{OBJECT} AS e")
+    parsed = records.selectExpr("*", f"{parsed_json('value_text', inside)} AS j")
+    events = parsed.selectExpr("*", f"{the_object('j')} AS e")
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPS.items())
     truncated = literal("the source table was truncated: empty the table too, then set value.truncate: ignore")
-    read = parsed.selectExpr(
+    read = events.selectExpr(
         "*",
         f"CASE WHEN NOT coalesce(e.isDdl, false) THEN CASE e.type {cases} END END AS event_op",
         "e.data AS datas",

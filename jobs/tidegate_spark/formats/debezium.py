@@ -8,7 +8,7 @@ from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, NOTHING, UPSERT, FoundValue
 from tidegate_spark.formats.objects import key_fields, unreadable
-from tidegate_spark.json_fields import OBJECT, Fields, parsed_json
+from tidegate_spark.json_fields import Fields, parsed_json, the_object
 
 UPSERTS, TRUNCATE = ("c", "r", "u"), "t"
 KEY_THERE = f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"  # a truncate has no key, and that is not what is wrong with it
@@ -23,7 +23,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     both = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
     parsed = _with_key_of_value(records, keys).selectExpr("*", f"{parsed_json('value_text', both)} AS j")
     row_schema = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
-    found = parsed.selectExpr("*", f"j.{OBJECT} AS e").selectExpr(
+    found = parsed.selectExpr("*", f"{the_object('j')} AS e").selectExpr(
         "*",
         "coalesce(e.payload.op, e.op) AS event_op",
         "coalesce(e.payload.after, e.after) AS row",
@@ -95,6 +95,6 @@ def _with_key_of_value(records: DataFrame, keys: Fields) -> DataFrame:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
     event = f"before: {keys.text_struct}, after: {keys.text_struct}"
     parsed = f"CASE WHEN key IS NULL THEN {parsed_json('value_text', f'{event}, payload: STRUCT<{event}>')} END"
-    rows = records.selectExpr("*", f"({parsed}).{OBJECT} AS kve")
+    rows = records.selectExpr("*", f"{parsed} AS kvj").selectExpr("*", f"{the_object('kvj')} AS kve")
     found = "coalesce(kve.payload.after, kve.payload.before, kve.after, kve.before)"
     return rows.selectExpr("*", f"{found} AS kv")

@@ -7,7 +7,7 @@ from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.formats.found import FoundValue
 from tidegate_spark.formats.objects import key_fields, unreadable
 from tidegate_spark.formats.several import all_columns, found_rows
-from tidegate_spark.json_fields import OBJECT, Fields, parsed_json
+from tidegate_spark.json_fields import Fields, parsed_json, the_object
 
 OPS = {"insert": "c", "bootstrap-insert": "r", "update": "u", "delete": "d"}
 IGNORED = ("bootstrap-start", "bootstrap-complete", "heartbeat")
@@ -28,11 +28,12 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     old = f", old: {keys.text_struct}" if keys.columns else ""
     asked = "".join(f", {sql}" for word, sql in ASKED.items() if f"value.{word}" in table.metadata.values())
     inside = f"type: STRING, data: {fields.text_struct}{old}, database: STRING, table: STRING, ts: BIGINT{asked}"
-    parsed = records.selectExpr("*", f"{parsed_json('value_text', inside)} AS j").selectExpr("*", f"j.{OBJECT} AS e")
+    parsed = records.selectExpr("*", f"{parsed_json('value_text', inside)} AS j")
+    events = parsed.selectExpr("*", f"{the_object('j')} AS e")
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPS.items())
     misfits = fields.misfits("value_text", "e.data", ("$.data",))
     passed = ", ".join(f"'{word}'" for word in IGNORED)
-    read = parsed.selectExpr(
+    read = events.selectExpr(
         "*",
         f"CASE e.type {cases} END AS event_op",
         "CASE WHEN e.data IS NOT NULL THEN array(e.data) END AS datas",

@@ -11,8 +11,11 @@ from tidegate.spark_sql import literal
 
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, UPSERT, FoundKey, FoundValue
-from tidegate_spark.json_fields import CORRUPT, OBJECT, Fields, not_an_object, parsed_json
+from tidegate_spark.json_fields import CORRUPT, Fields, not_an_object, parsed_json, the_object
 from tidegate_spark.plain_keys import PLAIN, plain_key, plain_or_parsed
+
+# one text, number or word, and nothing else: what follows it would become fields beside the key's
+BARE = r'^\s*("(?:[^"\\]++|\\.)*+"|[^\s",:{}\[\]]+)\s*$'
 
 
 def key_fields(table: StageTable) -> Fields:
@@ -30,12 +33,12 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         return _enveloped(records, table)
     fields, keys = Fields(table.value_columns, table.value.timestamp_unit), key_fields(table)
     parsed = _with_key_of_value(records, keys).selectExpr("*", f"{parsed_json('value_text', fields.inner)} AS j")
-    misfits = fields.misfits("value_text", f"j.{OBJECT}", ("$",))
+    misfits = fields.misfits("value_text", the_object("j"), ("$",))
     gone = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
     found = parsed.selectExpr(
         "*",
         f"CASE WHEN {gone} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"j.{OBJECT} AS row",
+        f"{the_object('j')} AS row",
         f"CASE WHEN {gone} THEN NULL {headed('value', told)} {unreadable('j', misfits)} END AS located_reason",
     )
     return FoundValue(
@@ -58,14 +61,14 @@ def _enveloped(records: DataFrame, table: StageTable) -> FoundValue:
         "*",
         f"{parsed_json('value_text', inside)} AS j",
         f"CASE WHEN key IS NULL THEN {parsed_json('value_text', key_inside)} END AS kvj",
-    ).selectExpr("*", f"j.{OBJECT}.payload AS row", f"{fields.kinds_of(f'j.{OBJECT}.schema.fields')} AS kinds")
+    ).selectExpr("*", f"{the_object('j')} AS e", f"{the_object('kvj')}.payload AS kv")
+    found = found.selectExpr("*", "e.payload AS row", f"{fields.kinds_of('e.schema.fields')} AS kinds")
     misfits = fields.misfits("value_text", "row", ("$.payload",))
     changes = found.selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"CASE WHEN value IS NULL THEN NULL {headed('value', table.value.options)} {unreadable('j', misfits)} "
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' END AS located_reason",
-        f"kvj.{OBJECT}.payload AS kv",
     )
     return FoundValue(
         records=changes,
@@ -82,7 +85,7 @@ def _with_key_of_value(records: DataFrame, keys: Fields) -> DataFrame:
     if not keys.columns:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
     parsed = f"CASE WHEN key IS NULL THEN {parsed_json('value_text', keys.inner)} END"
-    return records.selectExpr("*", f"({parsed}).{OBJECT} AS kv")
+    return records.selectExpr("*", f"{parsed} AS kvj").selectExpr("*", f"{the_object('kvj')} AS kv")
 
 
 def unreadable(parsed: str, misfits: str) -> str:
@@ -90,7 +93,8 @@ def unreadable(parsed: str, misfits: str) -> str:
     return (
         f"WHEN NOT is_valid_utf8(value_text) THEN 'the value is not valid UTF-8' "
         f"WHEN {not_an_object('value_text')} THEN 'the value is not a JSON object' "
-        f"WHEN {parsed}.{OBJECT} IS NULL OR {parsed}.{CORRUPT} IS NOT NULL "
+        f"WHEN {the_object(parsed)} IS NULL THEN 'the value is not one JSON object' "
+        f"WHEN {parsed}.{CORRUPT} IS NOT NULL "
         f"THEN concat('the value does not fit value.schema, fields: ', {misfits})"
     )
 
@@ -136,12 +140,14 @@ def read(records: DataFrame, table: StageTable) -> FoundKey:
     """A key: an object, with or without Kafka Connect's envelope, or one bare value; it is parsed already."""
     key = _KeyObject.of(table)
     fields, kinds = key.fields, key.kinds
-    parsed = records.selectExpr("*", f"kjj.{OBJECT} AS kj")
+    parsed = records.selectExpr("*", f"{the_object('kjj')} AS kj")
     is_plain = plain_key(fields.columns, "key_text") is not None
     own = plain_or_parsed(fields.columns, "kj") if is_plain else fields.picked("kj")
     found = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if key.enveloped else own
     chosen = parsed.selectExpr("*", f"{found} AS kf", f"{kinds} AS key_kinds")
     bad = f"NOT is_valid_utf8(key_text) OR {not_an_object('key_json')} OR kj IS NULL OR kjj.{CORRUPT} IS NOT NULL"
+    if len(fields.columns) == 1:
+        bad += f" OR NOT {_is_object('key_text')} AND NOT key_text RLIKE {literal(BARE)}"
     reason = (
         f"CASE {headed('key', table.key.options)} {f'WHEN {PLAIN} IS NOT NULL THEN NULL ' if is_plain else ''}"
         f"WHEN {bad} THEN 'the key is not a JSON object that fits the key columns' "
@@ -179,4 +185,8 @@ def _object_text(fields: Fields) -> str:
         return "key_text"
     name = literal(json.dumps(fields.columns[0].name))
     wrapped = f"concat('{{', {name}, ':', key_text, '}}')"
-    return f"CASE WHEN ltrim(key_text) LIKE '{{%' THEN key_text ELSE {wrapped} END"
+    return f"CASE WHEN {_is_object('key_text')} THEN key_text ELSE {wrapped} END"
+
+
+def _is_object(text: str) -> str:
+    return f"ltrim({text}) LIKE '{{%'"
