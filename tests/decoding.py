@@ -19,6 +19,11 @@ def reasons(spark: Any, table: StageTable, values: list[bytes | None]) -> list[s
     return [reason for (reason,) in _decoded(spark, table, [(None, value) for value in values], "reason")]
 
 
+def values(spark: Any, table: StageTable, values: list[bytes]) -> list[tuple[str | None, Any]]:
+    """Why each value is bad, None for a good one, and its row."""
+    return _decoded(spark, table, [(None, value) for value in values], "reason", "value_struct")
+
+
 def keys(spark: Any, table: StageTable, texts: list[bytes]) -> list[tuple[Any, str | None]]:
     """What each text is as a lone key, and why it is bad: None for a good one."""
     name = table.key_columns[0].name

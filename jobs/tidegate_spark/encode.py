@@ -11,6 +11,7 @@ from tidegate.publications.job import REGISTRY_CONF, PublishJob
 from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_out import record_name, record_schema
+from tidegate_spark.formats.csv import spelling
 from tidegate_spark.protobuf_out import Subjects, protobuf
 from tidegate_spark.register import registered
 
@@ -85,9 +86,8 @@ def _bytes(spark: SparkSession, rows: DataFrame, job: PublishJob, what: str, fie
     if form == "avro":
         return _avro(spark, rows, job, what, fields)
     if form == "csv":
-        chosen = {"sep": options.get("delimiter") or ",", "quote": options.get("quote") or '"'}
-        absent = options.get("null_literal")
-        return f"CAST(to_csv({_struct(fields)}, {_map({**CSV, **chosen, 'nullValue': absent or ''})}) AS BINARY)"
+        words = {**CSV, **spelling(options), "nullValue": options.get("null_literal") or ""}
+        return f"CAST(to_csv({_struct(fields)}, {_map(words)}) AS BINARY)"
     return f"CAST({as_json(_struct(fields))} AS BINARY)"
 
 

@@ -85,12 +85,12 @@ def test_projection_formats_and_metadata_are_written_as_the_file_says(workbench)
     value = {"format": "csv", "fields_include": "EXCEPT_KEY", "csv": {"delimiter": ";", "null_literal": "-"}}
     metadata = {"headers": "more", "timestamp": "at", "topic": "place"}
     way = Way(workbench, "formats", topic=None, topics=folder, sql=sql, key=key, value=value, metadata=metadata)
-    way.flush(k1="a;b", k2="b", k3="hidden")
+    way.flush(k1='a;"b', k2="b", k3="hidden")
     way.publish()
     found = [(m.topic(), m.key(), m.value(), m.headers(), m.timestamp()[1]) for t in folder for m in read(workbench, t)]
     assert found == [
         (folder[0], b"2", b"B;2.50;-", [("none", None), ("who", b"b")], 1767225602000),
-        (folder[1], b"1", b'"A;B";1.50;-', [("none", None), ("who", b"a;b")], 1767225601000),
+        (folder[1], b"1", b'"A;""B";1.50;-', [("none", None), ("who", b'a;"b')], 1767225601000),
     ]
     way.flush(k2="c", k1="hidden")
     way.publish()

@@ -1,11 +1,15 @@
 """string, raw and csv, keys and values, through real Kafka, Spark and Iceberg: awkward text at each type's limits."""
 
+import csv
+import io
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import decoding
 import pytest
 from tidegate.errors import BadRecord
+from tidegate.pipeline import Column, ValueFormat
 
 # column type, text, expected
 FITS: list[tuple[str, str, Any]] = [
@@ -40,10 +44,18 @@ MISFITS: list[tuple[str, str]] = [
 
 
 def csv_line(*cells: str, delimiter: str = ",") -> str:
-    quoted = [
-        '"' + c.replace("\\", "\\\\").replace('"', '\\"') + '"' if set(c) & {delimiter, '"', "\\"} else c for c in cells
-    ]
-    return delimiter.join(quoted)
+    line = io.StringIO()
+    csv.writer(line, delimiter=delimiter).writerow(cells)
+    return line.getvalue().removesuffix("\r\n")
+
+
+@pytest.fixture(scope="module")
+def spark(stack):
+    from tidegate_spark.sessions import close, connected
+
+    session = connected(stack.spark_remote, {})
+    yield session
+    close(session)
 
 
 def schema(kinds: list[str]) -> str:
@@ -93,6 +105,70 @@ def test_csv_key_of_two_columns_with_other_options_upserts_and_deletes(workbench
         {"id": 1, "at": date(2026, 1, 1), "name": "a|b", "n": None},
         {"id": 1, "at": date(2026, 1, 2), "name": "", "n": 7},
     ]
+
+
+CELLS = [
+    "",
+    " ",
+    "a",
+    '"',
+    '""',
+    'a"b',
+    '"a"',
+    "a,b",
+    ",",
+    "a\nb",
+    "a\r\nb",
+    "\\",
+    '\\"',
+    "a\\,b",
+    "'",
+    "é😀",
+    '","',
+    "\x00",
+]
+
+
+def test_whatever_stands_in_a_cell_is_read_as_it_was_written(spark) -> None:
+    rows = [(cell, other) for cell in CELLS for other in CELLS]
+    found = decoded(spark, [csv_line("1", *cells).encode() for cells in rows])
+    expected = [(None, (1, cell or None, other or None)) for cell, other in rows]
+    assert [(told, right) for told, right in zip(found, expected, strict=True) if told != right] == []
+
+
+def test_own_escape_keeps_a_quote_inside(spark) -> None:
+    lines = [b"1,'a\\'b',c", b"1,'a\\\\',c", b"1,'a,\nb',c\r\n", b"1,'a''b',c", b"1,a'b,c"]
+    found = decoded(spark, lines, {"quote": "'", "escape": "\\"})
+    assert [row and row["b"] for reason, row in found if reason is None] == ["a'b", "a\\", "a,\nb", "a'b"]
+    assert found[3][0] == "the value is not one line of 3 columns"
+
+
+def test_text_that_is_no_line_is_bad(spark) -> None:
+    texts = [
+        '1,"a"x,c',
+        '1,"a,c',
+        '1,a,"c',
+        '1,a,"c"d"',
+        '1,"a\\"b",c',
+        "1,a\nb,c",
+        "1,a,c\n1,a,c",
+        "1,a,c\n\n",
+        "\n1,a,c",
+    ]
+    texts += ["", "1,a", "1,a,b,c", "\n", "\n\n", '"1,a,c"', '""']
+    told = dict(zip(texts, decoded(spark, [text.encode() for text in texts]), strict=True))
+    assert {
+        text: row for text, (reason, row) in told.items() if reason != "the value is not one line of 3 columns"
+    } == {}
+    assert decoded(spark, [b"1,a,c\n", b"1,a,c\r\n", b"1, a ,"]) == [
+        (None, (1, "a", "c")), (None, (1, "a", "c")), (None, (1, " a ", None)),
+    ]  # fmt: skip
+
+
+def decoded(spark, lines: list[bytes], options: dict[str, str] | None = None) -> list[tuple[str | None, Any]]:
+    columns = (Column("a", "INT"), Column("b", "STRING"), Column("c", "STRING"))
+    stage = decoding.a_stage(ValueFormat("csv", options=options or {}), columns)
+    return decoding.values(spark, stage, lines)
 
 
 @pytest.mark.parametrize("line", ["1,2", "1,2,3,4", '1,"2,3'])

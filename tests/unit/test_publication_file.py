@@ -62,7 +62,7 @@ def test_all_words_are_taken(include: Path) -> None:
         interval="5m",
     )
     assert (found.topics, found.start.timestamp_ms, found.interval_seconds) == (("a", "b"), 1767225600000, 300)
-    assert found.key.options == {"delimiter": ";", "quote": '"', "null_literal": None}
+    assert found.key.options == {"delimiter": ";", "quote": '"', "escape": None, "null_literal": None}
 
 
 def test_every_problem_is_told_with_its_line(include: Path) -> None:

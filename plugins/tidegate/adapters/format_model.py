@@ -22,6 +22,9 @@ class CsvModel(Words):
 
     delimiter: Character = Field(default=",", description="What stands between two columns.")
     quote: Character = Field(default='"', description="What stands around a column that holds a delimiter.")
+    escape: Character | None = Field(
+        default=None, description="What stands before a quote inside of quotes; without it such a quote is doubled."
+    )
     null_literal: str | None = Field(
         default=None, description="Text of a column that means NULL; without it an empty column does."
     )
