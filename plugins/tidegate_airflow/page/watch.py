@@ -63,7 +63,8 @@ class Watch:
         since = self._busy.get(self._groups.get(name, ()))
         silent = 0.0 if since is None else time.monotonic() - since
         if row is None:
-            return {"pipeline": name, "error": f"not read yet: no answer for {silent:.0f} s"}
+            waited = f": no answer for {silent:.0f} s" if silent >= 1 else ""
+            return {"pipeline": name, "error": f"not read yet{waited}"}
         if silent > SILENT_SECONDS:
             return {**row, "error": f"brokers or catalog have not answered for {silent:.0f} s; the numbers are older"}
         return row
