@@ -42,6 +42,16 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         running.down()
 
 
+@pytest.fixture(scope="module")
+def spark(stack: Any) -> Iterator[Any]:
+    """A session of the shared server, for tests that decode without a flush."""
+    from tidegate_spark.sessions import close, connected
+
+    session = connected(stack.spark_remote, {})
+    yield session
+    close(session)
+
+
 @pytest.fixture(scope="session")
 def admin(stack: Any) -> Any:
     from confluent_kafka.admin import AdminClient

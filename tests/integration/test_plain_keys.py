@@ -33,15 +33,6 @@ PARSED = {
 SEED, MADE = 7, 2_000
 
 
-@pytest.fixture(scope="module")
-def spark(stack):
-    from tidegate_spark.sessions import close, connected
-
-    session = connected(stack.spark_remote, {})
-    yield session
-    close(session)
-
-
 def keys(spark, texts: list[bytes], type: str, name: str = "id") -> list[tuple[object, str | None]]:
     table = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), (Column(name, type, nullable=False),))
     return decoding.keys(spark, table, texts)

@@ -82,15 +82,6 @@ KEY_TEXTS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def spark(stack):
-    from tidegate_spark.sessions import close, connected
-
-    session = connected(stack.spark_remote, {})
-    yield session
-    close(session)
-
-
 def reasons(spark, values: list[bytes], type: str, fmt: ValueFormat | None = None) -> list[str | None]:
     """What decoding says about each value, in one pass of real Spark."""
     return decoding.reasons(spark, decoding.a_stage(fmt or ValueFormat("json"), (Column("x", type),)), list(values))

@@ -49,15 +49,6 @@ def csv_line(*cells: str, delimiter: str = ",") -> str:
     return line.getvalue().removesuffix("\r\n")
 
 
-@pytest.fixture(scope="module")
-def spark(stack):
-    from tidegate_spark.sessions import close, connected
-
-    session = connected(stack.spark_remote, {})
-    yield session
-    close(session)
-
-
 def schema(kinds: list[str]) -> str:
     return ", ".join(f"c{number} {kind}" for number, kind in enumerate(kinds))
 
