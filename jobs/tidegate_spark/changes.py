@@ -13,7 +13,7 @@ from tidegate.publications.publication import PLACEHOLDER
 from tidegate.spark_sql import literal, quoted, quoted_name
 
 from tidegate_spark.encode import as_json, encoded
-from tidegate_spark.read import offsets_options
+from tidegate_spark.read import RECORDS_PER_TASK, offsets_options
 
 OLD, NEW = "old", "new"
 
@@ -143,7 +143,8 @@ def _held(spark: SparkSession, ranges: Ranges) -> DataFrame | None:
     if ranges.span == 0:
         return None
     own = {**json.loads(spark.conf.get(KAFKA_CONF)), "kafka.isolation.level": "read_committed"}
-    records = spark.read.format("kafka").options(**own, **offsets_options(ranges)).load().where("key IS NOT NULL")
+    options = {**own, **offsets_options(ranges, RECORDS_PER_TASK)}
+    records = spark.read.format("kafka").options(**options).load().where("key IS NOT NULL")
     last = records.groupBy("topic", "key", "partition").agg(F.expr("max_by(struct(value), offset) AS last"))
     # other clients may have put a key elsewhere too; which of its records counts is then for nobody to say
     kept = ("count_if(last.value IS NOT NULL) AS held", "count(*) AS places", "first(last.value) AS value")

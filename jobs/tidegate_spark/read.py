@@ -1,6 +1,8 @@
 """Kafka read as a batch: exactly the planned offsets, each once."""
 
 import json
+import math
+import re
 from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
@@ -10,6 +12,12 @@ from tidegate.spark_sql import literal, quoted_name
 
 # One task reads at most this many offsets, so that a single large partition is read by all cores.
 RECORDS_PER_TASK = 250_000
+# Where the last record of each key is taken, a task leaves one of each key that it meets: fewer, larger tasks leave
+# fewer records to move. They get larger as long as each core has as many of them.
+TASKS_PER_SLOT, LARGEST_TASK = 2, 1_000_000
+# Behind each poll Spark asks for the partition's first and last offset; the client's default of 500 records makes that
+# a tenth of the work.
+RECORDS_PER_POLL = "10000"
 # A range that ends in transaction markers has no last record to wait for; the default would wait two minutes for it.
 POLL_TIMEOUT_MS = "15000"
 HEADERS = {"headers", "header-list"}
@@ -22,23 +30,39 @@ def read(spark: SparkSession, job: StageJob) -> DataFrame:
     options = {
         **json.loads(spark.conf.get(KAFKA_CONF)),
         "kafka.isolation.level": job.isolation,
-        **offsets_options(job.ranges),
+        **offsets_options(job.ranges, records_per_task(spark, job)),
         "includeHeaders": str(any(wants_headers(table) for table in job.tables)).lower(),
     }
     return spark.read.format("kafka").options(**options).load()
 
 
-def offsets_options(ranges: Ranges) -> dict[str, str]:
+def offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, str]:
     """The source's options for exactly these ranges."""
     busy = [(topic, partition, start, end) for topic, partition, start, end in ranges if end > start]
     return {
         "assign": json.dumps(_grouped((t, p) for t, p, _, _ in busy)),
         "startingOffsets": json.dumps(_offsets((t, p, start) for t, p, start, _ in busy)),
         "endingOffsets": json.dumps(_offsets((t, p, end) for t, p, _, end in busy)),
-        "maxRecordsPerPartition": str(RECORDS_PER_TASK),
+        "maxRecordsPerPartition": str(records_per_task),
+        "kafka.max.poll.records": RECORDS_PER_POLL,
         "kafkaConsumer.pollTimeoutMs": POLL_TIMEOUT_MS,
         "failOnDataLoss": "true",
     }
+
+
+def records_per_task(spark: SparkSession, job: StageJob) -> int:
+    """How many offsets a task reads at most."""
+    if job.ranges.span <= RECORDS_PER_TASK or not any(table.last_per_raw_key for table in job.tables):
+        return RECORDS_PER_TASK
+    share = math.ceil(job.ranges.span / (TASKS_PER_SLOT * _slots(spark)))
+    return max(RECORDS_PER_TASK, min(LARGEST_TASK, share))
+
+
+def _slots(spark: SparkSession) -> int:
+    """How many tasks run at once: into so many parts Spark divides a range of numbers, and its plan says so."""
+    plan = spark.sql("EXPLAIN SELECT * FROM range(1)").collect()[0][0]
+    told = re.search(r"splits=(\d+)", plan)
+    return int(told[1]) if told else LARGEST_TASK  # not told: tasks stay small
 
 
 def _dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:

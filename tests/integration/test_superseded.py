@@ -1,9 +1,14 @@
 """The last record of each raw key is staged alone, on real Spark: same table, exact counts, same freshness."""
 
+import decoding
 import pytest
 from tidegate.batch import Counts
+from tidegate.jobs import StageJob
+from tidegate.offsets import Ranges
+from tidegate.pipeline import Column, ValueFormat
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
+from tidegate_spark.read import LARGEST_TASK, RECORDS_PER_TASK, records_per_task
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -55,4 +60,43 @@ def test_large_batch_stages_every_record_where_hardly_any_is_superseded(
     workbench.drain("large")
     assert {row["id"]: row["name"] for row in workbench.rows("shop.large")} == {
         n % keys: f"x{n}" for n in range(1_200 - keys, 1_200)
+    }
+
+
+@pytest.mark.parametrize(
+    ("offsets", "slots", "expected"),
+    [
+        (RECORDS_PER_TASK, 1, RECORDS_PER_TASK),
+        (1_600_000, 2, 400_000),  # each core has two tasks
+        (1_600_000, 1, 800_000),
+        (1_600_000, 100, RECORDS_PER_TASK),
+        (50_000_000, 2, LARGEST_TASK),
+    ],
+)
+def test_tasks_that_take_the_last_of_each_key_are_as_large_as_the_cores_allow(
+    spark, offsets: int, slots: int, expected: int
+) -> None:
+    spark.conf.set("spark.sql.leafNodeDefaultParallelism", str(slots))
+    assert records_per_task(spark, a_job(offsets, last_per_raw_key=True)) == expected
+    assert records_per_task(spark, a_job(offsets, last_per_raw_key=False)) == RECORDS_PER_TASK
+
+
+def a_job(offsets: int, *, last_per_raw_key: bool) -> StageJob:
+    table = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), last_per_raw_key=last_per_raw_key)
+    ranges = Ranges.from_dict({"t": {0: (0, offsets - 10), 1: (0, 10)}})
+    return StageJob("p", 1, ranges, "read_committed", (table,))
+
+
+def test_keys_that_several_tasks_read_are_counted_and_staged_once(workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate_spark.read.RECORDS_PER_TASK", 100)
+    monkeypatch.setattr("tidegate_spark.read.LARGEST_TASK", 150)
+    topic = workbench.topic()
+    workbench.pipeline("several", [topic], key=KEY, value=VALUE, table={"last_per_key": "always"})
+    workbench.produce(topic, *(({"id": n % 40}, {"id": n % 40, "name": f"x{n}"}) for n in range(1_000)))
+    ports = workbench.ports("several")
+    (staged,) = stage(ports, plan(ports))
+    assert staged.counts == Counts(span=1_000, read=1_000, staged=40, superseded=960)
+    workbench.drain("several")
+    assert {row["id"]: row["name"] for row in workbench.rows("shop.several")} == {
+        n % 40: f"x{n}" for n in range(960, 1_000)
     }
