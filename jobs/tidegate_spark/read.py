@@ -54,15 +54,16 @@ def records_per_task(spark: SparkSession, job: StageJob) -> int:
     """How many offsets a task reads at most."""
     if job.ranges.span <= RECORDS_PER_TASK or not any(table.last_per_raw_key for table in job.tables):
         return RECORDS_PER_TASK
-    share = math.ceil(job.ranges.span / (TASKS_PER_SLOT * _slots(spark)))
+    slots = _slots(spark)
+    share = math.ceil(job.ranges.span / (TASKS_PER_SLOT * slots)) if slots else 0
     return max(RECORDS_PER_TASK, min(LARGEST_TASK, share))
 
 
 def _slots(spark: SparkSession) -> int:
-    """How many tasks run at once: into so many parts Spark divides a range of numbers, and its plan says so."""
+    """How many tasks run at once: into so many parts Spark divides a range of numbers, and its plan says so; else 0."""
     plan = spark.sql("EXPLAIN SELECT * FROM range(1)").collect()[0][0]
     told = re.search(r"splits=(\d+)", plan)
-    return int(told[1]) if told else LARGEST_TASK  # not told: tasks stay small
+    return int(told[1]) if told else 0
 
 
 def _dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:
