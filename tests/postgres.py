@@ -9,13 +9,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import debian
+
 from local.ports import HOST, choose
 
 ALLOWED_WITHOUT = "TIDEGATE_WITHOUT_POSTGRES"
-INSTALL = (
-    "apt-get update -q && DEBIAN_FRONTEND=noninteractive "
-    "apt-get install -y -q --no-install-recommends postgresql postgresql-contrib"
-)
 
 
 class PostgreSQL:
@@ -110,8 +108,8 @@ def _owner() -> str | None:
 def _binaries() -> Path:
     """The folder of the newest server here; Debian's packages are installed where there is none and we may."""
     found = _found()
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(INSTALL, shell=True, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+    if found is None:
+        debian.install("postgresql", "postgresql-contrib")
         found = _found()
     assert found, (
         "PostgreSQL is not installed (initdb, postgres, pgbench): the change-data test cannot run. "

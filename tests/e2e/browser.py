@@ -8,27 +8,38 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import debian
 import requests
-from playwright.sync_api import Browser, FrameLocator, Page, sync_playwright
+from playwright.sync_api import Browser, FrameLocator, Page, Playwright, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_MS = 120_000
 
 
 def chromium() -> str | None:
-    """The browser to drive: `TIDEGATE_CHROMIUM`, an installed one, or None for the one that Playwright has fetched."""
+    """The browser to drive: `TIDEGATE_CHROMIUM`, or an installed one; None where only Playwright may have one."""
     given = os.environ.get("TIDEGATE_CHROMIUM")
     return given or next(filter(None, map(shutil.which, NAMES)), None)
 
 
+def _found(playwright: Playwright) -> str | None:
+    """The browser to drive, None for Playwright's own; without either Debian's is installed, or one is fetched."""
+    if chromium() is None and not _is_fetched(playwright):
+        debian.install("chromium")
+    if chromium() is None and not _is_fetched(playwright):
+        _fetch()
+    return chromium()
+
+
+def _is_fetched(playwright: Playwright) -> bool:
+    return Path(playwright.chromium.executable_path).exists()
+
+
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A running browser; without any on this machine Playwright fetches one."""
+    """A running browser; without any on this machine one is installed, or fetched by Playwright."""
     with sync_playwright() as playwright:
-        path = chromium()
-        if path is None and not Path(playwright.chromium.executable_path).exists():
-            _fetch()
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        running = playwright.chromium.launch(executable_path=_found(playwright), args=["--no-sandbox", "--disable-gpu"])
         try:
             yield running
         finally:
@@ -39,7 +50,7 @@ def _fetch() -> None:
     command = [sys.executable, "-m", "playwright", "install", "chromium"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, (
-        "there is no browser on this machine, and Playwright could not fetch one: install chromium "
+        "there is no browser on this machine, and none could be installed or fetched by Playwright: install chromium "
         f"(Debian: apt-get install chromium), or name one in TIDEGATE_CHROMIUM. {done.stderr[-500:]}"
     )
 
