@@ -52,7 +52,8 @@ def offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, str]:
 
 def records_per_task(spark: SparkSession, job: StageJob) -> int:
     """How many offsets a task reads at most."""
-    if job.ranges.span <= RECORDS_PER_TASK or not any(table.last_per_raw_key for table in job.tables):
+    is_small = job.ranges.span <= TASKS_PER_SLOT * RECORDS_PER_TASK  # a single core's tasks would not be larger
+    if is_small or not any(table.last_per_raw_key for table in job.tables):
         return RECORDS_PER_TASK
     slots = _slots(spark)
     share = math.ceil(job.ranges.span / (TASKS_PER_SLOT * slots)) if slots else 0
