@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,16 +31,30 @@ PATIENCE = 180
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A private stack on free ports; it ends with the test run, or with the process if that is killed."""
+@contextmanager
+def _running(tmp_path_factory: pytest.TempPathFactory, *parts: str) -> Iterator[Any]:
+    """A private stack on free ports; it ends with the test run, or with the process if that is killed.
+
+    TIDEGATE_TEST_STACK names a folder for servers that stay up between runs of a developer: see CONTRIBUTING.md.
+    """
     from local.stack import up
 
-    running = up(tmp_path_factory.mktemp("stack"), parts={"kafka", "spark"}, tied_to=os.getpid())
+    kept = os.environ.get("TIDEGATE_TEST_STACK")
+    if kept:
+        yield up(Path(kept) / "-".join(parts), parts=parts)
+        return
+    running = up(tmp_path_factory.mktemp("stack"), parts=parts, tied_to=os.getpid())
     try:
         yield running
     finally:
         running.down()
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The broker and the Spark server that all tests share."""
+    with _running(tmp_path_factory, "kafka", "spark") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -90,18 +105,14 @@ def bigquery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield ""
         return
     from local.bigquery import environment
-    from local.stack import up
 
     if not environment.is_built():
         why = "the local BigQuery server is not set up: run make setup WITH=bigquery, which needs Python 3.13"
         if os.environ.get("CI") and not os.environ.get("TIDEGATE_WITHOUT_BIGQUERY"):
             pytest.fail(f"{why}; TIDEGATE_WITHOUT_BIGQUERY=1 says that it may be missing")
         pytest.skip(f"skipped: {why}")
-    running = up(tmp_path_factory.mktemp("bigquery"), parts={"bigquery"}, tied_to=os.getpid())
-    try:
+    with _running(tmp_path_factory, "bigquery") as running:
         yield running.bigquery_endpoint
-    finally:
-        running.down()
 
 
 @pytest.fixture
