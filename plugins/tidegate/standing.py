@@ -1,10 +1,11 @@
 """Where a table stands against the log: its effective position, and every reason not to read on from it."""
 
-from tidegate.errors import PositionLost, PublishedElsewhere
+from tidegate.errors import PositionLost, PublishedElsewhere, RetryLater
 from tidegate.offsets import Offsets, Ranges, merged, offset_of, pairs
 from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Log, TableState
 from tidegate.position import Position
+from tidegate.states import NO_TOPIC_ID
 
 
 def effective_position(pipeline: Pipeline, table: Table, state: TableState | None) -> Position | None:
@@ -61,7 +62,10 @@ def _overtaken(state: TableState | None) -> str:
 
 
 def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) -> None:
-    """Raise `PositionLost` when the log is not the one that was read, or no longer holds what comes next."""
+    """Raise `PositionLost` when the log is not the one that was read, or no longer holds what comes next.
+
+    `RetryLater` where the same topic shows fewer partitions than it had: topics do not shrink, answers may be partial.
+    """
     where = f"pipeline={pipeline.name} table={table.name}"
     if position.cluster_id and log.cluster_id and position.cluster_id != log.cluster_id:
         raise PositionLost(
@@ -69,13 +73,31 @@ def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) ->
             "connect to the recorded one, or move the position by hand with: tidegate rebase"
         )
     for topic, recorded in position.topic_ids.items():
-        if topic in log.topic_ids and log.topic_ids[topic] != recorded:
-            raise PositionLost(
-                f"{where}: topic={topic} was deleted and created again: topic_id={log.topic_ids[topic]} "
-                f"recorded={recorded}; its offsets mean other records now; move the position with: tidegate rebase"
-            )
+        _check_topic(where, topic, recorded, position, log)
     for topic, partition, offset in pairs(position.offsets):
         _check_offset(where, topic, partition, offset, log)
+
+
+def _check_topic(where: str, topic: str, recorded: str, position: Position, log: Log) -> None:
+    found = log.topic_ids.get(topic, "")
+    if not found or recorded == NO_TOPIC_ID:
+        return
+    if found == NO_TOPIC_ID:
+        raise RetryLater(
+            f"{where}: topic={topic}: the brokers do not tell its id now, recorded={recorded}; it will be tried again"
+        )
+    if found != recorded:
+        raise PositionLost(
+            f"{where}: topic={topic} was deleted and created again: topic_id={found} "
+            f"recorded={recorded}; its offsets mean other records now; move the position with: tidegate rebase"
+        )
+    named = sorted(log.begin.get(topic, {}))
+    missing = [partition for partition in position.offsets.get(topic, {}) if partition not in named]
+    if named and missing:
+        raise RetryLater(
+            f"{where}: topic={topic} partition={missing[0]}: the brokers name partitions={named} only, and a topic "
+            "never shrinks; it will be tried again"
+        )
 
 
 def _check_offset(where: str, topic: str, partition: int, offset: int, log: Log) -> None:

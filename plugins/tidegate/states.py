@@ -10,6 +10,8 @@ from tidegate.offsets import Offsets
 from tidegate.pipeline import Column
 from tidegate.position import Position
 
+NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what brokers tell that do not know the id: all bits are zero
+
 
 @dataclass(frozen=True)
 class Log:

@@ -281,4 +281,25 @@ GUARDS = [
         "CASE WHEN true THEN",
         "tests/integration/test_strictness.py::test_value_that_is_not_one_json_object_is_bad",
     ),
+    Guard(
+        "an offset that no broker knows now is not one of the log",
+        "plugins/tidegate/adapters/kafka_answers.py",
+        "        if offset < 0:\n",
+        "        if False:\n",
+        "tests/unit/test_kafka_answers.py::test_answer_with_a_hole_is_asked_for_again_and_never_taken_for_the_log",
+    ),
+    Guard(
+        "an unknown offset of a time is not the end of the log",
+        "plugins/tidegate/adapters/kafka_answers.py",
+        "if offset == END else offset",
+        "if offset < 0 else offset",
+        "tests/unit/test_kafka_answers.py::test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log",
+    ),
+    Guard(
+        "a move to a time skips no open transaction",
+        "plugins/tidegate/steps/rebase.py",
+        '    return lowest(log.end, merged(log.begin, ports.broker.offsets_at(topics, time_ms("--to", to, WORDS))))',
+        '    return ports.broker.offsets_at(topics, time_ms("--to", to, WORDS))',
+        "tests/unit/test_rebase.py::test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read",
+    ),
 ]

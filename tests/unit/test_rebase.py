@@ -1,6 +1,8 @@
 """rebase: the one move by hand; it shows first, moves by the same compare-and-swap, and leaves a mark."""
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from fakes import BusyTable, PauseAt, World, a_pipeline, a_table
@@ -112,6 +114,50 @@ def test_positions_of_several_tables_move_each_from_where_it_stands() -> None:
     moved(world.ports(pipeline), "earliest")
     flush(world.ports(pipeline))
     assert world.rows("lake.shop.one") == world.rows("lake.shop.two") == [{"id": "a", "name": "1"}]
+
+
+def two_partitions() -> World:
+    """Five records in each partition, flushed, and one more in each that is not."""
+    made = World()
+    made.broker.create("orders", 2)
+    for number in range(5):
+        for partition in (0, 1):
+            made.broker.produce("orders", {"id": f"{partition}{number}"}, {"id": "x", "name": "1"}, partition)
+    flush(made.ports(PIPELINE))
+    for partition in (0, 1):
+        made.broker.produce("orders", {"id": f"{partition}5"}, {"id": "x", "name": "1"}, partition)
+    return made
+
+
+def test_partitions_that_are_not_named_stay_where_they_are() -> None:
+    world = two_partitions()
+    moved(world.ports(PIPELINE), '{"orders": {"1": 2}}')
+    assert offsets(world) == {"orders": {0: 5, 1: 2}}
+    moved(world.ports(PIPELINE), '{"orders": {"0": 6}}')
+    assert offsets(world) == {"orders": {0: 6, 1: 2}}
+
+
+def test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read() -> None:
+    world = two_partitions()
+    world.broker.transaction("orders", [({"id": "late"}, {"id": "late", "name": "1"})], partition=1, ending="open")
+    moved(world.ports(PIPELINE), "2100-01-01T00:00:00Z")
+    assert offsets(world) == {"orders": {0: 6, 1: 6}}
+    opened = world.broker.partitions["orders"][1]
+    opened.records = [replace(r, kind="data") if r.kind == "open" else r for r in opened.records]
+    flush(world.ports(PIPELINE))
+    assert "late" in [row["id"] for row in world.rows(NAME)]
+    uncommitted = replace(PIPELINE, source=replace(PIPELINE.source, isolation="read_uncommitted"))
+    world.broker.transaction("orders", [({"id": "seen"}, {"id": "seen", "name": "1"})], partition=0, ending="open")
+    moved(world.ports(uncommitted), "2100-01-01T00:00:00Z")
+    assert offsets(world) == {"orders": {0: 7, 1: 7}}
+
+
+def test_a_time_moves_each_partition_to_its_first_record_from_then_on() -> None:
+    world = two_partitions()
+    middle = world.broker.partitions["orders"][0].records[2].timestamp
+    moved(world.ports(PIPELINE), datetime.fromtimestamp(middle / 1000, UTC).isoformat())
+    later = [r.offset for r in world.broker.partitions["orders"][1].records if r.timestamp >= middle]
+    assert offsets(world) == {"orders": {0: 2, 1: later[0]}}
 
 
 def test_a_foreign_compaction_during_the_move_is_survived(world: World) -> None:

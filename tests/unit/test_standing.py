@@ -2,10 +2,11 @@
 
 import pytest
 from fakes import a_pipeline, a_table
-from tidegate.errors import PositionLost
+from tidegate.errors import PositionLost, RetryLater
 from tidegate.ports import Log, TableState
 from tidegate.position import Position
 from tidegate.standing import check_log, effective_position, starts
+from tidegate.states import NO_TOPIC_ID
 
 TABLE = a_table()
 PIPELINE = a_pipeline(TABLE)
@@ -139,3 +140,18 @@ def test_rollback_with_nothing_to_rewind_to_names_what_is_left_to_do() -> None:
     with pytest.raises(PositionLost) as caught:
         effective_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, state(None, rolled_back=True))
     told(str(caught.value), "no snapshot of main tells a position", "on_rollback: keep")
+
+
+def test_fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to_move_the_position() -> None:
+    found = Log("c1", {"orders": "i1"}, {"orders": {0: 0}}, {"orders": {0: 100}})
+    with pytest.raises(RetryLater, match=r"partition=1: .* partitions=\[0\] only"):
+        check_log(PIPELINE, TABLE, Position({"orders": {0: 10, 1: 10}}, topic_ids={"orders": "i1"}), found)
+
+
+def test_topic_whose_id_is_not_told_now_was_not_created_again() -> None:
+    with pytest.raises(RetryLater, match="topic=orders: the brokers do not tell its id now, recorded=i1"):
+        check_log(PIPELINE, TABLE, Position({"orders": {0: 10}}, topic_ids={"orders": "i1"}), log(topic_id=NO_TOPIC_ID))
+
+
+def test_topic_whose_id_was_not_told_before_is_read_on() -> None:
+    check_log(PIPELINE, TABLE, Position({"orders": {0: 10}}, topic_ids={"orders": NO_TOPIC_ID}), log())

@@ -17,6 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
+from tidegate.adapters.kafka_answers import PASSING, Places, described, known_offsets, offsets_or_end
 from tidegate.adapters.kafka_epochs import ONE_RECORD, epochs_of
 from tidegate.adapters.kafka_rights import NEEDED, committed, group_retention, refusal
 from tidegate.adapters.kafka_sample import SMALL_FETCHES, keys_in
@@ -34,19 +35,8 @@ LAYOUT = 60.0  # seconds
 READER = "tidegate-status"  # the group that peeks at single records; it commits nothing
 BEAT = "heartbeat="
 TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
+ELECTION = 10.0  # seconds; asked longer, the client goes on knocking at a leader that is gone
 UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
-PASSING = (  # what Kafka's own clients ask again after; a young topic's leader and its epoch travel separately
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.REPLICA_NOT_AVAILABLE,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-    KafkaError.KAFKA_STORAGE_ERROR,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-)
 ISOLATION = {
     "read_committed": IsolationLevel.READ_COMMITTED,
     "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
@@ -92,7 +82,7 @@ class KafkaBroker:
         cluster_id, topic_ids, partitions = self._describe(topics)
         begin = self._offsets(partitions, OffsetSpec.earliest(), isolation)
         end = self._offsets(partitions, OffsetSpec.latest(), isolation)
-        return Log(cluster_id, topic_ids, begin, end)
+        return Log(cluster_id, topic_ids, known_offsets(begin), known_offsets(end))
 
     def ends(self, topics: tuple[str, ...], isolation: str) -> Offsets:
         """See the port. Made to be asked every second: the partitions of a topic are believed for a minute."""
@@ -111,7 +101,7 @@ class KafkaBroker:
         for place, future in futures.items():
             with suppress(KafkaException):
                 found[place.topic, place.partition] = future.result(timeout=TIMEOUT + 5).offset
-        return by_topic(found)
+        return by_topic({place: offset for place, offset in found.items() if offset >= 0})
 
     def _all_partitions(self) -> dict[str, list[int]]:
         try:
@@ -128,10 +118,13 @@ class KafkaBroker:
         _, _, partitions = self._describe(topics)
         found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_uncommitted")
         end = self._offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
-        return {t: {p: o if o >= 0 else end[t][p] for p, o in parts.items()} for t, parts in found.items()}
+        return offsets_or_end(found, known_offsets(end))
 
     def compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         """See the port."""
+        return self._patiently("the settings of topics", lambda: self._compacted(topics))
+
+    def _compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
         futures = self._admin.describe_configs(asked, request_timeout=TIMEOUT)
         found = {resource.name: self._result(f"topic={resource.name}", future) for resource, future in futures.items()}
@@ -249,21 +242,19 @@ class KafkaBroker:
         finally:
             consumer.close()
 
-    def _describe(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], list[tuple[str, int]]]:
+    def _describe(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], Places]:
         if not topics:
             return "", {}, []
         cluster = self._result("cluster", self._admin.describe_cluster(request_timeout=TIMEOUT))
         futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT)
-        described = [self._result(f"topic={topic}", future) for topic, future in futures.items()]
-        ids = {topic.name: str(topic.topic_id) for topic in described}
-        return cluster.cluster_id, ids, [(t.name, p.id) for t in described for p in t.partitions]
+        return described(cluster, [self._result(f"topic={topic}", future) for topic, future in futures.items()])
 
-    def _offsets(self, partitions: list[tuple[str, int]], spec: OffsetSpec, isolation: str) -> Offsets:
+    def _offsets(self, partitions: Places, spec: OffsetSpec, isolation: str) -> dict[tuple[str, int], int]:
         if not partitions:
             return {}
         asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-        futures = self._admin.list_offsets(asked, isolation_level=ISOLATION[isolation], request_timeout=TIMEOUT)
-        return by_topic({(tp.topic, tp.partition): self._result("offsets", f).offset for tp, f in futures.items()})
+        futures = self._admin.list_offsets(asked, isolation_level=ISOLATION[isolation], request_timeout=ELECTION)
+        return {(tp.topic, tp.partition): self._result("offsets", f).offset for tp, f in futures.items()}
 
     def _result(self, what: str, future: "Future[Any]") -> Any:
         deadline = time.monotonic() + TIMEOUT + 5

@@ -6,6 +6,8 @@ from contextlib import suppress
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from tidegate.adapters.kafka_answers import committed_offsets
+
 # A client without a right to its group goes on looking for the group's coordinator until every call has timed out.
 GRACE = 3.0
 NEEDED = {
@@ -26,12 +28,12 @@ def refusal(servers: str, what: str, error: KafkaError) -> str:
 def committed(member: Consumer, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
     """The committed offsets of the member's group. KafkaException after a few seconds where the user may not ask."""
     with suppress(KafkaException):
-        return list(member.committed(list(places), timeout=min(GRACE, timeout)))
+        return committed_offsets(member.committed(list(places), timeout=min(GRACE, timeout)))
     told = member.poll(0)  # it reads no records: what comes is an error
     error = None if told is None else told.error()
     if error is not None and error.code() in NEEDED:
         raise KafkaException(error)
-    return list(member.committed(list(places), timeout=timeout))
+    return committed_offsets(member.committed(list(places), timeout=timeout))
 
 
 def group_retention(admin: AdminClient, timeout: float) -> float | None:

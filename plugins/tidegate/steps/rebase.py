@@ -8,7 +8,7 @@ from tidegate import names
 from tidegate.dynamic import fan_out
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.moments import EXAMPLE, time_ms
-from tidegate.offsets import Offsets, merged, offset_of, pairs
+from tidegate.offsets import Offsets, lowest, merged, offset_of, pairs
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
@@ -130,7 +130,8 @@ def _target(ports: Ports, before: Offsets, to: str, log: Log) -> Offsets:
         return _checked(log, merged(log.begin, ports.broker.committed(ports.pipeline.source.group, topics)))
     if to.lstrip().startswith("{"):
         return _checked(log, merged(log.begin, before, _offsets(to)))
-    return ports.broker.offsets_at(topics, time_ms("--to", to, WORDS))
+    # a time may lie behind a transaction that is still open, whose records nobody may skip
+    return lowest(log.end, merged(log.begin, ports.broker.offsets_at(topics, time_ms("--to", to, WORDS))))
 
 
 def _offsets(to: str) -> Offsets:
