@@ -40,11 +40,15 @@ class Map:
 
 @dataclass(frozen=True)
 class Struct:
-    """Named fields in order; `required` are never NULL, `aliases` other names that a field is known by."""
+    """Named fields in order; `required` are never NULL, `aliases` other names that a field is known by.
+
+    `identifying` are the required fields that are, or hold, a table's identifier fields: they can never be optional.
+    """
 
     fields: tuple[tuple[str, "DataType"], ...]
     required: frozenset[str] = frozenset()
     aliases: tuple[tuple[str, str], ...] = ()
+    identifying: frozenset[str] = frozenset()
 
     def named(self, name: str) -> str | None:
         """The field that goes by this name, without case: its own name before any other."""

@@ -2,6 +2,7 @@
 
 Names are compared without case. A column that was renamed in the table is known by its old names too, as far as the
 table's name mapping lists them. Every change is additive: rows that are there, and other readers, keep what they have.
+Identifier fields (Flink's PRIMARY KEY) stay required, as Iceberg wants them: a record with NULL there cannot be merged.
 """
 
 from collections.abc import Iterable, Sequence
@@ -85,9 +86,7 @@ def changes(table: str, held: Struct, columns: Sequence[Column], rules: Rules) -
     found = tuple(_in_struct(compared, (), held, wanted))
     filled = {held.named(name) for name, _ in wanted.fields}
     for name in sorted(held.required - filled):
-        raise compared.incompatible(
-            (name,), "required, and the pipeline does not fill it", "make it optional, or add it to value.schema"
-        )
+        raise _unfilled(compared, (name,), held, "make it optional, or add it to value.schema")
     return found
 
 
@@ -100,13 +99,13 @@ def _in_struct(compared: _Compared, path: Path, held: Struct, wanted: Struct) ->
             continue
         here = (*path, own)
         yield from _in_type(compared, here, types[own], data_type)
-        if own in held.required and name not in wanted.required and compared.rules.relax:
+        is_relaxed = own in held.required and name not in wanted.required and own not in held.identifying
+        if is_relaxed and compared.rules.relax:
             yield Change("relax", here, ddl(types[own]))
     missing = held.required - {held.named(name) for name, _ in wanted.fields} if path else frozenset()
     for own in sorted(missing):
-        if not compared.rules.relax:
-            remedy = "make it optional, or allow evolve.relax"
-            raise compared.incompatible((*path, own), "required, and the pipeline does not fill it", remedy)
+        if own in held.identifying or not compared.rules.relax:
+            raise _unfilled(compared, (*path, own), held, "make it optional, or allow evolve.relax")
         yield Change("relax", (*path, own), ddl(types[own]))
 
 
@@ -135,6 +134,13 @@ def _added(compared: _Compared, path: Path, data_type: DataType) -> Change:
         return Change("add", path, ddl(data_type))
     why = f"the table has no such column and evolve.add_columns=false: type={ddl(data_type)}"
     raise compared.incompatible(path, why, "add the column by hand, or allow it")
+
+
+def _unfilled(compared: _Compared, path: Path, held: Struct, remedy: str) -> IncompatibleSchema:
+    if path[-1] not in held.identifying:
+        return compared.incompatible(path, "required, and the pipeline does not fill it", remedy)
+    why = "one of the table's identifier fields, so it is required, and the pipeline does not fill it"
+    return compared.incompatible(path, why, "add it to value.schema, or drop the table's identifier fields")
 
 
 def _refused(compared: _Compared, path: Path, held: DataType, wanted: DataType) -> IncompatibleSchema:

@@ -81,7 +81,7 @@ def test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind(work
     assert {row["id"]: row["name"] for row in workbench.rows(TABLE)} == model, f"seed={SEED} killed={killed}"
     assert workbench.committed("soak") == workbench.ends(topic)
     names = {
-        ".".join(name) for name in workbench.ports("soak").destination._catalogs.catalog("lake").list_tables("shop")
+        ".".join(name) for name in workbench.ports("soak").destination.catalogs.catalog("lake").list_tables("shop")
     }
     assert names == {TABLE, STAGED, CONTROL}
     assert len(workbench.iceberg(STAGED).metadata.snapshots) == 1

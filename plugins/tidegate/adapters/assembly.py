@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +77,17 @@ def _destination(
     pipeline: Pipeline, catalogs: list[Catalog], warehouses: dict[str, Warehouse], sql: Sql, resolve: Resolve
 ) -> Destination:
     """The destinations of all catalogs as one."""
-    properties = {c.name: catalog_properties(c, resolve) for c in catalogs if c.type == "iceberg"}
-    iceberg = IcebergDestination(Catalogs(properties), {table.name: table.branch for table in pipeline.tables})
+    branches = {table.name: table.branch for table in pipeline.tables}
+    iceberg = IcebergDestination(iceberg_catalogs(catalogs, resolve), branches)
     bigquery = BigQueryDestination(warehouses, sql)
     return routed({c.name: bigquery if c.name in warehouses else iceberg for c in catalogs})
+
+
+def iceberg_catalogs(catalogs: Iterable[Catalog], resolve: Resolve) -> Catalogs:
+    """Those of the catalogs that are Iceberg's, with the logins of their connections."""
+    found = [catalog for catalog in catalogs if catalog.type == "iceberg"]
+    connections = {catalog.name: catalog.connection for catalog in found}
+    return Catalogs({catalog.name: catalog_properties(catalog, resolve) for catalog in found}, connections)
 
 
 def spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str, str]:
@@ -125,6 +133,5 @@ def leftovers_below(include: Path, resolve: Resolve) -> list[dict[str, Any]]:
     """What pipelines without a file have left in the Iceberg catalogs of an include folder."""
     kept = {name for name, _ in load_all(include)}
     found = [catalog for catalog in read_catalogs(include).values() if isinstance(catalog, Catalog)]
-    iceberg = [catalog for catalog in found if catalog.type == "iceberg"]
-    opened = Catalogs({catalog.name: catalog_properties(catalog, resolve) for catalog in iceberg})
-    return [one for catalog in iceberg for one in leftovers(opened, catalog.name, kept)]
+    opened = iceberg_catalogs(found, resolve)
+    return [one for name in opened.names for one in leftovers(opened, name, kept)]

@@ -9,7 +9,9 @@ from tidegate.adapters import bigquery_dead_letters, bigquery_evolution, bigquer
 from tidegate.adapters import bigquery_staging as staging
 from tidegate.adapters.bigquery_bounds import TableLayout, bounds_of
 from tidegate.adapters.bigquery_client import Warehouse
+from tidegate.adapters.bigquery_errors import judge
 from tidegate.adapters.bigquery_types import columns_of, held_by
+from tidegate.adapters.port_edge import translate_errors
 from tidegate.batch import StagedBatch
 from tidegate.bigquery_sql import quoted, quoted_name
 from tidegate.bounds import ANYWHERE, Bounds
@@ -26,6 +28,7 @@ CHANGED = "_tidegate_timestamp"  # as tables that remember whole changes have it
 NO_BRANCHES = "BigQuery has no branches: a merge is written by the transaction that publishes it"
 
 
+@translate_errors(judge)
 class BigQueryDestination:
     """Implements `tidegate.ports.Destination` over every BigQuery catalog of ``catalogs.yaml``."""
 

@@ -80,6 +80,11 @@ def told(where: str, *, sent: bool = False) -> Iterator[None]:
         raise _lost(where, error, sent) from error
 
 
+def judge(port: Any, verb: str, table: str, error: Exception) -> RetryLater | GiveUp | None:
+    """What a job's failure means that no verb has judged itself; None for an unexpected error."""
+    return judged(f"table={table}: {verb}", error) if isinstance(error, JobFailed) else None
+
+
 def judged(where: str, error: JobFailed) -> RetryLater | GiveUp:
     """A failed job as what the caller does next."""
     if error.is_too_dear:

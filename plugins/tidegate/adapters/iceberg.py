@@ -20,7 +20,8 @@ from tidegate.adapters import (
     iceberg_state,
 )
 from tidegate.adapters.iceberg_catalogs import Catalogs
-from tidegate.adapters.iceberg_errors import told
+from tidegate.adapters.iceberg_errors import judge
+from tidegate.adapters.port_edge import translate_errors
 from tidegate.batch import StagedBatch
 from tidegate.bounds import Bounds
 from tidegate.errors import GiveUp
@@ -31,7 +32,7 @@ from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Stagin
 from tidegate.position import Position
 
 
-@told
+@translate_errors(judge)
 class IcebergDestination:
     """Implements `tidegate.ports.Destination` over every Iceberg catalog of ``catalogs.yaml``.
 
@@ -39,16 +40,16 @@ class IcebergDestination:
     """
 
     def __init__(self, catalogs: Catalogs, branches: Mapping[str, str] | None = None) -> None:
-        self._catalogs, self._branches = catalogs, branches or {}
+        self.catalogs, self._branches = catalogs, branches or {}
         self._states: dict[str, Table] = {}
 
     def tables_in(self, namespace: str) -> list[str]:
         """See the port."""
-        return self._catalogs.names_in(namespace)
+        return self.catalogs.names_in(namespace)
 
     def state(self, table: str, pipeline: str) -> TableState | None:
         """See the port."""
-        found = self._catalogs.table(table)
+        found = self.catalogs.table(table)
         if found is None:
             return None
         self._states[table] = found
@@ -64,7 +65,7 @@ class IcebergDestination:
 
     def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
         """See the port."""
-        staged = self._catalogs.table(values["source"])
+        staged = self.catalogs.table(values["source"])
         found = () if staged is None else iceberg_bounds.ranges_of(staged, values)
         at = values.get("at")
         overlap = iceberg_overlap.overlap_of(self._at(table, at), at, found) if found and at is not None else None
@@ -115,94 +116,94 @@ class IcebergDestination:
 
     def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         """See the port."""
-        found = self._catalogs.table(intermediate)
+        found = self.catalogs.table(intermediate)
         return [] if found is None else iceberg_staging.staged_in(found, table)
 
     def staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         """See the port."""
-        found = self._catalogs.table(intermediate)
+        found = self.catalogs.table(intermediate)
         return None if found is None else iceberg_staging.outcome_of(found, attempt)
 
     def staging(self, intermediate: str, table: str) -> Staging | None:
         """See the port."""
-        found = self._catalogs.table(intermediate)
+        found = self.catalogs.table(intermediate)
         return None if found is None else iceberg_staging.newest(found, table)
 
     def backfills(self, table: str, pipeline: str) -> list[str]:
         """See the port."""
         catalog, identifier = table.split(".", 1)
         prefix = names.backfill_tables(pipeline, identifier)
-        return iceberg_staging.notes(self._catalogs.catalog(catalog), prefix)
+        return iceberg_staging.notes(self.catalogs.catalog(catalog), prefix)
 
     def drop(self, intermediate: str) -> None:
         """See the port."""
         catalog, identifier = intermediate.split(".", 1)
-        iceberg_staging.drop(self._catalogs.catalog(catalog), identifier)
+        iceberg_staging.drop(self.catalogs.catalog(catalog), identifier)
 
     def forget(self, table: str, branches: str, mark: str) -> None:
         """See the port."""
-        found = self._catalogs.table(table)
+        found = self.catalogs.table(table)
         if found is not None:
             iceberg_commit.forget(found, [name for name in found.metadata.refs if name.startswith(branches)], mark)
 
     def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         """See the port."""
-        found = self._catalogs.table(intermediate)
+        found = self.catalogs.table(intermediate)
         return None if found is None else iceberg_staging.audit_answers(found, attempt)
 
     def intermediate_shape(self, intermediate: str) -> str | None:
         """See the port."""
-        found = self._catalogs.table(intermediate)
+        found = self.catalogs.table(intermediate)
         return None if found is None else found.metadata.properties.get("tidegate.shape", "")
 
     def highest_staged(self, intermediate: str) -> int:
         """See the port."""
-        found = self._catalogs.table(intermediate)
+        found = self.catalogs.table(intermediate)
         return 0 if found is None else iceberg_staging.highest_batch(found)
 
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         """See the port."""
-        found = self._catalogs.table(intermediate)
+        found = self.catalogs.table(intermediate)
         return {} if found is None else iceberg_staging.clean(found, up_to_batch)
 
     def forget_deletes(self, deletes: str, before_ms: int) -> int:
         """See the port."""
-        found = self._catalogs.table(deletes)
+        found = self.catalogs.table(deletes)
         return 0 if found is None else iceberg_deletes.forget(found, before_ms)
 
     def record(self, control: str, row: dict[str, Any]) -> None:
         """See the port."""
         catalog, identifier = control.split(".", 1)
-        iceberg_history.append(self._catalogs.catalog(catalog), identifier, row)
+        iceberg_history.append(self.catalogs.catalog(catalog), identifier, row)
 
     def history(self, control: str, limit: int) -> list[dict[str, Any]]:
         """See the port."""
-        found = self._catalogs.table(control)
+        found = self.catalogs.table(control)
         return [] if found is None else iceberg_history.newest(found, limit)
 
     def files(self, table: str) -> TableFiles | None:
         """See the port."""
-        found = self._catalogs.table(table)
+        found = self.catalogs.table(table)
         return None if found is None else iceberg_layout.files_in(found)
 
     def property(self, table: str, name: str) -> str | None:
         """See the port."""
-        found = self._catalogs.table(table)
+        found = self.catalogs.table(table)
         return None if found is None else found.metadata.properties.get(name)
 
     def dead_letters(self, name: str, limit: int) -> DeadLetters:
         """See the port."""
-        found = self._catalogs.table(name)
+        found = self.catalogs.table(name)
         return DeadLetters() if found is None else iceberg_dead_letters.newest(found, limit)
 
     def waiting_dead_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
         """See the port."""
-        found = self._catalogs.table(name)
+        found = self.catalogs.table(name)
         return [] if found is None else iceberg_dead_letters.waiting(found, table)
 
     def dead_letters_of(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
         """See the port."""
-        found = self._catalogs.table(name)
+        found = self.catalogs.table(name)
         return [] if found is None else iceberg_dead_letters.of_attempt(found, table, attempt)
 
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
@@ -211,12 +212,12 @@ class IcebergDestination:
 
     def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """See the port."""
-        found = self._catalogs.table(name)
+        found = self.catalogs.table(name)
         return 0 if found is None else iceberg_dead_letters.of_others(found, table, attempt, ranges)
 
     def count_rows(self, table: str) -> int | None:
         """See the port."""
-        found = self._catalogs.table(table)
+        found = self.catalogs.table(table)
         return None if found is None else _rows(found, self._branch(table))
 
     def _at(self, name: str, snapshot_id: int) -> Table:
@@ -228,7 +229,7 @@ class IcebergDestination:
         return self._branches.get(table, iceberg_commit.MAIN)
 
     def _table(self, name: str) -> Table:
-        found = self._catalogs.table(name)
+        found = self.catalogs.table(name)
         if found is None:
             raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
         return found

@@ -19,10 +19,15 @@ LOCK_SECONDS = 60  # how long a writer waits for another one's commit in a SQLit
 
 
 class Catalogs:
-    """Catalogs by name; `properties` are PyIceberg's, secrets included, and never leave this object."""
+    """Catalogs by name; `properties` are PyIceberg's, secrets included, and never leave this object.
 
-    def __init__(self, properties: Mapping[str, Mapping[str, Any]]) -> None:
-        self._properties = properties
+    `connections` names the connection that a catalog's login comes from, for those that have one.
+    """
+
+    def __init__(
+        self, properties: Mapping[str, Mapping[str, Any]], connections: Mapping[str, str | None] | None = None
+    ) -> None:
+        self._properties, self._connections = properties, connections or {}
         self._open: dict[str, IcebergCatalog] = {}
 
     def catalog(self, name: str) -> IcebergCatalog:
@@ -32,6 +37,11 @@ class Catalogs:
         if name not in self._open:
             self._open[name] = _opened(name, dict(self._properties[name]))
         return self._open[name]
+
+    def login(self, name: str) -> str:
+        """Where the login of a catalog stands, as ``name=value`` for a message."""
+        connection = self._connections.get(name)
+        return f"catalog={name} connection={connection}" if connection else f"catalog={name} of catalogs.yaml"
 
     def table(self, name: str) -> Table | None:
         """A fresh load of ``catalog.namespace.table``; None where there is none."""

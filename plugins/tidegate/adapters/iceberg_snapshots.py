@@ -10,6 +10,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 
 from tidegate.adapters.iceberg_catalogs import Catalogs
+from tidegate.adapters.iceberg_errors import judge
+from tidegate.adapters.port_edge import translate_errors
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.publications.job import TouchedFiles
 from tidegate.publications.ports import Behind, Made, TableNow
@@ -21,15 +23,16 @@ MERGED = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted
 WRITTEN = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
 
 
+@translate_errors(judge)
 class IcebergSnapshots:
     """Implements `tidegate.publications.ports.Snapshots`."""
 
     def __init__(self, catalogs: Catalogs) -> None:
-        self._catalogs = catalogs
+        self.catalogs = catalogs
 
     def table(self, name: str) -> TableNow | None:
         """See the port."""
-        table = self._catalogs.table(name)
+        table = self.catalogs.table(name)
         if table is None:
             return None
         current = table.current_snapshot()
@@ -118,7 +121,7 @@ class IcebergSnapshots:
                     break
 
     def _loaded(self, name: str) -> Table:
-        table = self._catalogs.table(name)
+        table = self.catalogs.table(name)
         if table is None:
             raise GiveUp(f"table={name} does not exist any more; create it, or remove its publication")
         return table

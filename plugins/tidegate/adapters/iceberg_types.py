@@ -1,6 +1,7 @@
 """Spark's type texts and Iceberg's types, each from the other."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import count
 
 from pyiceberg.schema import Schema
@@ -82,26 +83,42 @@ def spark_type(iceberg: IcebergType) -> str:
 
 
 def held_by(table: Table) -> Struct:
-    """What a table holds, with what is required and with the names that its name mapping knows for each field."""
-    return _struct(table.schema().as_struct(), _names(table.name_mapping() or ()))
+    """What a table holds, with what is required and the names that its name mapping knows for each field."""
+    schema = table.schema()
+    identifiers = set(schema.identifier_field_ids)
+    return _struct(schema.as_struct(), _Known(_names(table.name_mapping() or ()), identifiers))
 
 
-def _struct(iceberg: StructType, names: dict[int, list[str]]) -> Struct:
+@dataclass(frozen=True)
+class _Known:
+    """By field id: the names of the name mapping, and which fields identify a row."""
+
+    names: dict[int, list[str]]
+    identifiers: set[int]
+
+    def identifies(self, field: NestedField) -> bool:
+        """Whether the field is an identifier field, or holds one."""
+        inner = field.field_type.fields if isinstance(field.field_type, StructType) else ()
+        return field.field_id in self.identifiers or any(self.identifies(one) for one in inner)
+
+
+def _struct(iceberg: StructType, known: _Known) -> Struct:
     return Struct(
-        tuple((f.name, _data_type(f.field_type, names)) for f in iceberg.fields),
+        tuple((f.name, _data_type(f.field_type, known)) for f in iceberg.fields),
         frozenset(f.name for f in iceberg.fields if f.required),
-        tuple((name, f.name) for f in iceberg.fields for name in names.get(f.field_id, []) if name != f.name),
+        tuple((name, f.name) for f in iceberg.fields for name in known.names.get(f.field_id, []) if name != f.name),
+        frozenset(f.name for f in iceberg.fields if known.identifies(f)),
     )
 
 
-def _data_type(iceberg: IcebergType, names: dict[int, list[str]]) -> DataType:
+def _data_type(iceberg: IcebergType, known: _Known) -> DataType:
     match iceberg:
         case StructType():
-            return _struct(iceberg, names)
+            return _struct(iceberg, known)
         case ListType():
-            return Array(_data_type(iceberg.element_type, names), iceberg.element_required)
+            return Array(_data_type(iceberg.element_type, known), iceberg.element_required)
         case MapType():
-            key, value = _data_type(iceberg.key_type, names), _data_type(iceberg.value_type, names)
+            key, value = _data_type(iceberg.key_type, known), _data_type(iceberg.value_type, known)
             return Map(key, value, iceberg.value_required)
     return parse(spark_type(iceberg))
 

@@ -5,10 +5,9 @@ import time
 import uuid
 from pathlib import Path
 
-from tidegate.adapters.assembly import file_of, local_jars, spark_master
+from tidegate.adapters.assembly import file_of, iceberg_catalogs, local_jars, spark_master
 from tidegate.adapters.catalogs_file import read_catalogs
 from tidegate.adapters.connections import Resolve
-from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.iceberg_snapshots import IcebergSnapshots
 from tidegate.adapters.kafka_publications import KafkaTopics
 from tidegate.adapters.kafka_settings import java_settings, kafka_settings
@@ -39,7 +38,7 @@ def assemble_publication(include: Path, name: str, resolve: Resolve, engine: Eng
     return PublicationPorts(
         publication=publication,
         topics=KafkaTopics(kafka_settings(publication.kafka, resolve)),
-        snapshots=IcebergSnapshots(Catalogs({catalog.name: catalog_properties(catalog, resolve)})),
+        snapshots=IcebergSnapshots(iceberg_catalogs([catalog], resolve)),
         engine=engine or _engine(publication, resolve, publication_conf(include, publication, resolve)),
         now_ms=lambda: int(time.time() * 1000),
         new_run=lambda: uuid.uuid4().hex,

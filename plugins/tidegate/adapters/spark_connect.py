@@ -4,8 +4,9 @@ import importlib
 import sys
 from collections.abc import Mapping
 
+from tidegate.adapters.port_edge import unexpected
 from tidegate.adapters.spark_jobs import JOBS_FOLDER, verb
-from tidegate.errors import RetryLater
+from tidegate.errors import RetryLater, TidegateError
 from tidegate.jobs import Job
 
 
@@ -33,10 +34,12 @@ class ConnectEngine:
                 sessions.close(spark)
         except PySparkException as error:
             raise RetryLater(_told(job, error)) from error
+        except TidegateError:
+            raise
         except Exception as error:
             if type(error).__module__.startswith("grpc"):
                 raise RetryLater(_told(job, error)) from error
-            raise
+            raise unexpected(verb(job), f"pipeline={job.pipeline} batch={job.batch}", error) from error
 
 
 def _told(job: Job, error: Exception) -> str:
