@@ -146,6 +146,14 @@ class Destination(Protocol):
         """The law. `CommitRefused` when a requirement failed, `OutcomeUnknown` when no answer came."""
         ...
 
+    def drop_branch(self, table: str, branch: str) -> None:
+        """Remove one branch; nothing happens where it is gone."""
+        ...
+
+    def snapshots_of(self, table: str, attempt: str) -> list[int]:
+        """The snapshots, on whatever branch or on none, that this attempt wrote."""
+        ...
+
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         """Remove this pipeline's branches of batches up to that one; returns how many."""
         ...

@@ -4,14 +4,14 @@ cut → write → check the head → audit → read the table again → publish.
 """
 
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tidegate import names
 from tidegate.audits import Audited, check_audits
-from tidegate.errors import AuditFailed, OutcomeUnknown, RetryLater
+from tidegate.errors import GiveUp, OutcomeUnknown, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.ports import CommitRefused, Head, Ports, Publication, TableState
 from tidegate.states import Source
@@ -28,6 +28,7 @@ class Swap:
     `summary` goes into the snapshot, `properties` into the table in the commit that publishes it; `tag`, if any, moves
     along. `guard` looks at the table as it is found later, and raises when this attempt must give way. `audited` must
     hold on the branch before that becomes main. `source` is what the statements read, `conf` what Spark is told for it.
+    `must_add` counts rows that the statements add to any table: a write without a snapshot is then an error.
     """
 
     ports: Ports
@@ -43,6 +44,7 @@ class Swap:
     audited: Audited | None = None
     source: Source | None = None
     conf: dict[str, str] = field(default_factory=dict)
+    must_add: int = 0
 
 
 def in_rounds(where: str, once: Callable[[], Result]) -> Result:
@@ -59,11 +61,16 @@ def written(swap: Swap, batch: int, *statements: str) -> Head:
     """Cut the branch, run the statements on it, and return the one snapshot that they made.
 
     Statements that change nothing make no snapshot in Spark; an empty one is put in its place. A destination without
-    branches gets nothing yet: its publish runs the statements.
+    branches gets nothing yet: its publish runs the statements. A failure drops the branch.
     """
     if not swap.ports.destination.has_branches(swap.table):
         before = swap.state.snapshot_id or 0
         return Head(before + 1, before, swap.summary, statements)
+    with _branch_dropped_on_failure(swap):
+        return _written_on_branch(swap, batch, statements)
+
+
+def _written_on_branch(swap: Swap, batch: int, statements: tuple[str, ...]) -> Head:
     destination, summary = swap.ports.destination, {**swap.summary, "tidegate.attempt": swap.attempt}
     destination.cut(swap.table, swap.state, swap.branch)
     log.info("cut: %s branch=%s from snapshot=%s", swap.where, swap.branch, swap.state.snapshot_id)
@@ -74,23 +81,47 @@ def written(swap: Swap, batch: int, *statements: str) -> Head:
         swap.ports.engine.run(MergeJob(swap.ports.pipeline.name, batch, statements, conf, asked, swap.table))
     head = destination.head(swap.table, swap.branch)
     if head is not None and head.snapshot_id == swap.state.snapshot_id:
+        if statements:
+            _check_changed_nothing(swap)
         destination.append_empty(swap.table, swap.branch, summary)
         head = destination.head(swap.table, swap.branch)
     ours = head is not None and head.summary.get("tidegate.attempt") == swap.attempt
     if head is None or not ours or head.parent_id != swap.state.snapshot_id:
         raise RetryLater(f"{swap.where}: branch={swap.branch} is not as this attempt left it; it will be merged again")
     if statements and swap.audited:
-        _check_audits(swap, batch, swap.audited)
+        check_audits(destination, swap.where, swap.audited)
     return head
 
 
-def _check_audits(swap: Swap, batch: int, audited: Audited) -> None:
-    """A branch that breaks an audit is dropped: the staged batch makes it again, and it would keep its files alive."""
+def _check_changed_nothing(swap: Swap) -> None:
+    """A branch that stands where it was cut tells of no rows only if none were written anywhere."""
+    elsewhere = swap.ports.destination.snapshots_of(swap.table, swap.attempt)
+    if elsewhere:
+        raise GiveUp(
+            f"{swap.where}: Spark wrote snapshot={elsewhere[0]} outside of branch={swap.branch}, as it does when "
+            "spark.wap.id is set and the table has write.wap.enabled=true; nothing was published; remove spark.wap.* "
+            "from the settings of Spark's sessions and server, then flush again"
+        )
+    if swap.must_add:
+        raise RetryLater(
+            f"{swap.where}: Spark wrote no snapshot for staged={swap.must_add} rows; nothing was published; "
+            "it will be merged again"
+        )
+
+
+@contextmanager
+def _branch_dropped_on_failure(swap: Swap) -> Iterator[None]:
+    """Drop the attempt's branch when it fails: no later attempt uses it, and it would keep its files alive.
+
+    A job that still runs may make the branch again; clean_up drops that with its batch.
+    """
     try:
-        check_audits(swap.ports.destination, swap.where, audited)
-    except AuditFailed:
-        with suppress(CommitRefused, RetryLater):
-            swap.ports.destination.drop_branches(swap.table, swap.ports.pipeline.name, batch)
+        yield
+    except Exception:
+        try:
+            swap.ports.destination.drop_branch(swap.table, swap.branch)
+        except Exception as error:  # the failure that led here is the one to report
+            log.warning("branch not dropped, clean_up will: %s branch=%s: %s", swap.where, swap.branch, error)
         raise
 
 
@@ -99,14 +130,15 @@ def publish(swap: Swap, head: Head) -> Head:
 
     The table is read again before each try: what it says decides, also after a lost answer.
     """
-    publication = _publication(swap, head)
-    for _ in range(CUTS):
-        if _stands(swap, publication):
-            return _published(swap, head)
-        with suppress(CommitRefused, OutcomeUnknown):
-            swap.ports.destination.publish(publication)
-            return _published(swap, head)
-    raise RetryLater(f"{swap.where}: the catalog refused the publish {CUTS} times; it will be tried again")
+    with _branch_dropped_on_failure(swap):
+        publication = _publication(swap, head)
+        for _ in range(CUTS):
+            if _stands(swap, publication):
+                return _published(swap, head)
+            with suppress(CommitRefused, OutcomeUnknown):
+                swap.ports.destination.publish(publication)
+                return _published(swap, head)
+        raise RetryLater(f"{swap.where}: the catalog refused the publish {CUTS} times; it will be tried again")
 
 
 def _published(swap: Swap, head: Head) -> Head:

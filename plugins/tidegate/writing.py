@@ -44,6 +44,13 @@ def is_folded(table: Table, staged: StagedBatch) -> bool:
     return table.partial_updates or staged.kept > 0
 
 
+def is_always_written(table: Table, staged: StagedBatch) -> bool:
+    """Whether a staged row changes the table whatever that holds: no row is a delete, and none can come too late."""
+    if table.mode == "append":
+        return True
+    return table.mode == "upsert" and table.history is None and not table.sequence_by and not is_folded(table, staged)
+
+
 def _is_all_new(bounds: Bounds) -> bool:
     return bounds.overlap is not None and not bounds.overlap.files
 

@@ -553,6 +553,26 @@ def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) ->
     assert kit.port.drop_branches(TABLE, PIPELINE, 2) == 0
 
 
+@branches
+def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> None:
+    state = kit.seeded().state()
+    ours, theirs = names.branch(PIPELINE, 1, "a"), names.branch(PIPELINE, 1, "ab")
+    for branch in (ours, theirs):
+        kit.port.cut(TABLE, state, branch)
+    for _ in range(2):
+        kit.port.drop_branch(TABLE, ours)
+    assert [kit.port.head(TABLE, branch) is not None for branch in (ours, theirs)] == [False, True]
+
+
+@branches
+def test_snapshots_of_an_attempt_are_known_when_no_branch_leads_to_them(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST, attempt="m1")
+    kit.merged(FIRST, attempt="m2")
+    kit.port.drop_branch(TABLE, publication.branch)
+    assert kit.port.snapshots_of(TABLE, "m1") == [publication.head]
+    assert kit.port.snapshots_of(TABLE, "m3") == []
+
+
 # evolve
 
 

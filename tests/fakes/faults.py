@@ -32,13 +32,15 @@ class AnswerLostAfterPublish(_Delegating):
 
 
 class AnswerLostBeforePublish(_Delegating):
-    """A catalog that never saw the publish, once, and cannot tell."""
+    """A catalog that never sees the first publishes, and cannot tell."""
 
-    lost = False
+    def __init__(self, port: Any, times: int = 1) -> None:
+        super().__init__(port)
+        self.left = times
 
     def publish(self, publication: Publication) -> None:
-        if not self.lost:
-            self.lost = True
+        if self.left:
+            self.left -= 1
             raise OutcomeUnknown("the catalog gave no answer")
         self._port.publish(publication)
 
@@ -110,6 +112,25 @@ class FailsOneMerge(_Delegating):
         if isinstance(job, MergeJob) and self.left == 0:
             raise RetryLater("Spark failed in one merge")
         self._port.run(job)
+
+
+class WritesBesideTheBranch(_Delegating):
+    """Spark whose session has `spark.wap.id`: a merge's snapshot is on no branch."""
+
+    def run(self, job: Job) -> None:
+        tables = self._port.destination.tables
+        before = {name: dict(table.refs) for name, table in tables.items()}
+        self._port.run(job)
+        if isinstance(job, MergeJob) and job.table in before:
+            tables[job.table].refs = before[job.table]
+
+
+class WritesNothing(_Delegating):
+    """Spark that runs every merge and writes no row."""
+
+    def run(self, job: Job) -> None:
+        if not isinstance(job, MergeJob):
+            self._port.run(job)
 
 
 class ForgetsToFinish(_Delegating):

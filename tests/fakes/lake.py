@@ -164,6 +164,13 @@ class MemoryDestination:
         found.properties |= publication.properties
         del found.refs[publication.branch]
 
+    def drop_branch(self, table: str, branch: str) -> None:
+        self._table(table).refs.pop(branch, None)
+
+    def snapshots_of(self, table: str, attempt: str) -> list[int]:
+        snapshots = self._table(table).snapshots.values()
+        return [s.id for s in snapshots if s.summary.get("tidegate.attempt") == attempt]
+
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         found = self._table(table)
         numbers = {ref: names.branch_batch(pipeline, ref) for ref in found.refs}

@@ -5,6 +5,8 @@ A guard is found by its exact text, so that one which was moved or rewritten is 
 
 from dataclasses import dataclass
 
+SWAP = "tests/unit/test_swap.py::test_"
+COMMITS = "tests/unit/test_iceberg_commit.py::test_"
 COMMIT = "plugins/tidegate/adapters/iceberg_commit.py"
 STAGING = "plugins/tidegate/adapters/iceberg_staging.py"
 STATE = "plugins/tidegate/adapters/iceberg_state.py"
@@ -83,6 +85,41 @@ GUARDS = [
         "if head is None or not ours or head.parent_id != swap.state.snapshot_id:",
         "if head is None or not ours:",
         MERGE + "snapshot_that_somebody_put_below_ours_on_the_branch_is_not_published",
+    ),
+    Guard(
+        "rows that Spark wrote outside of the branch are not taken for none",
+        "plugins/tidegate/swap.py",
+        "    if elsewhere:\n",
+        "    if False:\n",
+        SWAP + "rows_that_landed_beside_the_branch_do_not_move_the_position[upsert_delete]",
+    ),
+    Guard(
+        "rows of an append that Spark did not write are not taken for none",
+        "plugins/tidegate/swap.py",
+        "    if swap.must_add:\n",
+        "    if False:\n",
+        SWAP + "append_that_writes_nothing_does_not_move_the_position",
+    ),
+    Guard(
+        "a commit that stands is not failed by old metadata",
+        "plugins/tidegate/adapters/iceberg_files.py",
+        "        except Exception as error:\n",
+        "        except FileNotFoundError as error:\n",
+        COMMITS + "old_metadata_that_cannot_be_deleted_does_not_fail_the_publish",
+    ),
+    Guard(
+        "a clean-up gives way to what was staged meanwhile",
+        COMMIT,
+        "    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), main), updates)\n",
+        "    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)\n",
+        COMMITS + "batches_that_were_staged_since_the_table_was_read_survive_a_clean_up",
+    ),
+    Guard(
+        "an answer that does not come is not a refusal",
+        COMMIT,
+        "    except CommitStateUnknownException as error:\n        raise OutcomeUnknown(",
+        "    except CommitStateUnknownException as error:\n        raise CommitRefused(",
+        COMMITS + "answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome",
     ),
     Guard(
         "the table is the one that the batch was staged for",

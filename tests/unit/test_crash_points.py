@@ -53,7 +53,8 @@ POINTS = {
         "destination.append_empty", "destination.audit_answers", "destination.bounds", "destination.cut",
         "destination.dead_letters_of_others", "destination.evolve", "destination.has_branches", "destination.head",
         "destination.publish",
-        "destination.seed", "destination.state", "engine.run", "job.audited", "job.statement",
+        "destination.seed", "destination.snapshots_of", "destination.state", "engine.run", "job.audited",
+        "job.statement",
     ],
     "history": ["destination.record"],
     # between two merges of a queue, and where records name tables, which are looked for once

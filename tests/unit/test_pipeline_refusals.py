@@ -98,6 +98,10 @@ REFUSED = {
         source() + "merge: {max_records: 10, catch_up_records: 9}",
         "merge.catch_up_records=9: smaller than max_records=10",
     ),
+    "writes that land outside of the branch": (
+        source() + "spark: {conf: {spark.wap.id: x}}",
+        "spark.conf.spark.wap.id=x: makes Spark write outside of the branch that is published",
+    ),
     "interval zero": (source() + "merge: {interval: 0}", "merge.interval=0: out of range"),
     "topics and pattern": (source("topic_pattern: 'x.*'"), "source.topic_pattern=x.*: topics are given too"),
     "neither topics nor pattern": ("source: {}\ntables: [{name: lake.a.b}]", "source.topics: no topic to read"),

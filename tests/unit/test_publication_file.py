@@ -104,6 +104,7 @@ def test_every_problem_is_told_with_its_line(include: Path) -> None:
         ({"start": "latest"}, "start"),
         ({"interval": 0}, "at least 1s"),
         ({"spark": {"conf": {"x": "y"}}}, "not a Spark setting"),
+        ({"spark": {"conf": {"spark.wap.branch": "y"}}}, "write outside of the branch"),
         ({"table": "lak.shop.orders"}, "is not in catalogs.yaml; did you mean lake?"),
     ],
 )

@@ -114,6 +114,13 @@ class BigQueryDestination:
             raise CommitRefused(f"table={publication.table}: it was replaced by another of the same name")
         bigquery_position.publish(self._of(publication.table), self._sql, publication)
 
+    def drop_branch(self, table: str, branch: str) -> None:
+        """See the port: there are no branches."""
+
+    def snapshots_of(self, table: str, attempt: str) -> list[int]:
+        """See the port: nothing is written before it is published."""
+        return []
+
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         """See the port."""
         self._table(table)

@@ -95,6 +95,16 @@ class IcebergDestination:
         """See the port."""
         iceberg_commit.publish(self._table(publication.table), publication, self._branch(publication.table))
 
+    def drop_branch(self, table: str, branch: str) -> None:
+        """See the port."""
+        found = self._table(table)
+        if branch in found.metadata.refs:
+            iceberg_commit.drop_references(found, [branch])
+
+    def snapshots_of(self, table: str, attempt: str) -> list[int]:
+        """See the port."""
+        return iceberg_state.snapshots_of(self._table(table), attempt)
+
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         """See the port."""
         found = self._table(table)

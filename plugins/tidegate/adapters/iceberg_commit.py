@@ -23,13 +23,14 @@ from pyiceberg.table.update import (
 from sqlalchemy.exc import OperationalError
 
 from tidegate import names
-from tidegate.adapters.iceberg_files import remove
+from tidegate.adapters.iceberg_files import remove_old_metadata
 from tidegate.crash_points import reached
 from tidegate.errors import OutcomeUnknown, RetryLater
 from tidegate.ports import CommitRefused, Publication
 
 MAIN = "main"
 NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING
+RETENTION = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
 FOREVER_MS = 2**63 - 1
 
 
@@ -48,11 +49,7 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
     except OperationalError as error:
         raise OutcomeUnknown(f"table={table.name()}: the catalog's database failed: {error.orig}") from error
     reached("catalog.committed")
-    kept = {entry.metadata_file for entry in response.metadata.metadata_log}
-    if table.metadata.properties.get("write.metadata.delete-after-commit.enabled") == "true":
-        for entry in table.metadata.metadata_log:
-            if entry.metadata_file not in kept:
-                remove(table, entry.metadata_file)
+    remove_old_metadata(table, response.metadata)
 
 
 def cut(table: Table, at: tuple[str, int], branch: str, target: str = MAIN) -> None:
@@ -86,7 +83,7 @@ def publish(table: Table, publication: Publication, target: str = MAIN) -> None:
         AssertCurrentSchemaId(current_schema_id=publication.schema_id),
     )
     updates: list[TableUpdate] = [
-        _reference(target, SnapshotRefType.BRANCH, publication.head),
+        _moved(table, target, publication.head),
         SetPropertiesUpdate(updates=publication.properties),
         RemoveSnapshotRefUpdate(ref_name=publication.branch),
     ]
@@ -155,6 +152,15 @@ def drop_counts(table: Table, properties: list[str]) -> None:
     """Remove counts of attempts from an intermediate table."""
     requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
     commit(table, requirements, [RemovePropertiesUpdate(removals=properties)])
+
+
+def _moved(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
+    """The branch at another snapshot, with the retention that a user may have set on it."""
+    found, moved = table.metadata.refs.get(branch), _reference(branch, SnapshotRefType.BRANCH, snapshot_id)
+    if found is None:
+        return moved
+    kept = {name: getattr(found, name) for name in RETENTION if getattr(found, name) is not None}
+    return moved.model_copy(update=kept)
 
 
 def _reference(name: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:

@@ -1,10 +1,15 @@
 """The files behind Iceberg's snapshots: which there are, and how one goes, checksum and all."""
 
+import logging
 from collections.abc import Iterable
 
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
+
+log = logging.getLogger(__name__)
 
 
 def files_of(table: Table, snapshots: Iterable[Snapshot], live_only: bool = False) -> set[str]:
@@ -31,6 +36,25 @@ def remove(table: Table, location: str) -> None:
     folder, _, name = location.rpartition("/")
     if location.startswith("file:") and not name.endswith(".crc"):  # Hadoop keeps a checksum beside each local file
         _delete(table, f"{folder}/.{name}.crc")
+
+
+def remove_old_metadata(table: Table, committed: TableMetadata) -> None:
+    """Delete the metadata files that a commit has dropped from the log, where the table asks for it.
+
+    The commit stands whatever becomes of them: a file that stays is an orphan, which maintenance removes. A REST
+    catalog's server deletes them itself.
+    """
+    asked = table.metadata.properties.get("write.metadata.delete-after-commit.enabled") == "true"
+    if not asked or isinstance(table.catalog, RestCatalog):
+        return
+    kept = {entry.metadata_file for entry in committed.metadata_log}
+    for location in (entry.metadata_file for entry in table.metadata.metadata_log):
+        if location in kept:
+            continue
+        try:
+            remove(table, location)
+        except Exception as error:
+            log.warning("old metadata not deleted: table=%s file=%s: %s", table.name(), location, error)
 
 
 def _delete(table: Table, location: str) -> None:

@@ -73,6 +73,11 @@ def branches_of(table: Table, pipeline: str, up_to_batch: int) -> list[str]:
     return [name for name, batch in numbered.items() if batch is not None and batch <= up_to_batch]
 
 
+def snapshots_of(table: Table, attempt: str) -> list[int]:
+    """The snapshots with this attempt in their summary; a write that was staged for an audit is on no branch."""
+    return [s.snapshot_id for s in table.metadata.snapshots if summary_of(s).get("tidegate.attempt") == attempt]
+
+
 def _tagged(table: Table, pipeline: str) -> Snapshot | None:
     found = table.metadata.refs.get(names.tag(pipeline))
     return table.metadata.snapshot_by_id(found.snapshot_id) if found else None

@@ -5,6 +5,9 @@ from tidegate.adapters.pipeline_model import PipelineModel
 from tidegate.adapters.running_model import SparkModel
 from tidegate.adapters.secret_names import holds_secret, is_secret_name
 
+ELSEWHERE = (
+    "makes Spark write outside of the branch that is published; leave it out, and use the table's branch: or audits:"
+)
 IN_A_FILE = "a secret in a file; put it into the Spark connection"
 
 
@@ -30,7 +33,9 @@ def check_spark(spark: SparkModel, findings: Findings) -> None:
     """Note contradicting places, and settings that are none or that hold a secret."""
     _check_place(spark, findings)
     for name, value in spark.conf.items():
-        if is_secret_name(name) or holds_secret(value):
+        if name.startswith("spark.wap."):
+            findings.add(("spark", "conf", name), ELSEWHERE)
+        elif is_secret_name(name) or holds_secret(value):
             findings.add(("spark", "conf", name), IN_A_FILE)
         elif not name.startswith("spark."):
             findings.add(

@@ -24,7 +24,7 @@ from tidegate.states import Source
 from tidegate.steps.stage import table_named
 from tidegate.swap import Swap, changed_rows, cost, in_rounds, publish, written
 from tidegate.versions import changes_columns, held_columns
-from tidegate.writing import Way, way_of
+from tidegate.writing import Way, is_always_written, way_of
 
 log = logging.getLogger(__name__)
 WRITTEN_AS = "tidegate.written-as"
@@ -212,6 +212,7 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         audited=audited(ports, table, work.staged, branch, attempt),
         source=Source(names.intermediate_table(ports.pipeline, table), work.staged.batch, work.staged.attempt),
         conf=ALL_DIFFER if work.staged.keys_differ else {},
+        must_add=work.staged.counts.staged if is_always_written(table, work.staged) else 0,
     )
     rows = merge_statements(ports, table, work.staged, branch, way) if work.staged.counts.staged else ()
     head = written(swap, work.staged.batch, *dead_letter_statements(ports, work.staged), *rows)

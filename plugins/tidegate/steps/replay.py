@@ -113,6 +113,7 @@ def _round(work: Replay, letters: Ranges) -> Head | None:
         guard=partial(_check_same_table, work, state),
         summary={"tidegate.pipeline": name, names.NOTE: REPLAY},
         source=Source(work.intermediate, staged.batch, staged.attempt),
+        must_add=staged.counts.staged if table.mode == "append" else 0,
     )
     current = resolved(work.table, ports.pipeline.source.metadata, state)
     head = written(swap, staged.batch, *replay_statements(ports, current, staged, branch, work.intermediate))
