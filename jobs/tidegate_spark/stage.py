@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
-from tidegate.batch import DELETES, FATES, RECORDS, UNCHANGED
+from tidegate.batch import DELETES, FATES, RECORDS, ROWS, UNCHANGED
 from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
 from tidegate.jobs import StageJob, StageTable
@@ -34,6 +34,7 @@ OBSERVED_PARTITIONS = 512
 PASSES = 3
 PARTITION_TIMES = {"record": "timestamp", "wall-clock": "current_timestamp()"}
 SUMMARY = "spark.sql.iceberg.snapshot-property."
+_IS_WRITTEN = f"fate IN ('staged', '{FATE}')"
 
 
 def run(spark: SparkSession, job: StageJob) -> None:
@@ -91,7 +92,7 @@ def _written(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, 
     observation = Observation()
     counted = last_per_raw_key(records, table) if table.last_per_raw_key else every_record(records)
     decoded = decode(_texts(counted), table).observe(observation, *_counts(job.ranges, table))
-    rows = decoded.where(f"fate IN ('staged', '{FATE}')").selectExpr(*beside_rows(_columns(job, table), table))
+    rows = decoded.where(_IS_WRITTEN).selectExpr(*beside_rows(_columns(job, table), table))
     reached("job.decoded")
     if table.folder:
         leave_rows(rows, table)
@@ -156,6 +157,8 @@ def _counts(ranges: Ranges, table: StageTable) -> list[Column]:
     first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {where})"
     read = f"coalesce(sum(CASE WHEN row_number = 0 THEN {STANDS_FOR} END), 0)"
     wanted = {"read": read, **fates, "superseded": f"{read} - count_if(row_number = 0)", "first_bad": first_bad}
+    if table.folder:
+        wanted[ROWS] = f"count_if({_IS_WRITTEN})"
     if table.sequence:
         wanted["deletes"] = "count_if(fate = 'staged' AND op = 'd')"
         wanted["unsequenced_deletes"] = "count_if(fate = 'staged' AND op = 'd' AND sequence IS NULL)"
@@ -174,7 +177,8 @@ def _observed(ranges: Ranges) -> list[tuple[str, int]]:
 
 def _beside(table: StageTable) -> tuple[str, ...]:
     """What is counted beside the fates, for tables in which it makes a difference."""
-    return (*(DELETES if table.sequence else ()), *(UNCHANGED if table.stages_kept else ()))
+    rows = (ROWS,) if table.folder else ()
+    return (*rows, *(DELETES if table.sequence else ()), *(UNCHANGED if table.stages_kept else ()))
 
 
 def _outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -> dict[str, Any]:

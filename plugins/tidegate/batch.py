@@ -13,6 +13,8 @@ RECORDS = ("read", *FATES)
 DELETES = ("deletes", "unsequenced_deletes")
 # What is counted where a record may keep some of the row's values: those that do.
 UNCHANGED = ("kept",)
+# How many rows a stage job wrote, dead letters included: a record may be several.
+ROWS = "rows"
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,14 @@ class Destination(Protocol):
         """Bring the files that a stage job left in its folder into the table; only then is the attempt finished."""
         ...
 
+    def sign_attempt(self, intermediate: str, batch: int, attempt: str, request: str) -> None:
+        """Note beside an attempt's files, once its job has ended well, what that job was asked."""
+        ...
+
+    def find_attempt(self, intermediate: str, batch: int, request: str) -> str | None:
+        """The newest attempt at a batch that is signed with this request and whose files are still there."""
+        ...
+
     def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
         """What a job left last in its `landing`; None if it did not finish."""
         ...

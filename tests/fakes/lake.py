@@ -284,6 +284,12 @@ class MemoryDestination:
         counts = {"data_files": files, "small": files, "crowd": files, "rows": len(found.rows())}
         return TableFiles(**counts, snapshots=len(found.snapshots), since_tagged=max(depths, default=0))
 
+    def sign_attempt(self, intermediate: str, batch: int, attempt: str, request: str) -> None:
+        raise AssertionError("nothing was left in a folder")
+
+    def find_attempt(self, intermediate: str, batch: int, request: str) -> str | None:
+        raise AssertionError("nothing was left in a folder")
+
     def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
         raise AssertionError("nothing was left in a folder")
 

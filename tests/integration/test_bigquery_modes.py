@@ -280,6 +280,19 @@ def test_rows_are_found_in_whatever_partition_they_lie(create: Create, bigquery:
     assert " BETWEEN " in script
 
 
+def test_record_without_its_partition_column_updates_the_row_that_is_there(bigquery: str, tmp_path: Path) -> None:
+    """A key keeps its partition for ever, and a partial update does not tell which; beside it a new key."""
+    create = Create(partition_by=("days(at)",), properties={"partition_column": "immutable"})
+    columns = (Column("id", "BIGINT"), Column("name", "STRING"), Column("at", "TIMESTAMP"))
+    bench = Bench(a_table(NAME, columns=columns, create=create, partial_updates=True), bigquery, tmp_path)
+    days = [(DAY + timedelta(days=40 * id)).isoformat() for id in range(3)]
+    bench.flush([Record({"id": id}, {"id": id, "name": f"{id}", "at": days[id]}) for id in (0, 1)])
+    new = {"id": 2, "name": "2", "at": days[2]}
+    bench.flush([Record({"id": 0}, {"id": 0, "name": "changed", "at": None}), Record({"id": 2}, new)])
+    found = sorted((row["id"], row["name"], row["at"].isoformat()) for row in bench.hands.rows(NAME))
+    assert found == [(0, "changed", days[0]), (1, "1", days[1]), (2, "2", days[2])]
+
+
 @pytest.mark.parametrize("deletes", ["hard", "soft"])
 @pytest.mark.parametrize("audit", ["n >= 0", "SELECT COUNT(*) < 3 FROM {table}"])
 def test_batch_that_breaks_an_audit_changes_nothing(audit: str, deletes: str, bigquery: str, tmp_path: Path) -> None:

@@ -119,6 +119,18 @@ def test_delete_does_not_tell_its_partition_even_where_the_column_cannot_change(
     assert len(asked.questions) == 2
 
 
+def test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition() -> None:
+    """A partial update, or a placeholder: its row lies where an earlier record has put it."""
+    told = {**KEYS, "partitions": [at(1)], "outside": True}
+    asked = Asked(told, {"partitions": [at(1), at(9)], "outside": False, "versions": 3})
+    found = bounds_of(layout(), asked, SQL, POSITIONS, values_of("partial", create=KEPT))
+    assert len(asked.questions) == 2
+    assert [low for low, _ in found.found[-1].ranges] == [
+        "TIMESTAMP '2026-01-01 00:00:00+00:00'", "TIMESTAMP '2026-01-09 00:00:00+00:00'",
+    ]  # fmt: skip
+    assert found.guards
+
+
 def test_lookup_in_a_table_that_requires_a_filter_has_one_that_is_true_for_every_row() -> None:
     asked = Asked(KEYS, {"partitions": [at(1)], "outside": False, "versions": 3})
     bounds_of(layout(needs=True), asked, SQL, POSITIONS, values_of())

@@ -134,6 +134,14 @@ class BigQueryDestination:
         """See the port."""
         staging.land(self._of(intermediate), intermediate, batch, attempt, summary)
 
+    def sign_attempt(self, intermediate: str, batch: int, attempt: str, request: str) -> None:
+        """See the port."""
+        staging.sign(self._of(intermediate), intermediate, batch, attempt, request)
+
+    def find_attempt(self, intermediate: str, batch: int, request: str) -> str | None:
+        """See the port."""
+        return staging.signed(self._of(intermediate), intermediate, batch, request)
+
     def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
         """See the port."""
         return staging.left(self._of(intermediate), staging.folder_of(intermediate, batch, attempt))

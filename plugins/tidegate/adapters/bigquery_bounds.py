@@ -1,7 +1,8 @@
 """Literal bounds of a merge: which keys and which partitions a batch can touch, so that BigQuery reads no others.
 
 Bounds of the key are always true. Bounds of the partition column are those of the staged rows where it is part of the
-key, or is said never to change; else the partitions in which the keys lie are looked up first, by key alone.
+key, or is said never to change and every row has it; else the partitions in which the keys lie are looked up first, by
+key alone: a delete, a partial update and an unchanged value do not tell where their row lies.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -65,7 +66,7 @@ def bounds_of(layout: TableLayout, rows: Rows, sql: Sql, positions: str, values:
     keys = tuple(bound for number, leaf in enumerate(asked) for bound in _key_bound(leaf, number, found))
     if partition is None:
         return Bounds(keys)
-    if is_told and (in_key or not found["deletes"]):
+    if is_told and (in_key or not (found["deletes"] or found["outside"])):
         return Bounds((*keys, _partitions(layout, partition, found)))
     everywhere = (_everywhere(layout, partition),) if layout.needs_filter else ()
     looked = rows(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.bigquery_credentials import credentials
@@ -149,16 +148,22 @@ class Warehouse:
             with told(where, sent=True):
                 job, is_new = self._sent(script(job_id), job_id, labels)
                 reached("bigquery.sent")
-                self._wait(job, is_named=True)
+                self.wait(job, is_named=True)
                 reached("bigquery.answered")
             if not job.error_result:
                 return job
-            if is_new or job_id == self._watcher.awaited:
-                self._watcher.awaited = ""  # told now: the next call sends the next number
+            if self.is_news(job_id, is_new):
                 raise JobFailed.of(job)
-            number = max(number + 1, self._newest(name, number))
+            number = max(number + 1, self.newest(name, number))
 
-    def _newest(self, name: str, known: int) -> int:
+    def is_news(self, job_id: str, is_new: bool) -> bool:
+        """Whether nobody was told yet that this job failed; now somebody is, and the next call sends the next number."""
+        if not is_new and job_id != self._watcher.awaited:
+            return False
+        self._watcher.awaited = ""
+        return True
+
+    def newest(self, name: str, known: int) -> int:
         """The highest number that a job of this name has: they are given in order, so that few need to be looked at."""
         low, step = known, 1
         while self._is_there(f"{name}_{low + step}"):
@@ -216,53 +221,17 @@ class Warehouse:
         names = ("inserted", "updated", "deleted")
         return [{name: int(getattr(stats, f"{name}_row_count")) for name in names} for stats in found]
 
-    def load(self, where: str, name: str, into: str, source: Path | str, labels: Mapping[str, str]) -> int:
-        """Append a Parquet file, or all that a URI names, to a table by a load job of this name; rows that came in."""
-        from google.api_core.exceptions import Conflict
-
-        with told(where):
-            try:
-                job = self._submitted(name, into, source, self._load_config(into, labels))
-            except Conflict:  # the answer to an earlier try was lost
-                job = self.client.get_job(name, **self._limits)
-            reached("bigquery.load_sent")
-            rows = int(self._succeeded(where, job, is_named=True).output_rows)
-            reached("bigquery.loaded")
-        return rows
-
-    def _submitted(self, name: str, into: str, source: Path | str, config: Any) -> Any:
-        job = {"job_id": name, "job_config": config, "timeout": CALL_SECONDS}
-        if isinstance(source, str):
-            return self.client.load_table_from_uri(source, self.reference(into), **job)
-        with source.open("rb") as file:
-            return self.client.load_table_from_file(file, self.reference(into), num_retries=3, **job)
-
-    def _load_config(self, into: str, labels: Mapping[str, str]) -> Any:
-        from google.cloud import bigquery
-
-        lists = bigquery.format_options.ParquetOptions()
-        lists.enable_list_inference = True
-        table = self.table(into)
-        return bigquery.LoadJobConfig(
-            source_format="PARQUET",
-            schema=table.schema if table else None,
-            write_disposition="WRITE_APPEND",
-            create_disposition="CREATE_NEVER",
-            parquet_options=lists,
-            labels=labels_of(labels),
-        )
-
     def _asked(self, sql: str, job_id: str, config: Any) -> Any:
         return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits)
 
     def _succeeded(self, where: str, job: Any, *, is_named: bool = False) -> Any:
-        self._wait(job, is_named=is_named)
+        self.wait(job, is_named=is_named)
         if job.error_result:
             failed = JobFailed.of(job)
             raise judged(where, failed) from failed
         return job
 
-    def _wait(self, job: Any, *, is_named: bool = False) -> None:
+    def wait(self, job: Any, *, is_named: bool = False) -> None:
         """Ask until the job has ended, well or not; each question has its own time limit.
 
         One that is named may be waited for elsewhere: whoever comes back finds it by its name.

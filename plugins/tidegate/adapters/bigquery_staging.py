@@ -13,16 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.bigquery_client import Warehouse, job_name
-from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch
+from tidegate.adapters.bigquery_errors import JobFailed
+from tidegate.adapters.bigquery_loads import load
+from tidegate.batch import DELETES, ROWS, UNCHANGED, Counts, StagedBatch
 from tidegate.crash_points import reached
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.offsets import Ranges
 
 HIGHEST, SHAPE = "tidegate_highest_batch", "tidegate_shape"  # labels of the intermediate table
 LANDED = "landed.json"
+REQUEST = "request"  # beside an attempt's files: what its job was asked
 AHEAD = 100  # batches that may be staged before the next clean-up
 EXPIRES = timedelta(days=30)  # as the statement that makes the table has it
 BATCH = re.compile(r"/batch=(\d+)/attempt=([^/]+)/")
+
+
+class RowsDiffer(RetryLater):
+    """A load brought in more rows than were written, or fewer."""
 
 
 def folder_of(intermediate: str, batch: int | None = None, attempt: str = "") -> str:
@@ -43,7 +50,11 @@ def land(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summ
 
     1. Read the counts, which the job leaves last; without them it did not finish, and nothing is done.
     2. Load the rows by jobs named by the attempt. A batch with a bad record is not loaded: it is never merged.
-    3. Write `landed.json`.
+    3. Compare what came in with what Spark wrote.
+    4. Write `landed.json`.
+
+    An attempt that landed before is left as it is. Of one whose files cannot be loaded, or came in otherwise than they
+    were written, nothing is kept: its batch is staged again.
     """
     place = folder_of(intermediate, batch, attempt)
     outcome = left(warehouse, place)
@@ -52,9 +63,18 @@ def land(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summ
     table = warehouse.table(intermediate)
     if table is None:
         raise RetryLater(f"intermediate={intermediate} batch={batch}: the table is gone; run the flush again")
+    before = _landed(warehouse, intermediate)
+    if any(one["table"] == uuid_of(table) and one["summary"]["tidegate.attempt"] == attempt for one in before):
+        return
     has_rows = not outcome["bad"] and (outcome["staged"] or outcome["dead_lettered"])
-    rows = _load(warehouse, intermediate, place, uuid_of(table), summary) if has_rows else 0
-    numbers = [landed["number"] for landed in _landed(warehouse, intermediate)]
+    try:
+        rows = _load(warehouse, intermediate, place, uuid_of(table), summary) if has_rows else 0
+        _check_rows(f"intermediate={intermediate} batch={batch} attempt={attempt}", outcome, rows)
+    except (GiveUp, RowsDiffer) as error:
+        if isinstance(error, RowsDiffer) or isinstance(error.__cause__, JobFailed):
+            disown(warehouse, intermediate, batch, attempt)
+        raise
+    numbers = [landed["number"] for landed in before]
     landed = {
         "number": max([0, *numbers]) + 1,
         "table": uuid_of(table),
@@ -64,6 +84,35 @@ def land(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summ
     }
     warehouse.folder.write(f"{place}/{LANDED}", json.dumps(landed).encode())
     reached("bigquery.landed")
+
+
+def sign(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, request: str) -> None:
+    """Note what the job of an attempt was asked, where its counts are there and its records add up."""
+    place = folder_of(intermediate, batch, attempt)
+    outcome = left(warehouse, place)
+    if outcome is not None and not outcome["bad"]:
+        warehouse.folder.write(f"{place}/{REQUEST}", request.encode())
+        reached("bigquery.signed")
+
+
+def signed(warehouse: Warehouse, intermediate: str, batch: int, request: str) -> str | None:
+    """An attempt at the batch that is signed so."""
+    for name in warehouse.folder.names(folder_of(intermediate, batch)):
+        found = BATCH.search(f"/{name}")
+        is_note = found is not None and int(found[1]) == batch and name.endswith(f"/{REQUEST}")
+        if found is not None and is_note and warehouse.folder.read(name) == request.encode():
+            return found[2]
+    return None
+
+
+def _check_rows(where: str, outcome: dict[str, Any], rows: int) -> None:
+    """`RowsDiffer` unless the load jobs brought in as many rows as Spark counted when it wrote the files."""
+    written = outcome.get(ROWS, rows) if not outcome["bad"] else rows  # an earlier version's job did not count them
+    if rows != written:
+        raise RowsDiffer(
+            f"{where}: the load jobs brought in rows={rows}, and the stage job wrote rows={written}; nothing of it is "
+            "merged and the batch is staged again; keep others out of the staging folder, its lifecycle rules too"
+        )
 
 
 def left(warehouse: Warehouse, place: str) -> dict[str, Any] | None:
@@ -83,7 +132,7 @@ def _load(warehouse: Warehouse, intermediate: str, place: str, uuid: str, summar
     source = warehouse.folder.source(f"{place}/rows")
     files: list[Path | str] = [source] if isinstance(source, str) else list(source)
     names = [job_name("load", place, uuid, number) for number in range(len(files))]
-    return sum(warehouse.load(where, name, intermediate, f, labels) for name, f in zip(names, files, strict=True))
+    return sum(load(warehouse, where, name, intermediate, f, labels) for name, f in zip(names, files, strict=True))
 
 
 def _landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:

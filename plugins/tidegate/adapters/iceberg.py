@@ -120,6 +120,13 @@ class IcebergDestination:
     def land(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
         """See the port."""
 
+    def sign_attempt(self, intermediate: str, batch: int, attempt: str, request: str) -> None:
+        """See the port: Spark leaves no files."""
+
+    def find_attempt(self, intermediate: str, batch: int, request: str) -> str | None:
+        """See the port: Spark leaves no files."""
+        return None
+
     def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
         """See the port: no job leaves files for Iceberg."""
         return None

@@ -16,6 +16,7 @@ from tidegate.slices import Backfill, covered, missing, sliced
 from tidegate.steps.backfill_plan import check_held, needs_later
 from tidegate.steps.stage import outcome, stage_table, table_named
 from tidegate.swap import CUTS
+from tidegate.takeover import run_or_take_over
 from tidegate.topics import read_log
 
 log = logging.getLogger(__name__)
@@ -134,8 +135,7 @@ def _stage(group: list[tuple[Slice, Piece]]) -> None:
     job = StageJob(ports.pipeline.name, piece.number, piece.ranges, ports.pipeline.source.isolation, tuple(asked))
     what = "keys" if piece.keys_only else "records"
     log.info("staging: %s batch=%s offsets=%s of %s", first.where, piece.number, piece.ranges.span, what)
-    ports.engine.run(job)
-    for batch, table in zip(planned, asked, strict=True):
+    for batch, table in zip(planned, run_or_take_over(ports, job), strict=True):
         outcome(ports, batch, table)
 
 

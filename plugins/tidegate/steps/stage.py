@@ -31,6 +31,7 @@ from tidegate.ports import Ports
 from tidegate.standing import check_not_overtaken
 from tidegate.steps.discover import advance, discovered, finder
 from tidegate.superseding import last_per_raw_key
+from tidegate.takeover import run_or_take_over
 
 log = logging.getLogger(__name__)
 # What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
@@ -91,7 +92,7 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> l
     log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
     started_ms = ports.now_ms()
     try:
-        ports.engine.run(job)
+        asked = list(run_or_take_over(ports, job))
         took = round((ports.now_ms() - started_ms) / 1000, 2)
         found = (outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True))
         staged = [replace(batch, stage_seconds=took) for batch in found]

@@ -1,0 +1,104 @@
+"""A stage job whose files are there already is not run again; anything else that is asked, or half of it, is."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from contract_words import outcome_of
+from fakes import World, a_pipeline, a_table
+from tidegate.jobs import StageJob
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage_table
+from tidegate.takeover import request_of, run_or_take_over
+
+
+class Folders:
+    """A destination that keeps what was signed, and the counts that jobs have left."""
+
+    def __init__(self) -> None:
+        self.signed: dict[tuple[str, int, str], str] = {}
+        self.outcome = json.loads(outcome_of(10))
+
+    def landing(self, intermediate: str, batch: int, attempt: str) -> str:
+        return f"file:///staging/{intermediate}/{batch}/{attempt}"
+
+    def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any]:
+        return self.outcome
+
+    def sign_attempt(self, intermediate: str, batch: int, attempt: str, request: str) -> None:
+        self.signed[intermediate, batch, request] = attempt
+
+    def find_attempt(self, intermediate: str, batch: int, request: str) -> str | None:
+        return self.signed.get((intermediate, batch, request))
+
+
+class Scene:
+    """Two tables of one job, and a count of its runs."""
+
+    def __init__(self) -> None:
+        self.destination, self.runs, self.attempt = Folders(), 0, 0
+        tables = (a_table(), a_table("lake.shop.lines"))
+        world = World()
+        world.broker.create("orders")
+        for id in range(10):
+            world.broker.produce("orders", {"id": f"{id}"}, {"id": f"{id}", "name": "x"})
+        self.world, self.pipeline = world, a_pipeline(*tables)
+        self.ports = SimpleNamespace(destination=self.destination, engine=SimpleNamespace(run=self._run))
+
+    def _run(self, job: StageJob) -> None:
+        self.runs += 1
+
+    def job(self, **more: Any) -> StageJob:
+        """The same request under new attempts."""
+        ports = self.world.ports(self.pipeline)
+        planned = plan(ports)
+        first = planned.tables[0]
+        tables = []
+        for one in planned.tables:
+            self.attempt += 1
+            table = stage_table(replace(ports, new_attempt=lambda: f"a{self.attempt}"), planned, one)
+            folder = self.destination.landing(table.intermediate, one.batch, table.attempt)
+            tables.append(replace(table, create=(), folder=folder))
+        asked = StageJob("shop", first.batch, first.ranges, "read_committed", tuple(tables))
+        return replace(asked, **more)
+
+
+def test_job_whose_files_an_earlier_try_has_left_is_not_run_again() -> None:
+    scene = Scene()
+    first = run_or_take_over(scene.ports, scene.job())
+    again = run_or_take_over(scene.ports, scene.job())
+    assert scene.runs == 1
+    assert [table.attempt for table in again] == [table.attempt for table in first] == ["a1", "a2"]
+    assert [table.folder for table in again] == [table.folder for table in first]
+    assert [table.summary["tidegate.attempt"] for table in again] == ["a1", "a2"]
+
+
+@pytest.mark.parametrize("change", ["ranges", "batch", "column", "one table", "records that do not add up"])
+def test_another_request_or_half_of_it_is_run(change: str) -> None:
+    scene = Scene()
+    job = scene.job()
+    run_or_take_over(scene.ports, job)
+    other = scene.job()
+    if change == "ranges":
+        other = replace(other, ranges=type(job.ranges).from_dict({"orders": {"0": [0, 9]}}))
+    elif change == "batch":
+        other = replace(other, batch=job.batch + 1)
+    elif change == "column":
+        other = replace(other, tables=(other.tables[0], replace(other.tables[1], value_columns=())))
+    elif change == "one table":
+        lines = job.tables[1]
+        del scene.destination.signed[lines.intermediate, job.batch, request_of(job, lines)]
+    else:
+        scene.destination.outcome["read"] = 9
+    assert [table.attempt for table in run_or_take_over(scene.ports, other)] == ["a3", "a4"]
+    assert scene.runs == 2
+
+
+def test_job_of_which_spark_writes_one_table_itself_is_run() -> None:
+    scene = Scene()
+    for _ in range(2):
+        job = scene.job()
+        run_or_take_over(scene.ports, replace(job, tables=(job.tables[0], replace(job.tables[1], folder=""))))
+    assert scene.runs == 2
