@@ -157,7 +157,7 @@ class Warehouse:
             number = max(number + 1, self.newest(name, number))
 
     def is_news(self, job_id: str, is_new: bool) -> bool:
-        """Whether nobody was told yet that this job failed; now somebody is, and the next call sends the next number."""
+        """Whether nobody was told yet that this job failed; the next call sends the next number then."""
         if not is_new and job_id != self._watcher.awaited:
             return False
         self._watcher.awaited = ""
