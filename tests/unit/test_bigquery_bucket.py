@@ -9,7 +9,7 @@ from fakes.bucket import bucket_server
 from google.auth.credentials import AnonymousCredentials
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_folder import Folder, folder_at
-from tidegate.adapters.bigquery_loads import load
+from tidegate.adapters.bigquery_loads import Load, load
 from tidegate.pipeline import Catalog
 
 ATTEMPT = "shop/orders_shop_tmp/batch=7/attempt=a1"
@@ -80,7 +80,8 @@ def test_an_attempt_in_a_bucket_is_one_load_job_over_all_its_files(folder: Folde
     warehouse = Loading()
     source = folder.source(f"{ATTEMPT}/rows")
     assert isinstance(source, str)
-    assert load(warehouse, "w", "load_1", "dwh.shop.orders_shop_tmp", source, {"tidegate_batch": "7"}) == 3
+    asked = Load("w", "dwh.shop.orders_shop_tmp", {"tidegate_batch": "7"})
+    assert load(warehouse, asked, "load_1", source) == 3
     ((uri, into, config),) = warehouse.asked
     assert uri == f"gs://bucket/some/prefix/{ATTEMPT}/rows/*.parquet"
     assert into == "p.shop.orders_shop_tmp"

@@ -14,7 +14,7 @@ from typing import Any
 
 from tidegate.adapters.bigquery_client import Warehouse, job_name
 from tidegate.adapters.bigquery_errors import JobFailed
-from tidegate.adapters.bigquery_loads import load
+from tidegate.adapters.bigquery_loads import Load, load
 from tidegate.batch import DELETES, ROWS, UNCHANGED, Counts, StagedBatch
 from tidegate.crash_points import reached
 from tidegate.errors import GiveUp, RetryLater
@@ -132,7 +132,8 @@ def _load(warehouse: Warehouse, intermediate: str, place: str, uuid: str, summar
     source = warehouse.folder.source(f"{place}/rows")
     files: list[Path | str] = [source] if isinstance(source, str) else list(source)
     names = [job_name("load", place, uuid, number) for number in range(len(files))]
-    return sum(load(warehouse, where, name, intermediate, f, labels) for name, f in zip(names, files, strict=True))
+    asked = Load(where, intermediate, labels)
+    return sum(load(warehouse, asked, name, file) for name, file in zip(names, files, strict=True))
 
 
 def _landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
