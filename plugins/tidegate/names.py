@@ -107,11 +107,21 @@ def backfill_branches(pipeline: str, backfill: str) -> str:
 
 
 def branch_batch(pipeline: str, name: str) -> int | None:
-    """The batch number in a branch name of this pipeline, None for any other branch."""
-    prefix = f"tidegate_{pipeline}_"
-    number, _, attempt = name.removeprefix(prefix).partition("_")
-    is_ours = name.startswith(prefix) and number.isdigit() and attempt.isalnum()
-    return int(number) if is_ours else None
+    """The batch number in a branch name of this pipeline, None for any other branch.
+
+    Names of branches only: the tag of a pipeline ``<pipeline>_<number>_<word>`` reads like one.
+    """
+    return _attempt_number(f"tidegate_{pipeline}_", name)
+
+
+def backfill_slice(pipeline: str, backfill: str, name: str) -> int | None:
+    """The slice number in the name of a branch of this backfill, None for any other branch."""
+    return _attempt_number(backfill_branches(pipeline, backfill), name)
+
+
+def _attempt_number(prefix: str, name: str) -> int | None:
+    found = re.fullmatch(rf"{re.escape(prefix)}(\d+)_([A-Za-z0-9]+)", name)
+    return int(found[1]) if found else None
 
 
 def is_ours(reference: str) -> bool:
@@ -147,11 +157,6 @@ def audit_property(attempt: str) -> str:
 def mark(pipeline: str, what: str) -> str:
     """A destination's property that belongs to this pipeline."""
     return f"tidegate.{pipeline}.{what}"
-
-
-def marked(mark: str) -> str:
-    """The pipeline that a property belongs to."""
-    return mark.split(".")[1]
 
 
 def backfill_mark(pipeline: str, backfill: str) -> str:

@@ -15,22 +15,9 @@ from tidegate.schemas import DeclaredSchemas, Schemas
 from tidegate.states import DeadLetters, Head, Log, Message, Publication, Retention, Staging, TableFiles, TableState
 
 __all__ = [
-    "Broker",
-    "CommitRefused",
-    "DeadLetters",
-    "Destination",
-    "Engine",
-    "Head",
-    "Log",
-    "Message",
-    "Ports",
-    "Publication",
-    "Retention",
-    "Sql",
-    "Staging",
-    "TableFiles",
-    "TableState",
-]
+    "Broker", "CommitRefused", "DeadLetters", "Destination", "Engine", "Head", "Log", "Message", "Ports", "Publication",
+    "Retention", "Sql", "Staging", "TableFiles", "TableState",
+]  # fmt: skip
 
 
 class Broker(Protocol):
@@ -198,8 +185,8 @@ class Destination(Protocol):
         """Drop an intermediate table with all its files, also those of attempts that were killed."""
         ...
 
-    def forget(self, table: str, branches: str, mark: str) -> None:
-        """Remove the branches whose names begin with `branches`, and one property."""
+    def forget(self, table: str, pipeline: str, backfill: str) -> None:
+        """Remove a backfill's branches, and its mark on the table; `CommitRefused` if others commit meanwhile."""
         ...
 
     def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
@@ -216,6 +203,10 @@ class Destination(Protocol):
 
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         """Remove batches up to that one with their snapshots and files; returns counts for people."""
+        ...
+
+    def pipelines(self, table: str) -> tuple[str, ...]:
+        """Every pipeline that may have published into what is written of the table, this one among them."""
         ...
 
     def forget_deletes(self, deletes: str, before_ms: int) -> int:

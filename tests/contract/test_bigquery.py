@@ -161,9 +161,9 @@ def test_publish_without_a_position_keeps_the_one_that_stands(hands: BigQueryHan
     hands.port.publish(merged(hands, "m2", properties={mark: "x"}, tag=None))
     state = hands.port.state(TABLE, PIPELINE)
     assert (state.position, state.marks[mark]) == (FIRST, "x")
-    hands.port.forget(TABLE, names.backfill_branches(PIPELINE, "1"), mark)
+    hands.port.forget(TABLE, PIPELINE, "1")
     assert hands.port.state(TABLE, PIPELINE).marks == FIRST.to_properties(PIPELINE)
-    hands.port.forget(TABLE, names.backfill_branches(PIPELINE, "1"), mark)
+    hands.port.forget(TABLE, PIPELINE, "1")
 
 
 def test_staged_rows_that_went_by_themselves_are_not_published_as_nothing(hands: BigQueryHands) -> None:

@@ -47,6 +47,7 @@ class MemoryTable:
     refs: dict[str, int] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
+    tags: set[str] = field(default_factory=set)  # those of `refs` that are no branches
 
     def rows(self, ref: str = "main") -> list[Row]:
         return [dict(row) for row in self.snapshots[self.refs[ref]].rows] if ref in self.refs else []
@@ -110,6 +111,7 @@ class MemoryDestination:
             raise CommitRefused(f"table={table} has a snapshot already")
         self.add_snapshot(table, "main", (), position.to_properties(pipeline))
         found.refs[target] = found.refs[names.tag(pipeline)] = found.refs["main"]
+        found.tags.add(names.tag(pipeline))
         found.properties |= position.to_properties(pipeline)
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
@@ -161,6 +163,7 @@ class MemoryDestination:
         found.refs[self.branches.get(publication.table, "main")] = publication.head
         if publication.tag is not None:
             found.refs[publication.tag] = publication.head
+            found.tags.add(publication.tag)
         found.properties |= publication.properties
         del found.refs[publication.branch]
 
@@ -173,7 +176,7 @@ class MemoryDestination:
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         found = self._table(table)
-        numbers = {ref: names.branch_batch(pipeline, ref) for ref in found.refs}
+        numbers = {ref: names.branch_batch(pipeline, ref) for ref in set(found.refs) - found.tags}
         stale = [ref for ref, number in numbers.items() if number is not None and number <= up_to_batch]
         for ref in stale:
             del found.refs[ref]
@@ -218,11 +221,18 @@ class MemoryDestination:
     def drop(self, intermediate: str) -> None:
         self.tables.pop(intermediate, None)
 
-    def forget(self, table: str, branches: str, mark: str) -> None:
+    def forget(self, table: str, pipeline: str, backfill: str) -> None:
         found = self.tables.get(table)
         if found is not None:
-            found.refs = {name: at for name, at in found.refs.items() if not name.startswith(branches)}
-            found.properties.pop(mark, None)
+            branches = [r for r in found.refs if names.backfill_slice(pipeline, backfill, r) is not None]
+            found.refs = {name: at for name, at in found.refs.items() if name not in set(branches) - found.tags}
+            found.properties.pop(names.backfill_mark(pipeline, backfill), None)
+
+    def pipelines(self, table: str) -> tuple[str, ...]:
+        found = self.tables.get(table)
+        ends = (name.split(".") for name in (found.properties if found else ()) if name.endswith(".position"))
+        tags = (names.tagged(tag) for tag in (found.tags if found else ()))
+        return tuple(sorted({*(parts[1] for parts in ends), *tags}))
 
     def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         found = self.tables.get(intermediate)

@@ -164,6 +164,21 @@ GUARDS = [
         DESTINATION + "snapshot_pinned_by_a_newer_batch_survives_the_clean_up_of_older_ones[iceberg]",
     ),
     Guard(
+        "a clean-up drops branches and no tag",
+        STATE,
+        " if ref.snapshot_ref_type == SnapshotRefType.BRANCH]",
+        "]",
+        DESTINATION + "tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to_drop[iceberg]",
+    ),
+    Guard(
+        "remembered deletes are kept for the slowest pipeline of the table",
+        "plugins/tidegate/steps/clean_up.py",
+        "min(reached)",
+        "max(reached)",
+        "tests/unit/test_shared_table.py::"
+        "test_faster_pipeline_forgets_nothing_that_the_slower_one_may_still_need[deletes]",
+    ),
+    Guard(
         "a plan reads the log after the positions",
         "plugins/tidegate/steps/plan.py",
         "    found = [_found(ports, table) for table in ports.pipeline.tables]\n    log, gone = known_log(ports)\n",

@@ -64,8 +64,7 @@ POINTS = {
     ],
     "clean_up": [
         "destination.clean_up", "destination.drop_branches", "destination.forget_deletes", "destination.has_branches",
-        "destination.state",
-
+        "destination.pipelines", "destination.state",
     ],
     "heartbeat": [
         "broker.commit", "broker.ends", "broker.log", "broker.newest", "destination.staged", "destination.state",

@@ -132,6 +132,11 @@ def test_a_file_name_that_cannot_be_a_pipeline_name(include: Path, name: str) ->
     assert "rename it" in problems(include, MINIMAL, name)[0]
 
 
+@pytest.mark.parametrize("name", ["orders_backfill", "orders_backfill_0af3", "orders_backfill_replay"])
+def test_a_file_name_whose_tables_and_branches_would_read_like_a_backfills(include: Path, name: str) -> None:
+    assert "rename the file" in problems(include, MINIMAL, f"{name}.yaml")[0]
+
+
 def test_a_broken_file_takes_no_other_down(include: Path) -> None:
     (include / "pipelines" / "bad.yaml").write_text("source: [")
     (include / "pipelines" / "good.yaml").write_text(MINIMAL)

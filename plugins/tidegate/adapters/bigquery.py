@@ -167,10 +167,9 @@ class BigQueryDestination:
         """See the port."""
         staging.drop(self._of(intermediate), intermediate)
 
-    def forget(self, table: str, branches: str, mark: str) -> None:
+    def forget(self, table: str, pipeline: str, backfill: str) -> None:
         """See the port: there are no branches."""
-        pipeline = names.marked(mark)
-        state = self.state(table, pipeline)
+        mark, state = names.backfill_mark(pipeline, backfill), self.state(table, pipeline)
         if state is None or state.snapshot_id is None or mark not in state.marks:
             return
         kept = {name: value for name, value in state.marks.items() if name != mark}
@@ -193,6 +192,11 @@ class BigQueryDestination:
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         """See the port."""
         return staging.clean(self._of(intermediate), intermediate, up_to_batch)
+
+    def pipelines(self, table: str) -> tuple[str, ...]:
+        """See the port."""
+        found = self._of(table).table(table)
+        return () if found is None else bigquery_position.pipelines(self._of(table), table, staging.uuid_of(found))
 
     def forget_deletes(self, deletes: str, before_ms: int) -> int:
         """See the port."""

@@ -57,6 +57,12 @@ def read(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> Row | No
     return None
 
 
+def pipelines(warehouse: Warehouse, table: str, uuid: str) -> tuple[str, ...]:
+    """Every pipeline that has a position in the table that is there now."""
+    rows = warehouse.listed(names.positions_table(table))
+    return tuple(sorted(row["pipeline"] for row in rows if json.loads(row["properties"]).get(TABLE) == uuid))
+
+
 def seed(  # noqa: PLR0913 (each is one word of the row)
     warehouse: Warehouse, sql: Sql, *, table: str, uuid: str, pipeline: str, properties: dict[str, str]
 ) -> None:

@@ -18,6 +18,7 @@ from tidegate.adapters import (
     iceberg_overlap,
     iceberg_staging,
     iceberg_state,
+    iceberg_writers,
 )
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.iceberg_errors import judge
@@ -157,11 +158,12 @@ class IcebergDestination:
         catalog, identifier = intermediate.split(".", 1)
         iceberg_staging.drop(self.catalogs.catalog(catalog), identifier)
 
-    def forget(self, table: str, branches: str, mark: str) -> None:
+    def forget(self, table: str, pipeline: str, backfill: str) -> None:
         """See the port."""
         found = self.catalogs.table(table)
         if found is not None:
-            iceberg_commit.forget(found, [name for name in found.metadata.refs if name.startswith(branches)], mark)
+            branches = iceberg_state.backfill_branches_of(found, pipeline, backfill)
+            iceberg_commit.forget(found, branches, names.backfill_mark(pipeline, backfill))
 
     def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         """See the port."""
@@ -182,6 +184,11 @@ class IcebergDestination:
         """See the port."""
         found = self.catalogs.table(intermediate)
         return {} if found is None else iceberg_staging.clean(found, up_to_batch)
+
+    def pipelines(self, table: str) -> tuple[str, ...]:
+        """See the port."""
+        found = self.catalogs.table(table)
+        return () if found is None else iceberg_writers.pipelines_of(found, self._branch(table))
 
     def forget_deletes(self, deletes: str, before_ms: int) -> int:
         """See the port."""

@@ -69,13 +69,23 @@ def summary_of(snapshot: Snapshot) -> dict[str, str]:
 
 def branches_of(table: Table, pipeline: str, up_to_batch: int) -> list[str]:
     """This pipeline's branches of batches up to that one."""
-    numbered = {name: names.branch_batch(pipeline, name) for name in table.metadata.refs}
+    numbered = {name: names.branch_batch(pipeline, name) for name in _branches(table)}
     return [name for name, batch in numbered.items() if batch is not None and batch <= up_to_batch]
 
 
 def snapshots_of(table: Table, attempt: str) -> list[int]:
     """The snapshots with this attempt in their summary; a write that was staged for an audit is on no branch."""
     return [s.snapshot_id for s in table.metadata.snapshots if summary_of(s).get("tidegate.attempt") == attempt]
+
+
+def backfill_branches_of(table: Table, pipeline: str, backfill: str) -> list[str]:
+    """The branches of one backfill."""
+    return [name for name in _branches(table) if names.backfill_slice(pipeline, backfill, name) is not None]
+
+
+def _branches(table: Table) -> list[str]:
+    """Without tags: the name of another pipeline's tag can read like that of a branch of ours."""
+    return [name for name, ref in table.metadata.refs.items() if ref.snapshot_ref_type == SnapshotRefType.BRANCH]
 
 
 def _tagged(table: Table, pipeline: str) -> Snapshot | None:

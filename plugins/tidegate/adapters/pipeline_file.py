@@ -27,7 +27,7 @@ from tidegate.settings import shown_path
 __all__ = ["json_schema", "load_all", "load_pipeline"]
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
-BACKFILLS = re.compile(r"_backfill(_[0-9a-f]+)?$")
+BACKFILLS = re.compile(r"_backfill(_([0-9a-f]+|replay))?$")  # the latter stands where a backfill has its id
 
 
 def load_pipeline(

@@ -87,9 +87,8 @@ def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:
         if ports.destination.intermediate_shape(own) is not None:
             ports.destination.drop(own)
             dropped.append(own)
-        branches = names.backfill_branches(ports.pipeline.name, backfill_id)
         with suppress(CommitRefused):  # somebody else commits: what stays is dropped by the next call
-            ports.destination.forget(table.name, branches, names.backfill_mark(ports.pipeline.name, backfill_id))
+            ports.destination.forget(table.name, ports.pipeline.name, backfill_id)
     return dropped
 
 

@@ -39,7 +39,7 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
         report |= {**cleaned, "measure": is_due(ports.pipeline.maintenance, batch, cleaned.get("batches", 0))}
         report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
         if table.remembers:
-            report["forgotten_deletes"] = _forget(ports, table, state)
+            report |= _forget(ports, table, state)
     except Exception as error:  # whatever it is, rows are published and must not be held up by rubbish
         reason = f"{type(error).__name__}: {error}"
         where = f"pipeline={ports.pipeline.name} table={table.name} batch={batch}"
@@ -60,10 +60,23 @@ def _sent(ports: Ports, table: Table, batch: int) -> dict[str, int]:
     return {"sent_dead_letters": send_dead_letters(ports, table, batch)} if table.errors.topic else {}
 
 
-def _forget(ports: Ports, table: Table, state: TableState) -> int:
-    """By the records' own time, not by the clock: a pipeline that stood still forgets nothing that may still come."""
-    reached_ms = state.recorded.valid_through_ms if state.recorded and not state.rolled_back else None
-    if reached_ms is None:
-        return 0
-    before_ms = reached_ms - table.tombstone_retention_seconds * 1000
-    return ports.destination.forget_deletes(names.memory_table(table), before_ms)
+def _forget(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:
+    """By the records' own time, not by the clock: a pipeline that stood still forgets nothing that may still come.
+
+    The memory is shared by all pipelines that publish into the table, so the one that is farthest behind decides.
+    """
+    times = {ports.pipeline.name: _valid_through_ms(state)}
+    for other in ports.destination.pipelines(table.name):
+        found = ports.destination.state(table.name, other) if other != ports.pipeline.name else None
+        if found is not None and found.recorded is not None:
+            times[other] = _valid_through_ms(found)
+    reached = [ms for ms in times.values() if ms is not None]
+    if len(reached) < len(times):
+        return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}
+    before_ms = min(reached) - table.tombstone_retention_seconds * 1000
+    return {"forgotten_deletes": ports.destination.forget_deletes(names.memory_table(table), before_ms)}
+
+
+def _valid_through_ms(state: TableState) -> int | None:
+    """None also where the table was rolled back: what the answer to that reads again is older."""
+    return state.recorded.valid_through_ms if state.recorded and not state.rolled_back else None

@@ -1,6 +1,7 @@
 """replay: decode dead letters again after a fix, and bring in what can be read now; nothing newer is overwritten."""
 
 import logging
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -9,12 +10,12 @@ from tidegate import names
 from tidegate.columns import destination_columns, resolved
 from tidegate.compatibility import check_key
 from tidegate.dynamic import refuse_template
-from tidegate.errors import ConfigurationError, PositionLost
+from tidegate.errors import ConfigurationError, PositionLost, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.merging import replay_statements
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Errors, Table
-from tidegate.ports import Head, Ports, TableState
+from tidegate.ports import CommitRefused, Head, Ports, TableState
 from tidegate.states import Source
 from tidegate.steps.backfill_plan import standing_position
 from tidegate.steps.replay_stage import REPLAY, Replay, complete, letters_of
@@ -147,6 +148,7 @@ def _marked(work: Replay, head: Head | None) -> Replayed:
     )
     ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, (statement,), table=work.letters))
     ports.destination.drop(work.intermediate)
-    ports.destination.forget(work.table.name, names.backfill_branches(ports.pipeline.name, REPLAY), work.mark)
+    with suppress(CommitRefused, RetryLater):  # a mark names one attempt, and branches go with the next replay
+        ports.destination.forget(work.table.name, ports.pipeline.name, REPLAY)
     read, bad = staged.counts.read, staged.counts.dead_lettered
     return Replayed(work.table.name, read, read - bad, bad, **changed_rows(head))
