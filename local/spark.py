@@ -20,6 +20,10 @@ JVM = (
     "-XX:Tier4MinInvocationThreshold=4800",
     "-XX:Tier4CompileThreshold=120000",
     "-XX:Tier4BackEdgeThreshold=320000",
+    # without these, ten corrupt bytes of Avro ask for gigabytes and end the JVM, and with it every pipeline's server
+    "-Dorg.apache.avro.limits.bytes.maxLength=67108864",
+    "-Dorg.apache.avro.limits.string.maxLength=67108864",
+    "-Dorg.apache.avro.limits.collectionItems.maxLength=10000000",
 )
 
 

@@ -6,7 +6,7 @@ Every function returns SQL text over `expr`, which holds a value of the Avro sch
 from collections.abc import Callable
 from typing import Any
 
-from tidegate.avro_schema import KINDS, Names, branches, decimal_of, kind, resolved, type_name
+from tidegate.avro_schema import KINDS, Names, branches, decimal_of, kind, merged_numbers, resolved, type_name
 from tidegate.spark_sql import literal, quoted
 
 NATIVE = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
@@ -31,10 +31,14 @@ def _walk(
     expr: str, node: Any, names: Names, leaf: Callable[[str, Any], str | None], combine: Callable[..., str | None]
 ) -> str | None:
     """What `leaf` says of the leaves, combined up; None where it has nothing to say."""
-    found = branches(resolved(node, names))
+    found = [resolved(branch, names) for branch in branches(resolved(node, names))]
     if len(found) > 1:
-        return None  # Spark's struct of members stays as it is
-    node = resolved(found[0], names)
+        if merged_numbers(found):
+            return None
+        members = ((f"member{n}", member) for n, member in enumerate(found))
+        parts = [(name, _walk(f"{expr}.{name}", member, names, leaf, combine)) for name, member in members]
+        return combine("record", expr, parts)
+    node = found[0]
     word = type_name(node)
     if word == "array":
         return combine("array", expr, [("e", _walk("e", node["items"], names, leaf, combine))])

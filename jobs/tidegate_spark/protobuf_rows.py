@@ -32,9 +32,23 @@ def decoder(options: dict[str, Any], part: str) -> Callable[[Any], Any]:
     def decode(values: pa.Array) -> pa.Array:
         reader, kind = Reader(options, part), made_type(options["shape"])
         made = [reader.made(value) for value in values.to_pylist()]
-        return pa.array([None if m is None else {"row": m[0], "reason": m[1]} for m in made], kind)
+        rows = [None if m is None else {"row": m[0], "reason": m[1]} for m in made]
+        try:
+            return pa.array(rows, kind)
+        except (pa.ArrowException, OverflowError):  # one value that no column holds, of a whole batch
+            return pa.array([_held(row, kind, part) for row in rows], kind)
 
     return decode
+
+
+def _held(row: Any, kind: Any, part: str) -> Any:
+    import pyarrow as pa
+
+    try:
+        pa.array([row], kind)
+    except (pa.ArrowException, OverflowError):
+        return {"row": None, "reason": f"the {part} has a value that its column cannot hold"}
+    return row
 
 
 def made_type(shape: dict[str, Any]) -> Any:
@@ -135,8 +149,27 @@ def row_of(message: Any, shape: dict[str, Any], path: str) -> dict[str, Any]:
         own = known.get(field["number"])
         there = own is not None and (not own.has_presence or message.HasField(own.name))
         below = f"{path}.{field['name']}"
+        if own is not None and _has_closed_enum(own):
+            _refuse_unknown_number(message, own, below)
         row[field["name"]] = _value(getattr(message, own.name), own, field["shape"], below) if there else None
     return row
+
+
+def _has_closed_enum(own: Any) -> bool:
+    """Whether numbers that the field's enum does not name are put aside as if the field were not there (proto2)."""
+    if own.message_type is not None and own.message_type.GetOptions().map_entry:
+        own = own.message_type.fields_by_name["value"]
+    return own.enum_type is not None and bool(own.enum_type.is_closed)
+
+
+def _refuse_unknown_number(message: Any, own: Any, path: str) -> None:
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    found: Any = UnknownFieldSet(message)
+    for unknown in found:
+        if unknown.field_number == own.number:
+            number = f" number={unknown.data}," if isinstance(unknown.data, int) else " a number"
+            raise Bad(f"the field {path.removeprefix('.')} has{number} which its enum does not name")
 
 
 def _value(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
@@ -189,9 +222,10 @@ def _json(value: Any) -> str:
 def _micros(value: Any, kind: str, path: str) -> int:
     least = 0 if kind == "timestamp" else 1 - 10**9
     within = FIRST_SECOND <= value.seconds <= LAST_SECOND or kind == "duration"
-    if not within or value.nanos % 1000 or not least <= value.nanos < 10**9:
+    micros = int(value.seconds * 1_000_000 + value.nanos // 1000)
+    if not within or value.nanos % 1000 or not least <= value.nanos < 10**9 or not -(2**63) <= micros < 2**63:
         raise Bad(f"the field {path.removeprefix('.')} does not fit its column without loss")
-    return int(value.seconds * 1_000_000 + value.nanos // 1000)
+    return micros
 
 
 def arrow_type(shape: dict[str, Any]) -> Any:

@@ -12,6 +12,7 @@ from tidegate.jobs import StageJob, StageTable
 from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
 
+from tidegate_spark.avro_lengths import guard_lengths
 from tidegate_spark.dead_letters import FATE, beside_rows, failed_stage, fate_of_bad
 from tidegate_spark.files import AS_BIGQUERY_READS, leave_counts, leave_rows
 from tidegate_spark.formats.chosen import value_format, with_key_object
@@ -50,6 +51,7 @@ def run(spark: SparkSession, job: StageJob) -> None:
     with a bad record is written without it and recorded as bad, so that it is never merged. A table that sets bad
     records aside has them staged beside its rows, in the same pass; more than it allows make the batch bad.
     """
+    job = guard_lengths(spark, job)
     for table in (*job.tables, *([job.finder] if job.finder else [])):
         for statement in table.create:
             spark.sql(statement)

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.avro_schema import (
+    BARE,
+    END,
+    END_BYTES,
     KINDS,
-    THERE,
     TIMES,
     branches,
     decimal_of,
@@ -18,6 +20,7 @@ from tidegate.avro_schema import (
     spark_type,
     type_name,
 )
+from tidegate.avro_versions import with_dropped_fields, written_type
 
 # Spark would cut these, or give them a type that no table holds: it is told of the bare number instead
 OURS = {*TIMES, "timestamp-nanos", "local-timestamp-nanos", "duration"}
@@ -36,11 +39,15 @@ class AvroDecoding:
 
 
 def decoding(latest: Any, writers: dict[int, Any]) -> AvroDecoding:
-    """How records of these writers are read as `latest`. ConfigurationError names a type that no table holds."""
-    spark_type(latest, {})
-    refused = {str(number): reason for number, writer in writers.items() if (reason := meaning_lost(writer, latest))}
+    """How records of these writers, the newest last, are read as `latest` with the fields that it dropped.
+
+    ConfigurationError names a type that no table holds.
+    """
+    reader = with_dropped_fields(latest, reversed(writers.values()))
+    spark_type(reader, {})
+    refused = {str(number): reason for number, writer in writers.items() if (reason := meaning_lost(writer, reader))}
     texts = {str(n): json.dumps(plain(w)) for n, w in writers.items() if str(n) not in refused}
-    return AvroDecoding(json.dumps(latest), texts, refused)
+    return AvroDecoding(json.dumps(reader), texts, refused)
 
 
 def plain(node: Any) -> Any:
@@ -52,17 +59,20 @@ def plain(node: Any) -> Any:
     kept = {k: plain(v) if k in ("type", "items", "values") else v for k, v in node.items()}
     if kept.get("logicalType") in OURS:
         del kept["logicalType"]
+    decimal = decimal_of(kept)
+    if decimal:
+        kept["precision"] = decimal[0]
     if "fields" in kept:
         kept["fields"] = [{**f, "type": plain(f["type"])} for f in kept["fields"]]
     return kept
 
 
-def watched(reader: Any) -> Any:
-    """A reader that adds one field with a default: it is filled in every record that could be decoded."""
-    if not is_record(reader):
-        return reader
-    mark = {"name": THERE, "type": "int", "default": 1}
-    return {**reader, "fields": [*reader["fields"], mark]}
+def with_end(schema: Any) -> Any:
+    """A schema with one more field behind it, so that its last byte can be found; a bare value becomes a record."""
+    end = {"name": END, "type": {"type": "fixed", "name": f"{END}_bytes", "size": len(END_BYTES) // 2}}
+    if is_record(schema):
+        return {**schema, "fields": [*schema["fields"], end]}
+    return {"type": "record", "name": f"{BARE}_record", "fields": [{"name": BARE, "type": schema}, end]}
 
 
 def meaning_lost(writer: Any, reader: Any) -> str:
@@ -79,7 +89,8 @@ def meaning_lost(writer: Any, reader: Any) -> str:
 def _lost(theirs: Any, ours: Any, path: str, below: Callable[[Any, Any, str], str]) -> str:
     if is_record(ours) and is_record(theirs):
         fields = {f["name"]: f["type"] for f in theirs["fields"]}
-        pairs = [(fields[f["name"]], f["type"], f"{path}.{f['name']}") for f in ours["fields"] if f["name"] in fields]
+        found = ((written_type(f, fields), f["type"], f"{path}.{f['name']}") for f in ours["fields"])
+        pairs = [pair for pair in found if pair[0] is not None]
     elif type_name(ours) == type_name(theirs) and type_name(ours) in ("array", "map"):
         part = "items" if type_name(ours) == "array" else "values"
         pairs = [(theirs[part], ours[part], path)]

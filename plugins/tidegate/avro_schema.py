@@ -37,7 +37,10 @@ CONNECT = {
     "io.debezium.time.NanoTimestamp": "local-timestamp-nanos",
     "io.debezium.time.ZonedTimestamp": "zoned-timestamp",
 }
-THERE = "_tidegate_there"
+# A record is decoded with these bytes behind it, as one more field; a value that is no record becomes a field too.
+END, END_BYTES = "_tidegate_end", "b1f0c39a5e7d4862a90e6f1d3c5b7a28"
+BARE = "_tidegate_value"
+MAX_PRECISION = 38  # of a table's DECIMAL
 
 
 def parsed(text: str) -> Any:
@@ -64,7 +67,7 @@ def spark_type(node: Any, names: Names, inside: tuple[str, ...] = ()) -> str:
     node = resolved(node, names)
     branch = branches(node)
     if len(branch) > 1:
-        return _union([spark_type(b, names, inside) for b in branch])
+        return _union([spark_type(b, names, inside) for b in branch], [resolved(b, names) for b in branch])
     node = resolved(branch[0], names)
     word = type_name(node)
     if word == "array":
@@ -89,12 +92,23 @@ def spark_type(node: Any, names: Names, inside: tuple[str, ...] = ()) -> str:
     return KINDS.get(kind(node), SIMPLE[word])
 
 
-def _union(types: list[str]) -> str:
+def merged_numbers(nodes: list[Any]) -> str:
+    """The one type as which Spark reads a union of these; empty where each stays a member of its own."""
+    words = {type_name(node) for node in nodes}
+    merged = {frozenset({"int", "long"}): "BIGINT", frozenset({"float", "double"}): "DOUBLE"}.get(frozenset(words), "")
+    if merged and any(kind(node) for node in nodes):
+        raise ConfigurationError(
+            f"an Avro union of {' and '.join(sorted(words))} with a logical type cannot be told apart by Spark; "
+            "give the union one number"
+        )
+    return merged
+
+
+def _union(types: list[str], nodes: list[Any]) -> str:
     """As Spark reads a union of more than one type and null."""
-    if set(types) == {"INT", "BIGINT"}:
-        return "BIGINT"
-    if set(types) == {"FLOAT", "DOUBLE"}:
-        return "DOUBLE"
+    merged = merged_numbers(nodes)
+    if merged:
+        return merged
     return f"STRUCT<{', '.join(f'`member{n}`: {t}' for n, t in enumerate(types))}>"
 
 
@@ -124,13 +138,16 @@ def kind(node: Any) -> str:
 
 
 def decimal_of(node: Any) -> tuple[int, int] | None:
-    """Precision and scale of a decimal."""
+    """Precision and scale of a decimal.
+
+    A precision beyond a table's (Kafka Connect's default is 64) is cut to that: a longer number is a bad record.
+    """
     if not isinstance(node, dict) or node.get("logicalType") != "decimal":
         return None
     precision, scale = int(node["precision"]), int(node.get("scale", 0))
-    if not 0 <= scale <= precision <= 38:
+    if not 0 <= scale <= min(precision, MAX_PRECISION):
         raise ConfigurationError(f"Avro decimal precision={precision} scale={scale} is beyond a table's DECIMAL(38)")
-    return precision, scale
+    return min(precision, MAX_PRECISION), scale
 
 
 def full_name(node: Any) -> str:

@@ -34,6 +34,28 @@ def column_type(shape: Shape) -> str:
             return LEAVES[leaf]
 
 
+def with_dropped_fields(newest: Shape, older: Shape) -> Shape:
+    """`newest` with each field, by its number, that only an older version has: records that hold it are still there.
+
+    A dropped field whose name is taken by another one is left to `changed`.
+    """
+    match newest["kind"], older["kind"]:
+        case "message", "message":
+            theirs = {field["number"]: field["shape"] for field in older["fields"]}
+            own = [
+                {**f, "shape": with_dropped_fields(f["shape"], theirs.get(f["number"], f["shape"]))}
+                for f in newest["fields"]
+            ]
+            numbers, words = {f["number"] for f in own}, {f["name"] for f in own}
+            more = [f for f in older["fields"] if f["number"] not in numbers and f["name"] not in words]
+            return {**newest, "fields": [*own, *more]}
+        case "list", "list":
+            return {**newest, "element": with_dropped_fields(newest["element"], older["element"])}
+        case "map", "map":
+            return {**newest, "value": with_dropped_fields(newest["value"], older["value"])}
+    return newest
+
+
 def changed(written: Shape, read: Shape, path: str = "") -> str:
     """Why values of one shape cannot be read as another without changing what they mean; empty where they can.
 
@@ -44,6 +66,10 @@ def changed(written: Shape, read: Shape, path: str = "") -> str:
         pairs = [
             (theirs[f["number"]], f["shape"], f"{path}.{f['name']}") for f in read["fields"] if f["number"] in theirs
         ]
+        numbers, names = {f["number"] for f in read["fields"]}, {f["name"] for f in read["fields"]}
+        for field in written["fields"]:
+            if field["number"] not in numbers and field["name"] in names:
+                return f"field {path}.{field['name']} had number={field['number']} and has another".replace(" .", " ")
         return next((reason for pair in pairs if (reason := changed(*pair))), "")
     if written["kind"] == read["kind"] == "list":
         return changed(written["element"], read["element"], path)

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from tidegate.avro_decoding import decoding, meaning_lost, plain, watched
-from tidegate.avro_schema import columns_of, named_types, spark_type, with_references
+from tidegate.avro_decoding import decoding, meaning_lost, plain, with_end
+from tidegate.avro_schema import BARE, END, columns_of, named_types, spark_type, with_references
+from tidegate.avro_versions import with_dropped_fields
 from tidegate.errors import ConfigurationError
 
 INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
@@ -52,7 +53,6 @@ def test_named_type_that_is_used_again_is_known_by_its_name() -> None:
     [
         (record(("a", ["null", "R"])), "holds itself"),
         (record(("a", "Unknown")), "type=Unknown is not known"),
-        (record(("a", {"type": "bytes", "logicalType": "decimal", "precision": 39})), "beyond a table's"),
         ("string", "is no record"),
     ],
 )
@@ -116,9 +116,82 @@ def test_decoder_is_told_the_bare_number_of_what_the_product_converts_itself() -
     assert [f["type"] for f in shown["fields"]] == [["null", {"type": "long"}], timed("timestamp-micros")]
 
 
-def test_reader_is_watched_by_a_field_with_a_default() -> None:
-    assert watched(record(("a", "int")))["fields"][-1]["default"] == 1
-    assert watched("long") == "long"
+def test_schema_gets_one_field_more_at_its_end_and_a_bare_value_becomes_a_record() -> None:
+    ended = with_end(record(("a", "int")))
+    assert [f["name"] for f in ended["fields"]] == ["a", END]
+    assert with_end("long")["fields"][0] == {"name": BARE, "type": "long"}
+
+
+def test_field_found_by_its_alias_counts_in_the_same_unit_or_its_version_is_refused() -> None:
+    latest = record(("at", timed("timestamp-micros")))
+    latest["fields"][0]["aliases"] = ["created"]
+    assert meaning_lost(record(("created", timed("timestamp-micros"))), latest) == ""
+    assert meaning_lost(record(("created", timed("timestamp-millis"))), latest).startswith("field at was ")
+
+
+def field_names(schema: Any) -> list[str]:
+    return [f["name"] for f in schema["fields"]]
+
+
+def test_field_that_the_latest_version_dropped_is_read_as_an_optional_one() -> None:
+    first = record(("id", "int"), ("gone", "string"), ("at", timed("timestamp-micros")))
+    second = record(("id", "int"), ("gone", ["string", "null"]), ("other", "long"))
+    latest = record(("id", "int"))
+    made = decoding(latest, {1: first, 2: second, 3: latest})
+    read = json.loads(made.reader)
+    assert columns_of(read) == columns_of(
+        record(("id", "int"), ("gone", ["null", "string"]), ("other", "long"), ("at", timed("timestamp-micros")))
+    )
+    assert [f["default"] for f in read["fields"][1:]] == [None] * 3
+    assert [f["type"][0] for f in read["fields"][1:]] == ["null"] * 3
+    assert list(made.writers) == ["1", "2", "3"]
+    assert with_dropped_fields(latest, [latest]) is latest
+
+
+def test_field_that_was_renamed_by_an_alias_was_not_dropped() -> None:
+    latest = record(("name", "string"))
+    latest["fields"][0]["aliases"] = ["title"]
+    assert field_names(with_dropped_fields(latest, [record(("title", "string"))])) == ["name"]
+
+
+def test_fields_dropped_inside_of_a_change_event_are_found_in_before_and_after() -> None:
+    def event(row: Any) -> Any:
+        return {**record(("before", ["null", row]), ("after", ["null", "shop.Row"]), name="E"), "namespace": "shop"}
+
+    state = {"type": "enum", "name": "State", "symbols": ["a"]}
+    old, new = record(("id", "int"), ("state", ["null", state]), name="Row"), record(("id", "int"), name="Row")
+    read = with_dropped_fields(event(new), [event(old)])
+    assert [c.type for c in columns_of(read)] == ["STRUCT<`id`: INT, `state`: STRING>"] * 2
+    assert json.dumps(read).count('"symbols"') == 1  # a type is defined once, or no parser takes the schema
+    import fastavro
+
+    fastavro.parse_schema(read)
+
+
+def test_dropped_fields_are_found_in_lists_and_maps() -> None:
+    def nested(*fields: tuple[str, Any]) -> Any:
+        line = record(*fields, name="Line")
+        return record(("a", {"type": "array", "items": line}), ("m", {"type": "map", "values": ["null", "Line"]}))
+
+    read = with_dropped_fields(nested(("x", "int")), [nested(("x", "int"), ("y", "long"))])
+    line = "STRUCT<`x`: INT, `y`: BIGINT>"
+    assert [c.type for c in columns_of(read)] == [f"ARRAY<{line}>", f"MAP<STRING, {line}>"]
+
+
+@pytest.mark.parametrize(
+    "numbers", [[timed("timestamp-micros"), "int"], ["long", {"type": "int", "logicalType": "date"}]]
+)
+def test_union_of_numbers_that_spark_reads_as_one_is_refused_where_they_mean_different_things(numbers: Any) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be told apart"):
+        columns_of(record(("a", numbers)))
+
+
+def test_decimal_beyond_a_tables_precision_is_read_with_the_highest_and_one_of_such_a_scale_is_refused() -> None:
+    wide = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 4}
+    assert columns_of(record(("a", wide)))[0].type == "DECIMAL(38,4)"
+    assert plain(record(("a", ["null", wide])))["fields"][0]["type"][1]["precision"] == 38
+    with pytest.raises(ConfigurationError, match="beyond a table's"):
+        columns_of(record(("a", {**wide, "scale": 39})))
 
 
 def test_names_are_known_in_full_and_short() -> None:

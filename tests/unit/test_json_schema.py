@@ -19,17 +19,43 @@ TYPES: dict[str, tuple[Any, str]] = {
         {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
         "ARRAY<STRUCT<`n`: BIGINT>>",
     ),
+    "place": ({"$ref": "#/$defs/place"}, "STRUCT<`x`: DOUBLE, `at`: TIMESTAMP>"),
+    "places": ({"oneOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#/$defs/a~1b"}}]}, "ARRAY<BIGINT>"),
     "marks": ({"type": "object", "additionalProperties": {"type": "number"}}, "MAP<STRING, DOUBLE>"),
 }
 
 
+DEFINITIONS = {
+    "place": {"type": "object", "properties": {"x": {"type": "number"}, "at": {"$ref": "#/$defs/time"}}},
+    "time": {"type": "string", "format": "date-time"},
+    "a/b": {"type": "integer"},
+    "tree": {"type": "object", "properties": {"child": {"$ref": "#/$defs/tree"}}},
+}
+
+
+def a_schema(**properties: Any) -> str:
+    return json.dumps({"type": "object", "properties": properties, "$defs": DEFINITIONS})
+
+
 def test_each_property_is_a_column() -> None:
-    text = json.dumps({"type": "object", "properties": {name: node for name, (node, _) in TYPES.items()}})
+    text = a_schema(**{name: node for name, (node, _) in TYPES.items()})
     assert [(c.name, c.type) for c in columns_of(text)] == [(name, kind) for name, (_, kind) in TYPES.items()]
 
 
-@pytest.mark.parametrize("node", [{}, {"type": ["string", "integer"]}, {"$ref": "#/x"}, {"type": "object"}, {"oneOf": [
-    {"type": "string"}, {"type": "integer"}]}])  # fmt: skip
+def test_property_that_the_latest_version_dropped_is_still_a_column() -> None:
+    number, text = {"type": "integer"}, {"type": "string"}
+    found = columns_of(a_schema(id=number), [a_schema(id=text, gone=number), a_schema(gone=text, first=text), "true"])
+    assert [(c.name, c.type) for c in found] == [("id", "BIGINT"), ("gone", "BIGINT"), ("first", "STRING")]
+
+
+@pytest.mark.parametrize("node", [{"$ref": "#/$defs/tree"}, {"$ref": "other.json"}])
+def test_definition_inside_itself_or_elsewhere_has_to_be_declared(node: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"leaves the type of a.* open; declare the columns"):
+        columns_of(a_schema(a=node))
+
+
+@pytest.mark.parametrize("node", [{}, True, False, {"type": ["string", "integer"]}, {"$ref": "#/x"}, {"type": "object"},
+    {"oneOf": [{"type": "string"}, {"type": "integer"}]}])  # fmt: skip
 def test_what_leaves_the_type_open_has_to_be_declared(node: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"leaves the type of a\.b\[\] open; declare the columns"):
         columns_of(json.dumps({"properties": {"a": {"type": "object", "properties": {"b": {

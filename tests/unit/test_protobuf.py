@@ -129,8 +129,87 @@ def test_each_version_is_read_by_its_own_descriptor_and_fields_are_known_by_numb
     first = written(registry, classes(a_file(old))["shop.Order"](id=-5, total=7, gone="x"))
     second = written(registry, classes(a_file(new))["shop.Order"](id=-5, amount=2**63, note="n"))
     reads = reader(registry)
-    assert reads.made(first) == ({"id": -5, "amount": 7, "note": None}, None)
-    assert reads.made(second) == ({"id": -5, "amount": 2**63, "note": "n"}, None)
+    assert reads.made(first) == ({"id": -5, "amount": 7, "note": None, "gone": "x"}, None)
+    assert reads.made(second) == ({"id": -5, "amount": 2**63, "note": "n", "gone": None}, None)
+
+
+def test_field_dropped_inside_lists_and_maps_keeps_the_values_of_older_records(registry: SchemaRegistry) -> None:
+    def order(*fields: dict[str, Any]) -> Any:
+        line = message("Line", *fields)
+        lines, named = entry("NamedEntry", "string", ".shop.Line"), field("lines", 1, ".shop.Line", repeated=True)
+        return a_file(
+            message("Order", named, field("named", 2, ".shop.Order.NamedEntry", repeated=True), nested=(lines,)), line
+        )
+
+    sku, price = field("sku", 1, "string"), field("price", 2, "int64")
+    old, new = classes(order(sku, price))["shop.Order"], classes(order(sku))["shop.Order"]
+    first = old(lines=[{"sku": "a", "price": 5}])
+    first.named["k"].price = 7
+    values = [written(registry, first), written(registry, new(lines=[{"sku": "b"}]))]
+    reads = reader(registry)
+    assert [reads.made(value) for value in values] == [
+        ({"lines": [{"sku": "a", "price": 5}], "named": [("k", {"sku": "", "price": 7})]}, None),
+        ({"lines": [{"sku": "b", "price": None}], "named": []}, None),
+    ]
+
+
+def test_field_whose_name_was_taken_by_another_number_is_bad_in_older_records(registry: SchemaRegistry) -> None:
+    old = classes(a_file(message("Order", field("id", 1, "int32"), field("note", 2, "string"))))["shop.Order"]
+    new = classes(a_file(message("Order", field("id", 1, "int32"), field("note", 3, "string"))))["shop.Order"]
+    values = [written(registry, old(note="x")), written(registry, new(note="y"))]
+    reads = reader(registry)
+    assert reads.made(values[0]) == (
+        None, "the value has schema id=1, whose field note had number=2 and has another"
+    )  # fmt: skip
+    assert reads.made(values[1]) == ({"id": 0, "note": "y"}, None)
+
+
+def test_latest_version_is_the_one_registered_last_also_with_an_older_id(registry: SchemaRegistry) -> None:
+    from tidegate.adapters.protobuf_schema import from_registry
+    from tidegate.adapters.registry import Version
+
+    def version(number: int, *fields: dict[str, Any]) -> Version:
+        text = base64.b64encode(a_file(message("Order", *fields)).SerializeToString()).decode()
+        return Version(number, "PROTOBUF", text, {})
+
+    first, second = version(1, field("b", 1, "string")), version(2, field("a", 1, "string"))
+    made = from_registry([first, second, first], None)
+    assert [f["name"] for f in made["shape"]["fields"]] == ["b"]
+
+
+@pytest.mark.parametrize("path", ["confluent/meta.proto", "confluent/type/decimal.proto", "google/type/money.proto"])
+def test_files_that_every_producer_has_need_not_be_registered(path: str) -> None:
+    from tidegate.adapters.protobuf_schema import from_registry
+    from tidegate.adapters.registry import Version
+
+    kind = {"confluent/type/decimal.proto": ".confluent.type.Decimal", "google/type/money.proto": ".google.type.Money"}
+    file = a_file(message("Order", field("x", 1, kind.get(path, "int32"))), imports=(path,))
+    made = from_registry([Version(1, "PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), {})], None)
+    reads = Reader(made, "value")
+    row, reason = reads.made(b"\x00\x00\x00\x00\x01\x00" + (b"\x08\x07" if path not in kind else b"\x0a\x00")) or (
+        {},
+        "",
+    )
+    empty = {"confluent/type/decimal.proto": {"value": b"", "precision": 0, "scale": 0}}
+    empty["google/type/money.proto"] = {"currency_code": "", "units": 0, "nanos": 0}
+    assert (row, reason) == ({"x": empty.get(path, 7)}, None)
+
+
+def test_number_that_a_closed_enum_does_not_name_is_bad_and_not_missing(registry: SchemaRegistry) -> None:
+    enum = "enum:.shop.State"
+    order = message(
+        "Order", field("one", 1, enum), field("many", 2, enum, repeated=True),
+        field("named", 3, ".shop.Order.NamedEntry", repeated=True), nested=(entry("NamedEntry", "string", enum),),
+    )  # fmt: skip
+    made = classes(a_file(order, enums={"State": STATE}, syntax="proto2"))["shop.Order"]
+    good = written(registry, made(one=1, many=[0, 1], named={"a": 1}))
+    header, reads = good[:6], reader(registry)
+    assert reads.made(good) == ({"one": "OPEN", "many": ["NONE", "OPEN"], "named": [("a", "OPEN")]}, None)
+    for name, body in {"one": b"\x08\x07", "many": b"\x10\x07", "named": b"\x1a\x05\x0a\x01a\x10\x07"}.items():
+        row, reason = reads.made(header + body) or ({}, "")
+        assert row is None
+        assert str(reason).startswith(f"the field {name} has ")
+        assert str(reason).endswith("which its enum does not name")
 
 
 @pytest.mark.parametrize(("before", "after"), [
@@ -190,10 +269,23 @@ def test_bytes_that_are_no_message_say_why(registry: SchemaRegistry) -> None:
         written(registry, made(at={"nanos": 1})): "the field at does not fit its column without loss",
         written(registry, made(at={"seconds": 2**60})): "the field at does not fit its column without loss",
         written(registry, made(span={"nanos": 1})): "the field span does not fit its column without loss",
+        written(registry, made(span={"seconds": 2**62})): "the field span does not fit its column without loss",
         written(registry, made(state=7)): "the field state has number=7, which its enum does not name",
     }
     assert {value: reads.made(value) for value in told} == {value: (None, text) for value, text in told.items()}
     assert reads.made(None) is None
+
+
+def test_value_that_no_column_holds_takes_no_other_record_of_its_batch_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+    from tidegate_spark import protobuf_rows
+
+    shape = {"kind": "message", "fields": [{"name": "n", "number": 1, "shape": {"kind": "int64"}}]}
+    rows = {b"a": 1, b"b": 2**63, b"c": 3}
+    monkeypatch.setattr(protobuf_rows.Reader, "made", lambda self, value: ({"n": rows[value]}, None))
+    found = protobuf_rows.decoder({"shape": shape}, "value")(pa.array(list(rows))).to_pylist()
+    assert [row["row"] for row in found] == [{"n": 1}, None, {"n": 3}]
+    assert [row["reason"] for row in found] == [None, "the value has a value that its column cannot hold", None]
 
 
 def test_descriptor_file_reads_bare_messages_without_a_registry(tmp_path: Path) -> None:

@@ -4,30 +4,36 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
-from tidegate.avro_decoding import plain, watched
-from tidegate.avro_schema import THERE, Names, is_record, named_types
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.avro_decoding import plain, with_end
+from tidegate.avro_schema import BARE, END, END_BYTES, Names, is_record, named_types
 from tidegate.jobs import StageTable
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted
 
+from tidegate_spark import avro_lengths
 from tidegate_spark.avro_fields import converted, unfit
+from tidegate_spark.avro_lengths import CHECK
 from tidegate_spark.formats.found import DELETE, NO_REASON, UPSERT, FoundKey, FoundValue
 from tidegate_spark.formats.objects import key_fields
 
+# the server's workers do not have the product's code: this module goes with the function
+cloudpickle.register_pickle_by_value(avro_lengths)
 HEADER = 5  # the magic byte and four bytes of schema id
 
 
 def read(records: DataFrame, table: StageTable) -> FoundKey:
     """A key: a record with the key's fields, or one bare value."""
     options = table.key.options
-    decoded = records.selectExpr("*", f"{row('key', options)} AS ka")
+    decoded = decode_record(records, "key", options, "ka")
     schema, columns = json.loads(options["reader"]), key_fields(table).columns
     if is_record(schema):
         values, conditions = read_fields("ka", columns, AvroFields(field_nodes(schema), named_types(schema)))
     else:
-        name = quoted(columns[0].name)
-        values, conditions = [f"{converted('ka', schema, {})} AS {name}"], [("", unfit("ka", schema, {}))]
+        at, name = f"ka.{BARE}", quoted(columns[0].name)
+        values, conditions = [f"{converted(at, schema, {})} AS {name}"], [("", unfit(at, schema, {}))]
     reason = f"CASE {undecodable('key', 'ka', options)} {_unfit_cases('key', conditions)} END"
     return FoundKey(decoded, f"struct({', '.join(values)})", reason)
 
@@ -36,11 +42,13 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     """A value is an upsert, no value is a delete."""
     options = table.value.options
     schema = json.loads(options["reader"])
-    found = records.selectExpr(
-        "*",
-        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"{row('value', options)} AS a",
-    ).selectExpr("*", f"CASE WHEN value IS NULL THEN NULL {undecodable('value', 'a', options)} END AS located_reason")
+    found = (
+        decode_record(records, "value", options, "a")
+        .selectExpr("*", f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change")
+        .selectExpr(
+            "*", f"CASE WHEN value IS NULL THEN NULL {undecodable('value', 'a', options)} END AS located_reason"
+        )
+    )
     return found_fields(found, table, ("a", "a"), AvroFields(field_nodes(schema), named_types(schema)))
 
 
@@ -77,23 +85,48 @@ def field_nodes(schema: Any) -> dict[str, Any]:
 def read_fields(at: str, columns: Sequence[Column], fields: AvroFields) -> tuple[list[str], list[tuple[str, str]]]:
     """Each column as SQL under its name, and for each why it may not fit."""
     values = [f"{sql} AS {quoted(name)}" for name, sql in values_of(at, columns, fields).items()]
-    nodes = ((c.name, f"{at}.{quoted(c.name)}", fields.by_name[c.name]) for c in columns)
-    return values, [(name, unfit(sql, node, fields.names)) for name, sql, node in nodes]
+    places = ((c, f"{at}.{quoted(c.name)}") for c in columns)
+    return values, [(c.name, _unfit_column(sql, c, fields)) for c, sql in places]
+
+
+def _unfit_column(sql: str, column: Column, fields: AvroFields) -> str:
+    """A condition: the value would be lost or changed; a declared decimal may have fewer digits than the schema's."""
+    condition = unfit(sql, fields.by_name[column.name], fields.names)
+    if not column.type.upper().startswith("DECIMAL"):
+        return condition
+    too_long = f"({sql} IS NOT NULL AND try_cast({sql} AS {column.type}) IS NULL)"
+    return too_long if condition == "false" else f"({condition} OR {too_long})"
 
 
 def values_of(at: str, columns: Sequence[Column], fields: AvroFields) -> dict[str, str]:
     """Each column's SQL by its name."""
     made = ((c, converted(f"{at}.{quoted(c.name)}", fields.by_name[c.name], fields.names)) for c in columns)
-    return {column.name: f"CAST({sql} AS {column.type})" for column, sql in made}
+    # what does not fit is a bad record by `_unfit_column`, and must not end the batch before it is
+    return {column.name: f"try_cast({sql} AS {column.type})" if "DECIMAL" in column.type.upper() else
+            f"CAST({sql} AS {column.type})" for column, sql in made}  # fmt: skip
 
 
-def row(part: str, options: dict[str, Any]) -> str:
-    """The decoded value in the bytes of `part`; a record that cannot be decoded lacks the watched field."""
-    reader = json.dumps(plain(watched(json.loads(options["reader"]))))
+def decode_record(records: DataFrame, part: str, options: dict[str, Any], name: str) -> DataFrame:
+    """Add the decoded bytes of `part` as the struct `name`, whose field `END` is right only for a whole record.
+
+    Each record is decoded with the bytes of `END_BYTES` behind it, as one more field: what is shorter than its schema
+    says, and what goes on behind it, has other bytes there.
+    """
+    if options.get(CHECK):
+        schemas = options["writers"] or {"": options["reader"]}
+        fits = F.arrow_udf(avro_lengths.length_checker(dict(schemas)), "boolean")(F.col(part))
+        records = records.withColumn(f"{part}_fits", fits)
+    return records.selectExpr("*", f"{_row(part, options)} AS {name}")
+
+
+def _row(part: str, options: dict[str, Any]) -> str:
+    reader = json.dumps(plain(with_end(json.loads(options["reader"]))))
+    checked = f"CASE WHEN {part}_fits THEN {part} END" if options.get(CHECK) else part
     if not options["writers"] and "refused" not in options:
-        return _from_avro(part, json.dumps(plain(json.loads(options["reader"]))), reader)
+        return _from_avro(checked, reader, reader)
     cases = [
-        f"WHEN {literal(_header(number))} THEN {_from_avro(f'substring({part}, {HEADER + 1})', writer, reader)}"
+        f"WHEN {literal(_header(number))} "
+        f"THEN {_from_avro(f'substring({checked}, {HEADER + 1})', json.dumps(with_end(json.loads(writer))), reader)}"
         for number, writer in options["writers"].items()
     ]
     nothing = _from_avro("CAST(NULL AS BINARY)", reader, reader)
@@ -101,7 +134,8 @@ def row(part: str, options: dict[str, Any]) -> str:
 
 
 def _from_avro(part: str, writer: str, reader: str) -> str:
-    return f"from_avro({part}, {literal(writer)}, map('mode', 'PERMISSIVE', 'avroSchema', {literal(reader)}))"
+    whole = f"concat({part}, X'{END_BYTES}')"
+    return f"from_avro({whole}, {literal(writer)}, map('mode', 'PERMISSIVE', 'avroSchema', {literal(reader)}))"
 
 
 def _header(number: str) -> str:
@@ -110,8 +144,8 @@ def _header(number: str) -> str:
 
 def undecodable(part: str, decoded: str, options: dict[str, Any]) -> str:
     """`WHEN … THEN …` for bytes that are not Avro of a known schema."""
-    there = f"{decoded}.{THERE}" if is_record(json.loads(options["reader"])) else decoded
-    broken = f"WHEN {there} IS NULL THEN 'the {part} cannot be decoded with its Avro schema'"
+    is_whole = f"coalesce({decoded}.{END} = X'{END_BYTES}', false)"
+    broken = f"WHEN NOT {is_whole} THEN 'the {part} cannot be decoded with its Avro schema'"
     if "refused" not in options:
         return broken
     number = f"conv(hex(substring({part}, 2, 4)), 16, 10)"

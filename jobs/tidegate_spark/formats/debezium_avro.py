@@ -10,7 +10,7 @@ from tidegate.jobs import StageTable
 from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import timestamp
-from tidegate_spark.formats.avro import AvroFields, field_nodes, found_fields, row, undecodable, values_of
+from tidegate_spark.formats.avro import AvroFields, decode_record, field_nodes, found_fields, undecodable, values_of
 from tidegate_spark.formats.debezium import KEY_THERE, change, not_understood
 from tidegate_spark.formats.found import FoundValue
 
@@ -19,7 +19,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     """`op` decides what a record is; a tombstone is a delete."""
     options = table.value.options
     schema = json.loads(options["reader"])
-    decoded = records.selectExpr("*", f"{row('value', options)} AS a").selectExpr("*", "a.op AS event_op")
+    decoded = decode_record(records, "value", options, "a").selectExpr("*", "a.op AS event_op")
     found = decoded.selectExpr(
         "*",
         f"{change(table)} AS change",

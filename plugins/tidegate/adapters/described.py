@@ -10,7 +10,8 @@ from tidegate.adapters.connections import Resolve
 from tidegate.adapters.registry import Registry, Version, registry_settings
 from tidegate.avro_decoding import decoding
 from tidegate.avro_schema import (
-    THERE,
+    END,
+    MAX_PRECISION,
     branches,
     columns_of,
     is_record,
@@ -122,7 +123,9 @@ class RegistrySchemas:
         """Options with the ids that records may have, and the columns of the newest schema if they are `wanted`."""
         versions = self._versions(given, table, part, "json")
         options = {**given, "ids": sorted({version.id for version in versions})}
-        return options, json_schema.columns_of(versions[-1].text) if wanted else None
+        if not wanted:
+            return options, None
+        return options, json_schema.columns_of(versions[-1].text, [version.text for version in reversed(versions[:-1])])
 
     def _versions(self, given: dict[str, Any], table: Table, part: str, word: str) -> list[Version]:
         """All versions of the subject, or of the topics' subjects; the newest last."""
@@ -169,8 +172,8 @@ def row_of(schema: Any) -> Any:
 
 def _check_names(names: dict[str, Any]) -> None:
     for node in names.values():
-        if any(field["name"] == THERE for field in node.get("fields", ())):
-            raise ConfigurationError(f"an Avro field is called {THERE}, which the product needs; rename the field")
+        if any(field["name"] == END for field in node.get("fields", ())):
+            raise ConfigurationError(f"an Avro field is called {END}, which the product needs; rename the field")
 
 
 def _agreed(
@@ -197,4 +200,5 @@ def _widens(held: str, wanted: str) -> bool:
     if not (isinstance(ours, Primitive) and isinstance(theirs, Primitive) and ours.decimal and theirs.decimal):
         return False
     (p, s), (wider, scale) = ours.decimal, theirs.decimal
-    return scale >= s and wider - scale >= p - s
+    # a registered precision that is the highest says nothing: each number is held to the declared one
+    return scale >= s and (p == MAX_PRECISION or wider - scale >= p - s)

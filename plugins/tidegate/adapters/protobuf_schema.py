@@ -2,14 +2,22 @@
 
 import base64
 from collections.abc import Iterable
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.registry import Version
 from tidegate.errors import ConfigurationError, GiveUp
-from tidegate.protobuf_shape import Shape, changed
+from tidegate.protobuf_shape import Shape, changed, with_dropped_fields
 
 KNOWN = "google.protobuf."
+# Folders of files that every producer has, and the Python packages that bring them.
+SHIPPED = {
+    "google/protobuf/": "google.protobuf",
+    "google/type/": "google.type",
+    "confluent/": "confluent_kafka.schema_registry.confluent",
+}
 WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 MEANINGS = {
     "Timestamp": "timestamp", "Duration": "duration", "Empty": "empty",
@@ -23,16 +31,15 @@ TYPES = (
 
 def from_registry(versions: Iterable[Version], wanted: str | None) -> dict[str, Any]:
     """How records of these versions, the newest last, are read: options of the format, without a secret."""
-    sets = {version.id: _with_known(_file(version.text, version.id), version) for version in versions}
-    newest = list(sets)[-1]
-    message = _found(sets[newest], wanted)
+    ordered = list(versions)
+    sets = {version.id: _with_known(_file(version.text, version.id), version) for version in ordered}
+    message = _found(sets[ordered[-1].id], wanted)
+    pools = {number: _pool(files).get(message.full_name) for number, files in sets.items()}
+    written = {number: shape_of(old) for number, old in pools.items() if old is not None}
     shape = shape_of(message)
-    refused = {}
-    for number, files in sets.items():
-        old = _pool(files).get(message.full_name)
-        reason = "" if old is None else changed(shape_of(old), shape)
-        if reason:
-            refused[str(number)] = reason
+    for version in reversed(ordered):
+        shape = with_dropped_fields(shape, written.get(version.id, shape))
+    refused = {str(number): reason for number, old in written.items() if (reason := changed(old, shape))}
     writers = {str(number): _text(files) for number, files in sets.items() if str(number) not in refused}
     return {"shape": shape, "message": message.full_name, "writers": writers, "refused": refused}
 
@@ -103,18 +110,6 @@ def _file(text: str, number: int | str) -> Any:
 
 def _with_known(root: Any, version: Version) -> list[Any]:
     """The file and all that it imports, imports first: from the registry, or those that come with Protobuf itself."""
-    from google.protobuf import (  # noqa: F401 (each brings its file)
-        any_pb2,
-        duration_pb2,
-        empty_pb2,
-        field_mask_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )  # fmt: skip
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-    from google.protobuf.descriptor_pool import Default
-
     found: dict[str, Any] = {}
 
     def add(file: Any, name: str) -> None:
@@ -124,19 +119,30 @@ def _with_known(root: Any, version: Version) -> list[Any]:
             if imported in version.references:
                 add(_file(version.references[imported], imported), imported)
                 continue
-            known = FileDescriptorProto()
-            try:
-                Default().FindFileByName(imported).CopyToProto(known)
-            except KeyError:
-                raise GiveUp(
-                    f"the Protobuf schema id={version.id} imports {imported}, which is not registered"
-                ) from None
+            known = _shipped_file(imported)
+            if known is None:
+                raise GiveUp(f"the Protobuf schema id={version.id} imports {imported}, which is not registered")
             add(known, imported)
         file.name = name  # as it is imported, whatever it was called when it was registered
         found[name] = file
 
     add(root, root.name or "schema.proto")
     return list(found.values())
+
+
+def _shipped_file(name: str) -> Any:
+    """A file that comes with Protobuf, Google's common types or Confluent's client; registries leave those out."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    for folder, package in SHIPPED.items():
+        if not name.startswith(folder):
+            continue
+        module = name.removeprefix(folder).removesuffix(".proto").replace("/", ".")
+        with suppress(ImportError):
+            found = FileDescriptorProto()
+            import_module(f"{package}.{module}_pb2").DESCRIPTOR.CopyToProto(found)
+            return found
+    return None
 
 
 def _pool(files: list[Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tidegate.adapters.spark_jobs import JOBS_FOLDER, verb
+from tidegate.avro_limits import with_limits
 from tidegate.errors import RetryLater
 from tidegate.jobs import JOB_CONF, Job
 
@@ -68,7 +69,7 @@ def packed(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
         properties = Path(folder) / "spark.properties"
         properties.touch(mode=0o600)
-        lines = [f"{key} {_escaped(value)}" for key, value in {"spark.sql.extensions": EXTENSIONS, **conf}.items()]
+        lines = [f"{key} {_escaped(value)}" for key, value in _complete(conf).items()]
         properties.write_text("\n".join(lines) + "\n")
         libraries = Path(folder) / "tidegate.zip"
         with zipfile.ZipFile(libraries, "w") as archive:
@@ -76,6 +77,10 @@ def packed(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 for source in sorted((JOBS_FOLDER.parent / root).glob(pattern)):
                     archive.write(source, source.relative_to(JOBS_FOLDER.parent / root).as_posix())
         yield str(properties), str(libraries)
+
+
+def _complete(conf: Mapping[str, str]) -> dict[str, str]:
+    return with_limits({"spark.sql.extensions": EXTENSIONS, **conf})
 
 
 def _escaped(value: str) -> str:

@@ -1,0 +1,101 @@
+"""Bytes that are no record of their Avro schema: each is one bad record, and takes nothing else down."""
+
+from dataclasses import replace
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+
+import pytest
+from decoding import a_stage, values
+from tidegate.avro_decoding import decoding
+from tidegate.avro_schema import columns_of
+from tidegate.pipeline import Column, ValueFormat
+from tidegate_spark.avro_lengths import with_length_check
+
+HUGE = b"\x80\xbe\xc7\x94\x0e"  # 1,900,000,000 as Avro writes a long
+WORD = b"\x02a"
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": type} for name, type in fields.items()]}
+
+
+def a_table(schema: dict[str, Any]) -> Any:
+    made = decoding(schema, {})
+    options = {"reader": made.reader, "writers": {}}
+    return a_stage(ValueFormat(format="avro", options=options), columns_of(schema))
+
+
+def as_avro(schema: Any, **row: Any) -> bytes:
+    import fastavro
+
+    out = BytesIO()
+    fastavro.schemaless_writer(out, schema, row)
+    return out.getvalue()
+
+
+# schema, a good row, bytes that announce more than there is
+HOLLOW: dict[str, tuple[Any, Any, list[bytes]]] = {
+    "array": ({"type": "array", "items": "string"}, ["a"], [HUGE, HUGE + WORD, b"\x02\xff\xff\xff\xff\x0f" + WORD]),
+    "block with its size": ({"type": "array", "items": "long"}, [1], [b"\xff\xfb\x8e\xa9\x1c\x02" + WORD]),
+    "map": ({"type": "map", "values": "long"}, {"a": 1}, [HUGE, HUGE + WORD]),
+    "string": ("string", "a", [HUGE, HUGE + b"a", b"\x01"]),
+    "bytes": ("bytes", b"a", [HUGE + b"a", b"\x03"]),
+    "nested": ({"type": "array", "items": {"type": "array", "items": "int"}}, [[1]], [b"\x02" + HUGE]),
+    "optional": (["null", {"type": "map", "values": "bytes"}], {"a": b"b"}, [b"\x02" + HUGE, b"\x06"]),
+}
+
+
+@pytest.mark.parametrize("is_checked_here", [False, True], ids=["server with limits", "server without limits"])
+def test_length_that_no_record_has_is_a_bad_record_and_the_server_lives(spark: Any, is_checked_here: bool) -> None:
+    for name, (type, good, hollow) in HOLLOW.items():
+        schema = record(id="int", x=type)
+        table = a_table(schema)
+        table = with_length_check(table) if is_checked_here else table
+        broken = [b"\x02" + given for given in hollow]
+        first, *others = values(spark, table, [as_avro(schema, id=1, x=good), *broken])
+        assert first[0] is None, (name, first)
+        assert first[1].asDict(recursive=True) == {"id": 1, "x": good}
+        for reason, _ in others:
+            assert reason == "the value cannot be decoded with its Avro schema", name
+    assert spark.range(3).count() == 3
+
+
+def test_bytes_behind_a_record_are_not_left_out_in_silence(spark: Any) -> None:
+    schema = record(a="int", b=["null", "string"])
+    good = as_avro(schema, a=7, b="x")
+    found = values(spark, a_table(schema), [good, good + b"\x00", b"\x00\x00\x00\x00\x05" + good, good[:-1]])
+    assert [reason for reason, _ in found] == [None, *["the value cannot be decoded with its Avro schema"] * 3]
+    assert found[0][1].asDict() == {"a": 7, "b": "x"}
+
+
+def test_members_of_a_union_are_converted_as_fields_are(spark: Any) -> None:
+    nanos = {"type": "long", "logicalType": "timestamp-nanos"}
+    clock = {"type": "int", "logicalType": "time-millis"}
+    schema = record(x=["null", "string", nanos], y=["null", clock, "string"])
+    rows = [
+        ({"x": ("long", 1_700_000_000_123_456_000), "y": ("int", 3_600_001)}),
+        ({"x": ("long", 1_700_000_000_123_456_789), "y": None}),
+        ({"x": None, "y": "z"}),
+    ]
+    found = values(spark, a_table(schema), [as_avro(schema, **row) for row in rows])
+    assert [reason for reason, _ in found] == [None, "the value field x does not fit its column without loss", None]
+    first = found[0][1].asDict(recursive=True)
+    assert first["x"]["member1"].isoformat() == "2023-11-14T22:13:20.123456"
+    assert first["y"] == {"member0": "01:00:00.001", "member1": None}
+    assert found[2][1].asDict(recursive=True) == {"x": None, "y": {"member0": None, "member1": "z"}}
+
+
+def test_decimal_of_connects_default_precision_fits_where_the_number_does(spark: Any) -> None:
+    wide = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 2}
+    schema = record(x=wide)
+    digits = ["1.50", "-" + "9" * 36 + ".99", "1" + "0" * 36 + ".00"]
+    raw = [int(text.replace(".", "")) for text in digits]
+    plain = [as_avro(record(x="bytes"), x=n.to_bytes((n.bit_length() + 8) // 8, "big", signed=True)) for n in raw]
+    found = values(spark, a_table(schema), plain)
+    assert [row.x for _, row in found[:2]] == [Decimal(text) for text in digits[:2]]
+    assert [reason is None for reason, _ in found] == [True, True, False]
+    narrow = replace(a_table(schema), value_columns=(Column("x", "DECIMAL(9,2)"),))
+    found = values(spark, narrow, plain)
+    assert found[0] == (None, (Decimal("1.50"),))
+    assert found[1][0] == "the value field x does not fit its column without loss"
