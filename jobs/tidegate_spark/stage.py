@@ -12,7 +12,7 @@ from tidegate.jobs import StageJob, StageTable
 from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
 
-from tidegate_spark.avro_lengths import guard_lengths
+from tidegate_spark.avro_guard import guard_lengths
 from tidegate_spark.dead_letters import FATE, beside_rows, failed_stage, fate_of_bad
 from tidegate_spark.files import AS_BIGQUERY_READS, leave_counts, leave_rows
 from tidegate_spark.formats.chosen import value_format, with_key_object

@@ -10,7 +10,7 @@ from decoding import a_stage, values
 from tidegate.avro_decoding import decoding
 from tidegate.avro_schema import columns_of
 from tidegate.pipeline import Column, ValueFormat
-from tidegate_spark.avro_lengths import with_length_check
+from tidegate_spark.avro_guard import with_length_check
 
 HUGE = b"\x80\xbe\xc7\x94\x0e"  # 1,900,000,000 as Avro writes a long
 WORD = b"\x02a"

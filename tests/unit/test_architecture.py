@@ -100,7 +100,7 @@ def test_nouns_do_not_know_the_command_line(path: Path) -> None:
 
 
 # they go to Spark's Python workers, which have libraries and not the product
-TRAVEL = ("protobuf_rows.py", "protobuf_bytes.py")
+TRAVEL = ("avro_lengths.py", "protobuf_rows.py", "protobuf_bytes.py")
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if matches(p, *SPARK, "jobs/*.py")], ids=name_of)

@@ -9,7 +9,8 @@ from tidegate.avro_limits import JAVA_OPTIONS, LIMITS, has_limits, with_limits
 from tidegate.jobs import StageJob
 from tidegate.offsets import Ranges
 from tidegate.pipeline import KeyFormat, ValueFormat
-from tidegate_spark.avro_lengths import CHECK, compiled, fits_schema, guard_lengths
+from tidegate_spark.avro_guard import CHECK, guard_lengths
+from tidegate_spark.avro_lengths import compiled, fits_schema
 
 WHOLE = " ".join(f"-D{name}={value}" for name, value in LIMITS.items())
 DRIVER, EXECUTOR = JAVA_OPTIONS

@@ -15,7 +15,7 @@ from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark import avro_lengths
 from tidegate_spark.avro_fields import converted, unfit
-from tidegate_spark.avro_lengths import CHECK
+from tidegate_spark.avro_guard import CHECK
 from tidegate_spark.formats.found import DELETE, NO_REASON, UPSERT, FoundKey, FoundValue
 from tidegate_spark.formats.objects import key_fields
 
