@@ -75,7 +75,12 @@ class Way:
 
 
 def read(workbench: Any, topic: str) -> list[Any]:
-    """All committed records, in the order of each partition."""
+    """All committed records, in the order of each partition; none of a topic that does not exist."""
+    return read_committed(workbench.stack.kafka_bootstrap, topic) if workbench.exists_topic(topic) else []
+
+
+def read_committed(bootstrap: str, topic: str) -> list[Any]:
+    """All committed records of a topic, in the order of each partition."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     settings = {
@@ -84,10 +89,8 @@ def read(workbench: Any, topic: str) -> list[Any]:
         "isolation.level": "read_committed",
         "fetch.wait.max.ms": "10",
     }
-    if not workbench.exists_topic(topic):
-        return []
-    consumer = Consumer({"bootstrap.servers": workbench.stack.kafka_bootstrap, **settings})
-    partitions = set(workbench.ends(topic)[topic])
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    partitions = set(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
     found = []
     while partitions:

@@ -105,6 +105,7 @@ class _Part:
         self._failure: Any = None
         self._is_fenced = False
         self._superseded = False
+        self._is_announced = True
         self._unsent = 0
         self._after: bytes | None = None
         self._last: bytes | None = None
@@ -133,8 +134,8 @@ class _Part:
         self._after = bytes.fromhex(after.removeprefix(MARK)) if after else None
         if self._is_transactional:
             self._producer.begin_transaction()
-        if found is None:  # from here on the topic may hold records of ours: say so before the first
-            self._advance("")
+        # An aborted record and one without a transaction are in the topic too: say towards which state before the first
+        self._is_announced = found is not None and (self._is_transactional or bool(after))
 
     def send(self, row: dict[str, Any]) -> None:
         """Produce one change, unless an earlier attempt did."""
@@ -145,6 +146,9 @@ class _Part:
             raise ValueError(f"part={self.number}: keys are out of order, so progress could not be told; report this")
         if self._unsent >= self._plan["transaction_records"] and key != self._last:  # it may go to two topics
             self._guarded(lambda: self._advance(self._told(self._last)))
+        if not self._is_announced:
+            self._guarded(lambda: self._advance(""))
+            self._is_announced = True
         self._guarded(lambda: self._produce(row))
         self._last = key
         self._unsent += 1

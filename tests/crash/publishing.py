@@ -2,6 +2,7 @@
 
 ``python -m crash.publishing`` gets JSON on its standard input and forks a process for each run, before anything is
 connected to. Snapshots stand in memory and Spark's part is a loop; planning, topics, progress and producers are real.
+The run behind an interrupted one always leads to another snapshot, and some keys return to the value that they had.
 """
 
 import json
@@ -10,19 +11,17 @@ import signal
 import subprocess
 import sys
 import time
-import zlib
-from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import confluent_kafka
-import pyarrow
-from fakes.publications import Table, a_publication
-from round_trip import read
+from fakes.publications import Spark, Table, Topic, a_publication
+from round_trip import read_committed
 from tidegate.adapters.kafka_publications import KafkaTopics
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
-from tidegate.publications.job import PublishJob
 from tidegate.publications.ports import PublicationPorts
 from tidegate.publications.publish import publish
 from tidegate_spark import produce
@@ -31,11 +30,9 @@ from tidegate_spark.publish import plan_of
 ROOT = Path(__file__).parents[2]
 PATH = os.pathsep.join(str(ROOT / part) for part in ("tests", "plugins", "jobs", "."))
 CALLS = ("init_transactions", "begin_transaction", "produce", "flush", "commit_transaction")
-KEYS = ("", "k1", "k2", "k3", "k4", "k5")
-HEADER = [("part", pyarrow.int32()), ("topic", pyarrow.string()), ("key", pyarrow.binary())]
-HEADER += [("value", pyarrow.binary()), ("timestamp", pyarrow.int64()), ("kind", pyarrow.string())]
-HEADER += [("headers", pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])))]
-SCHEMA = pyarrow.schema(HEADER)
+UNIQUE = ("", "k1", "k2", "k3", "k4", "k5")  # a value of its own in each snapshot
+TURNING = {"f1": 2, "f2": 2, "f3": 2, "t1": 3, "t2": 3, "now": 2}  # as many values in turn; the last of now is none
+OVERTAKEN, SECOND_PART = "OVERTAKEN", -2
 
 
 class Counted:
@@ -44,7 +41,12 @@ class Counted:
     passed: ClassVar[list[str]] = []
     at, when, fault = -1, "before", signal.SIGKILL
 
+    made = 0
+
     def __init__(self, settings: dict[str, Any]) -> None:
+        Counted.made += 1
+        if (Counted.at, Counted.made) == (SECOND_PART, 2):
+            os.kill(os.getpid(), Counted.fault)
         self._real = REAL(settings)
 
     def __getattr__(self, name: str) -> Any:
@@ -72,34 +74,26 @@ REAL = confluent_kafka.Producer
 class Direct:
     """Spark's part of a run, in this process."""
 
-    def __init__(self, table: Table, settings: dict[str, str]) -> None:
-        self._table, self._settings = table, settings
+    def __init__(self, spark: Spark, settings: dict[str, str]) -> None:
+        self._spark, self._settings = spark, settings
 
     def run(self, job: Any) -> None:
-        for _ in produce.producing(plan_of(job, self._settings))(iter([self._changes(job)])):
+        for _ in produce.producing(plan_of(job, self._settings))(iter([self._spark.changes(job)])):
             pass
 
-    def _changes(self, job: PublishJob) -> pyarrow.RecordBatch:
-        old = self._table.snapshots[job.position.origin] if job.position.origin else {}
-        new = self._table.snapshots[job.position.to]
-        rows: list[dict[str, Any]] = []
-        for part in job.parts:
-            rows.append({"part": part.number})
-            for key in sorted(old.keys() | new.keys()):
-                if old.get(key) == new.get(key) or zlib.crc32(key.encode()) % job.parallelism != part.number:
-                    continue
-                kind = "deleted" if key not in new else "updated" if key in old else "inserted"
-                value = new[key].encode() if key in new else None
-                row = {"part": part.number, "topic": job.topics[0], "key": key.encode(), "value": value, "kind": kind}
-                rows.append(row)
-        return pyarrow.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+def value_in(snapshot: int, key: str) -> str | None:
+    if key in UNIQUE:
+        return str(snapshot)
+    turn = snapshot % TURNING[key]
+    return None if key == "now" and turn else str(turn)
 
 
 def history(snapshots: int) -> Table:
-    """Each snapshot gives every key a value of its own; one key comes and goes."""
     table = Table()
     for number in range(snapshots):
-        table.commit(**dict.fromkeys(KEYS, str(number)), **({"now": "x"} if number % 2 else {}))
+        values = {key: value_in(number, key) for key in (*UNIQUE, *TURNING)}
+        table.commit(**{key: value for key, value in values.items() if value is not None})
     return table
 
 
@@ -109,7 +103,7 @@ def ports(asked: dict[str, Any], snapshot: int) -> PublicationPorts:
     table = history(snapshot + 1)
     more = {"transaction_records": 2, "delivery": asked["delivery"], "state_topic": asked["state"]}
     publication = a_publication(topics=(asked["topic"],), **more)
-    engine = Direct(table, settings)
+    engine = Direct(Spark(table, Topic()), settings)
     return PublicationPorts(publication, KafkaTopics(settings), table, engine, lambda: 0, lambda: os.urandom(8).hex())
 
 
@@ -139,25 +133,65 @@ def run(asked: dict[str, Any], snapshot: int, at: int = -1, when: str = "", faul
 
 def walk(asked: dict[str, Any]) -> list[str]:
     """Meet the fault at every call of a run; what went otherwise than it should."""
-    fault, wrong, snapshot = signal.Signals[asked["fault"]], [], 1
-    assert run(asked, 0) == 0
-    assert run(asked, 1) == 0
+    wrong: list[str] = []
+    assert run(asked, 0, SECOND_PART) == -signal.SIGKILL, "a first run dies between two of its parts"
+    assert finish(asked, 1) == 0
+    snapshot = 3 if asked["fault"] == OVERTAKEN else 2
+    assert run(asked, snapshot) == 0
     calls = json.loads(Path(asked["told"]).read_text())
     cases = [(at, when) for at in range(len(calls)) for when in ("before", "after") if asked["every"](at, when)]
     for at, when in cases:
-        snapshot += 1
-        met = run(asked, snapshot, at, when, fault)
-        if fault == signal.SIGSTOP:
-            stopped(met)
-        elif met != -fault:
-            wrong.append(f"{calls[at]} {at} {when}: met no fault: {met}")
-        if any([run(asked, snapshot), run(asked, snapshot)]):  # the second finds nothing to do
-            wrong.append(f"{calls[at]} {at} {when}: a run after it failed")
-        if fault == signal.SIGSTOP:
-            os.kill(met, signal.SIGCONT)
-            os.waitpid(met, 0)  # however it ends, it must have changed nothing
+        said = f"{calls[at]} {at} {when}"
+        met, expected = meet(asked, snapshot + 1, at, when)
+        snapshot += 2
+        if met != expected:
+            wrong.append(f"{said}: met no fault: {met}")
+        if finish(asked, snapshot):
+            wrong.append(f"{said}: a run after it failed, or the topic is not the table")
     Path(asked["told"]).write_text(json.dumps({"snapshots": snapshot + 1, "cases": len(cases)}))
     return wrong
+
+
+def meet(asked: dict[str, Any], snapshot: int, at: int, when: str) -> tuple[int, int]:
+    """A run to `snapshot` that meets the fault; how it ended, and how it should have."""
+    if asked["fault"] == "SIGKILL":
+        return run(asked, snapshot, at, when), -signal.SIGKILL
+    is_overtaken = asked["fault"] == OVERTAKEN  # it was planned first, and goes on behind a later run that died
+    first = run(asked, snapshot, 0 if is_overtaken else at, "before" if is_overtaken else when, signal.SIGSTOP)
+    stopped(first)
+    met = run(asked, snapshot + 1, at, when) if is_overtaken else finish(asked, snapshot + 1)
+    os.kill(first, signal.SIGCONT)
+    ended = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
+    if is_overtaken:
+        return met, -signal.SIGKILL
+    return met, 0 if ended in (0, 1) else ended  # however it ends, it must have changed nothing
+
+
+def finish(asked: dict[str, Any], snapshot: int) -> int:
+    """Runs until one finds nothing to do, and the topic must be the table then; 0 for good."""
+    return in_a_process(lambda: int(not ends_with_the_table(asked, snapshot)))
+
+
+def ends_with_the_table(asked: dict[str, Any], snapshot: int) -> bool:
+    outside = ports(asked, snapshot)
+    with suppress(NothingToDo):
+        for _ in range(3):
+            publish(outside)
+    records = dict(seen(asked["bootstrap"], asked["topic"]))
+    return {key: value for key, value in records.items() if value is not None} == history(snapshot + 1).latest()
+
+
+def in_a_process(work: Callable[[], int]) -> int:
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            code = work()
+        except Exception as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def stopped(pid: int) -> None:
@@ -183,16 +217,24 @@ def walked(workbench: Any, delivery: str, fault: str, step: int) -> tuple[dict[s
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [], done.stderr
-    records = [(m.key().decode(), m.value() and m.value().decode()) for m in read(workbench, topic)]
-    return json.loads(told.read_text()), records
+    return json.loads(told.read_text()), seen(workbench.stack.kafka_bootstrap, topic)
 
 
-def each_once(told: dict[str, int]) -> Counter[tuple[str, str | None]]:
-    """Every change of the history, once."""
-    snapshots = told["snapshots"]
-    numbered = ((key, str(s)) for key in KEYS for s in range(snapshots))
-    now = {("now", "x"): snapshots // 2, ("now", None): (snapshots - 1) // 2}
-    return Counter[tuple[str, str | None]](numbered) + Counter(now)
+def seen(bootstrap: str, topic: str) -> list[tuple[str, str | None]]:
+    return [(m.key().decode(), m.value() and m.value().decode()) for m in read_committed(bootstrap, topic)]
+
+
+def judge(records: list[tuple[str, str | None]], snapshots: int) -> None:
+    """Each key went its way through the snapshots, each change once; it may have left snapshots out."""
+    values: dict[str, list[str | None]] = {}
+    for key, value in records:
+        values.setdefault(key, []).append(value)
+    assert set(values) == {*UNIQUE, *TURNING}
+    for key, found in values.items():
+        assert all(one != two for one, two in pairwise([None, *found])), f"{key}: a change twice: {found}"
+        way = iter([value_in(snapshot, key) for snapshot in range(snapshots)])
+        assert all(value in way for value in found), f"{key}: never went so: {found}"
+        assert found[-1] == value_in(snapshots - 1, key)
 
 
 if __name__ == "__main__":

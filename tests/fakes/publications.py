@@ -3,16 +3,21 @@
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+import pyarrow
 from tidegate.offsets import Ranges
 from tidegate.publications.job import PublishJob, TouchedFiles
 from tidegate.publications.ports import Behind, FoundTopics, Made, PublicationPorts, TableNow
 from tidegate.publications.progress import TOPIC, Standing
 from tidegate.publications.publication import KeyOut, Publication
 from tidegate.states import Message
+from tidegate_spark import produce
+from tidegate_spark.publish import plan_of
+
+from fakes.producing import SCHEMA, Broker, Entry, Killed
 
 State = dict[str, str]
 
@@ -37,6 +42,10 @@ class Table:
         self.current = 10 + len(self.snapshots)
         self.snapshots[self.current] = rows
         return self.current
+
+    def latest(self) -> State:
+        """The rows of the current snapshot."""
+        return self.snapshots[self.current or 0]
 
     def _of(self, name: str) -> "Table":
         return self.others.get(name, self)
@@ -79,19 +88,33 @@ class Table:
 
 @dataclass
 class Topic:
-    """One topic and the state topic's newest records."""
+    """One topic and the state topic, on a broker in memory."""
 
     parts: int = 2
-    records: list[tuple[str, str | None]] = field(default_factory=list)
-    newest: dict[int, str] = field(default_factory=dict)
+    broker: Broker = field(default_factory=Broker)
     id: str | None = None
     partitions: int = 3
     sent: list[tuple[str, Any]] = field(default_factory=list)
 
+    @property
+    def records(self) -> list[tuple[str, str | None]]:
+        """What a reader of committed records sees."""
+        return [((key or b"").decode(), value and value.decode()) for key, value in self.broker.read("out", 0)]
+
+    def receive(self, *records: tuple[str, str | None]) -> None:
+        """Records of another producer."""
+        self.broker.logs["out", 0] += [Entry(key.encode(), value and value.encode()) for key, value in records]
+
+    @property
+    def newest(self) -> dict[int, str]:
+        """The newest progress of each part that has one."""
+        found = {number: self.broker.read("state", number) for number in range(self.parts)}
+        return {number: (records[-1][1] or b"").decode() for number, records in found.items() if records}
+
     def found(self, publication: Publication) -> FoundTopics:
         if self.id is None:
             return FoundTopics()
-        held = Ranges({"out": {0: (0, len(self.records))}})
+        held = Ranges({"out": {0: (0, len(self.broker.logs["out", 0]))}})  # aborted records have offsets too
         return FoundTopics({"out": self.id}, {"out": self.partitions}, held)
 
     def create(self, publication: Publication) -> None:
@@ -101,46 +124,44 @@ class Topic:
         self.sent += [(topic, json.loads(record.value or b"")) for record in records]
 
     def standing(self, publication: Publication, at_rest: bool = False) -> Standing:
-        return Standing(tuple(self.newest.get(number) for number in range(self.parts)))
+        newest = self.newest
+        return Standing(tuple(newest.get(number) for number in range(self.parts)))
 
     def latest(self) -> State:
         return {key: value for key, value in dict(self.records).items() if value is not None}
 
 
-class Killed(Exception):
-    """The executor is gone."""
-
-
 @dataclass
 class Spark:
-    """Does what the publish job does. `dies_after` produced records the executor is gone, once."""
+    """Compares two states in a loop, and lets the product's own functions produce what differs."""
 
     table: Table
     topic: Topic
-    dies_after: int | None = None
     jobs: list[PublishJob] = field(default_factory=list)
-    clock: int = 0
 
     def run(self, job: Any) -> None:
         self.jobs.append(PublishJob.from_json(job.to_json()))
         assert self.jobs[-1] == job, "a job is the same behind JSON"
+        with self.topic.broker.instead_of_kafka():
+            for _ in produce.producing(plan_of(job, {}))(iter([self.changes(job)])):
+                pass
+
+    def changes(self, job: PublishJob) -> pyarrow.RecordBatch:
+        """What Spark hands over: of each part a row without a key, then its changes in the order of their keys."""
         position = job.position
         old = self.topic.latest() if position.mode == TOPIC else self._rows(position.origin, position.joined_origin)
         new = self._rows(position.until or position.to, position.joined)
         now = self._rows(position.to, position.joined)
-        changes = {k: now.get(k) for k in sorted(old.keys() | new.keys()) if old.get(k) != new.get(k)}
-        for part in job.parts:
-            if self.topic.newest.get(part.number) != part.expected:
-                continue
-            if part.expected is None:
-                self._advance(job, part.number, "")
-            mine = [k for k in changes if zlib.crc32(k.encode()) % job.parallelism == part.number]
-            for key in (k for k in mine if "k" + k.encode().hex() > part.after):
-                self._count_down()
-                self.topic.records.append((key, changes[key]))
-                self._advance(job, part.number, "k" + key.encode().hex())  # a transaction for each change
-            self._count_down()
-            self._advance(job, part.number, None)
+        rows: list[dict[str, Any]] = []
+        for part in sorted(job.parts, key=lambda part: part.number):
+            mine = [k for k in old.keys() | new.keys() if zlib.crc32(k.encode()) % job.parallelism == part.number]
+            rows.append({"part": part.number})
+            for key in sorted((k for k in mine if old.get(k) != new.get(k)), key=str.encode):
+                kind = "deleted" if key not in now else "updated" if key in old else "inserted"
+                value = now[key].encode() if key in now else None
+                row = {"part": part.number, "topic": job.topics[0], "key": key.encode(), "value": value, "kind": kind}
+                rows.append(row)
+        return pyarrow.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
     def _rows(self, snapshot: int | None, joined: dict[str, int]) -> State:
         """The table's rows; a joined table adds its own value of the same key."""
@@ -150,31 +171,32 @@ class Spark:
         rows = self.table.snapshots[snapshot]
         return {key: value + "".join(other.get(key, "") for other in found) for key, value in rows.items()}
 
-    def _count_down(self) -> None:
-        if self.dies_after is not None:
-            self.dies_after -= 1
-            if self.dies_after < 0:
-                self.dies_after = None
-                raise Killed
-
-    def _advance(self, job: PublishJob, number: int, after: str | None) -> None:
-        self.clock += 1
-        self.topic.newest[number] = json.dumps(asdict(replace(job.position, after=after, at_ms=self.clock)))
-
 
 class Outside:
     """Everything together."""
 
     def __init__(self, **publication: Any) -> None:
-        self.table, self.topic = Table(), Topic()
-        self.spark = Spark(self.table, self.topic)
         self.publication = a_publication(**publication)
+        self.table, self.topic = Table(), Topic(self.publication.parallelism)
+        self.spark = Spark(self.table, self.topic)
         self._runs = 0
 
     def ports(self) -> PublicationPorts:
         return PublicationPorts(
             self.publication, self.topic, self.table, self.spark, now_ms=lambda: 0, new_run=self._new_run
         )
+
+    def die_at(self, call: int) -> None:
+        """The executor is gone before a call of its producers; once."""
+        broker = self.topic.broker
+        broker.calls = 0
+
+        def meet(number: int, name: str) -> None:
+            if number == call:
+                broker.meet = lambda number, name: None
+                raise Killed
+
+        broker.meet = meet
 
     def _new_run(self) -> str:
         self._runs += 1

@@ -12,8 +12,10 @@ STAGING = "plugins/tidegate/adapters/iceberg_staging.py"
 STATE = "plugins/tidegate/adapters/iceberg_state.py"
 OVERLAP = "plugins/tidegate/adapters/iceberg_overlap.py"
 SQL = "include/sql/iceberg"
+UNFINISHED = "plugins/tidegate/publications/unfinished.py"
 PRODUCE = "jobs/tidegate_spark/produce.py"
 CRASHES = "tests/integration/test_publishing_crashes.py::test_"
+WALKS = "tests/unit/test_publication_walks.py::test_"
 DESTINATION = "tests/contract/test_destination.py::test_"
 MERGE, FLUSH, STAGE = (f"tests/unit/test_{name}.py::test_" for name in ("merge", "flush", "stage"))
 
@@ -287,21 +289,21 @@ GUARDS = [
         PRODUCE,
         '        elif found != self._part["expected"]:\n',
         "        elif False:\n",
-        CRASHES + "attempt_that_was_planned_on_older_progress_produces_nothing",
+        WALKS + "two_runs_from_the_same_progress_to_different_snapshots_leave_the_table[changes]",
     ),
     Guard(
         "publication: a new attempt fences the earlier one",
         PRODUCE,
         'settings["transactional.id"] = f"{plan[\'state_topic\']}-{number}"',
         'settings["transactional.id"] = f"{plan[\'state_topic\']}-{number}-{time.time_ns()}"',
-        CRASHES + "exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late[SIGSTOP-17]",
+        CRASHES + "exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late[SIGSTOP-37]",
     ),
     Guard(
         "publication: a resumed attempt goes on behind the last committed key",
         PRODUCE,
         "if self._superseded or (self._after is not None and key <= self._after):",
         "if self._superseded:",
-        CRASHES + "exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late[SIGKILL-7]",
+        WALKS + "killed_run_is_made_good_by_a_run_towards_another_snapshot[exactly-once-changes]",
     ),
     Guard(
         "publication: a part's progress is in the transaction of its changes",
@@ -312,7 +314,36 @@ GUARDS = [
         "            self._flush()\n"
         "            self._answered(lambda: self._producer.commit_transaction(PATIENCE))\n"
         "            self._producer.begin_transaction()\n",
-        CRASHES + "exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late[SIGKILL-7]",
+        WALKS + "killed_run_is_made_good_by_a_run_towards_another_snapshot[exactly-once-changes]",
+    ),
+    Guard(
+        "publication: a part is brought on between its own two states",
+        UNFINISHED,
+        "return part.pair == goal.pair if part.state is None else _is_origin(ports, part, goal)",
+        "return part.state is None or _is_origin(ports, part, goal)",
+        WALKS + "two_runs_that_both_die_on_their_ways_to_different_snapshots_leave_the_table[changes]",
+    ),
+    Guard(
+        "publication: a part that stays behind is brought on from the state that it is in",
+        UNFINISHED,
+        "origin=stays.to, until=None",
+        "until=None",
+        WALKS + "two_runs_from_the_same_progress_to_different_snapshots_leave_the_table[changes]",
+    ),
+    Guard(
+        "publication: a comparison that was killed is finished for every part",
+        UNFINISHED,
+        "        _not_compared(ports, standing, fits)\n        or _on_the_way(ports, standing)\n",
+        "        _on_the_way(ports, standing)\n",
+        "tests/unit/test_publication_parts.py::"
+        "test_comparison_that_died_between_two_parts_of_a_damaged_topic_is_finished[table moves]",
+    ),
+    Guard(
+        "publication: without a transaction a part says where it goes before its first change",
+        PRODUCE,
+        "found is not None and (self._is_transactional or bool(after))",
+        "found is not None",
+        WALKS + "killed_run_is_made_good_by_a_run_towards_another_snapshot[at-least-once-changes]",
     ),
     Guard(
         "publication: both ends of a run are pinned",

@@ -35,8 +35,8 @@ def plan_again(ports: PublicationPorts, asked: Again) -> Planned:
     refuse_estranged(ports, standing, found, table)
     if standing.is_new:
         raise NothingToDo(f"publication={publication.name}: nothing was published yet, so nothing is produced again")
-    stands = standing.settled or standing.unfinished
-    if stands is None or (standing.unfinished and standing.unfinished.mode != AGAIN):
+    stands = standing.settled
+    if stands is None:
         raise GiveUp(
             f"publication={publication.name}: a run is unfinished; finish it by `bin/tidegate publish "
             f"{publication.name}`, and then ask again"

@@ -8,6 +8,7 @@ from tidegate.publications.job import Part, TouchedFiles
 from tidegate.publications.joined import are_same, joined_now, lost
 from tidegate.publications.ports import FoundTopics, PublicationPorts, TableNow
 from tidegate.publications.progress import AGAIN, CHANGES, EVERYTHING, TOPIC, Progress, Standing
+from tidegate.publications.unfinished import Rest, next_rest
 
 REMEDY = "run `bin/tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
 
@@ -38,7 +39,7 @@ class Planned:
 def plan(ports: PublicationPorts, resynchronise: bool = False) -> Planned:
     """Decide the next run; changes nothing.
 
-    1. A run that some parts have finished and others have not is finished first, towards the same snapshot.
+    1. Parts that do not stand together are brought together first, a group at a time: see `unfinished`.
     2. Else the parts go from the snapshot that they stand at to the table's current one.
     3. The first run goes from nothing, or from where `start` says.
     4. With `resynchronise`, or where the snapshot of the last run is gone and `on_expired` says so, the table is
@@ -49,11 +50,12 @@ def plan(ports: PublicationPorts, resynchronise: bool = False) -> Planned:
     table, found, standing = look(ports)
     if not resynchronise:
         refuse_estranged(ports, standing, found, table)
-        unfinished = standing.unfinished
-        if unfinished is not None and not _is_lost(ports, unfinished):
-            return _rest_of(ports, standing, unfinished, found)
-        if not _needs_topic(ports, standing, table):
+        if standing.is_new:
             return _next(ports, standing, found, table)
+        rest = _rest(ports, standing, found, table)
+        wanted = rest.position if rest else standing.settled
+        if wanted is not None and _fits(ports, found, table, wanted) and _missing(ports, wanted, rest) is None:
+            return _next(ports, standing, found, table) if rest is None else _rest_of(ports, standing, rest, found)
     return planned(ports, standing, found, _position(ports, TOPIC, None, table, found))
 
 
@@ -76,23 +78,37 @@ def refuse_estranged(ports: PublicationPorts, standing: Standing, found: FoundTo
 
 
 def _estranged(ports: PublicationPorts, standing: Standing, found: FoundTopics, table: TableNow) -> str | None:
-    publication, known = ports.publication, [part for part in standing.parts if part is not None]
-    if not known:
+    publication, last = ports.publication, standing.last
+    if last is None:
         full = publication.start.kind == "full"
         return f"no progress is recorded, and topics={_list(found.ids)} hold records" if full and _held(found) else None
-    last = max(known, key=lambda part: part.at_ms)
-    if last.digest != publication.digest:
-        return "its file has changed what the topic's records look like since the last run"
-    for topic in publication.topics:
-        if last.topic_ids.get(topic) != found.ids.get(topic):
-            return f"topic={topic} was deleted or made anew since the last run"
+    if not any(_fits(ports, found, table, part, same_table=False) for part in standing.known):
+        if last.digest != publication.digest:
+            return "its file has changed what the topic's records look like since the last run"
+        topic = next((t for t in publication.topics if last.topic_ids.get(t) != found.ids.get(t)), found.ids)
+        return f"topic={topic} was deleted or made anew since the last run"
     if publication.on_expired == "fail":
-        if last.table_uuid != table.uuid:
+        if not any(_fits(ports, found, table, part) for part in standing.known):
             return f"table={publication.table} was replaced by another of that name since the last run"
-        gone = _gone(ports, standing)
+        rest = _rest(ports, standing, found, table)
+        wanted = rest.position if rest else standing.settled
+        gone = None if wanted is None else _missing(ports, wanted, rest)
         if gone is not None:
             return f"{gone}, which was published last, has expired"
     return None
+
+
+def _fits(
+    ports: PublicationPorts, found: FoundTopics, table: TableNow, part: Progress, same_table: bool = True
+) -> bool:
+    """Whether a position is one of records that look like those of now, in these very topics and of this very table."""
+    publication = ports.publication
+    is_ours = all(part.topic_ids.get(topic) == found.ids.get(topic) for topic in publication.topics)
+    return is_ours and part.digest == publication.digest and (not same_table or part.table_uuid == table.uuid)
+
+
+def _rest(ports: PublicationPorts, standing: Standing, found: FoundTopics, table: TableNow) -> Rest | None:
+    return next_rest(ports, standing, lambda part: _fits(ports, found, table, part))
 
 
 def _held(found: FoundTopics) -> bool:
@@ -103,36 +119,14 @@ def _list(ids: dict[str, str]) -> str:
     return ", ".join(sorted(ids))
 
 
-def _gone(ports: PublicationPorts, standing: Standing) -> str | None:
-    """A snapshot that the next run would have to read and cannot."""
-    unfinished, settled = standing.unfinished, standing.settled
-    needed = [unfinished.origin, unfinished.until, unfinished.to] if unfinished else [settled.to] if settled else []
-    if unfinished is not None and unfinished.mode == TOPIC:
-        needed = [unfinished.to]
+def _missing(ports: PublicationPorts, position: Progress, rest: Rest | None) -> str | None:
+    """A snapshot that the next run would have to read and cannot; without `rest` it begins at `position`."""
+    needed = [position.to] if rest is None else [position.origin, position.until, position.to]
     table = ports.publication.table
     own = next((one for one in needed if one is not None and not ports.snapshots.has(table, one)), None)
     if own is not None:
         return f"snapshot={own} of table={table}"
-    if unfinished is not None:
-        return lost(ports, unfinished.joined, unfinished.joined_origin)
-    return None if settled is None else lost(ports, settled.joined)
-
-
-def _is_lost(ports: PublicationPorts, unfinished: Progress) -> bool:
-    """Whether an unfinished run cannot be finished as it was begun, so that the topic itself must be looked at."""
-    table = ports.snapshots.table(ports.publication.table)
-    needed = [one for one in (unfinished.origin, unfinished.until, unfinished.to) if one is not None]
-    is_there = all(ports.snapshots.has(ports.publication.table, one) for one in needed)
-    is_there = is_there and lost(ports, unfinished.joined, unfinished.joined_origin) is None
-    return table is None or table.uuid != unfinished.table_uuid or not is_there
-
-
-def _needs_topic(ports: PublicationPorts, standing: Standing, table: TableNow) -> bool:
-    settled = standing.settled
-    if settled is None:
-        return not standing.is_new
-    is_there = ports.snapshots.has(ports.publication.table, settled.to) and lost(ports, settled.joined) is None
-    return settled.table_uuid != table.uuid or not is_there
+    return lost(ports, position.joined, {} if rest is None else position.joined_origin)
 
 
 def _refuse_growth(ports: PublicationPorts, standing: Standing, found: FoundTopics) -> None:
@@ -203,18 +197,16 @@ def _touched(ports: PublicationPorts, position: Progress) -> TouchedFiles | None
     return ports.snapshots.touched(ports.publication.table, position.origin, position.until or position.to)
 
 
-def _rest_of(ports: PublicationPorts, standing: Standing, unfinished: Progress, found: FoundTopics) -> Planned:
-    """The parts that have not come to where the unfinished run leads; those that were on the way go on."""
-    position = Progress(
-        ports.new_run(), unfinished.mode, unfinished.origin, unfinished.to, unfinished.digest, unfinished.table_uuid,
-        found.ids, found.partitions, until=unfinished.until, joined=unfinished.joined,
-        joined_origin=unfinished.joined_origin,
+def _rest_of(ports: PublicationPorts, standing: Standing, rest: Rest, found: FoundTopics) -> Planned:
+    """The run of one group; parts that are between its two states go on behind the key that they have come to."""
+    position = replace(
+        rest.position, run=ports.new_run(), topic_ids=found.ids, partitions=found.partitions,
+        after=None, counts={}, at_ms=0,
     )  # fmt: skip
     parts = []
-    for number, (raw, part) in enumerate(zip(standing.raw, standing.parts, strict=True)):
-        if part is not None and part.is_complete and part.target == unfinished.target:
-            continue
-        is_on_the_way = part is not None and not part.is_complete and part.mode != TOPIC
+    for number in rest.numbers:
+        part = standing.parts[number]
+        is_on_the_way = part is not None and part.state is None and part.pair == position.pair and part.mode != TOPIC
         after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})
-        parts.append(Part(number, raw, after, counts))
+        parts.append(Part(number, standing.raw[number], after, counts))
     return Planned(position, tuple(parts), _touched(ports, position), found, resumed=True)

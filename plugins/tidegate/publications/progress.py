@@ -11,6 +11,7 @@ from typing import Any
 KEY = b"position"
 # what the changes of a run are told from; the last one moves no position: what is published is produced once more
 CHANGES, EVERYTHING, TOPIC, AGAIN = "changes", "everything", "topic", "again"
+Target = tuple[int, dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,29 @@ class Progress:
     joined_origin: dict[str, int] = field(default_factory=dict)
 
     @property
-    def target(self) -> tuple[int, dict[str, int]]:
+    def target(self) -> Target:
         """Where the run leads: the snapshots of the table and of those that the SQL joins."""
         return self.to, self.joined
+
+    @property
+    def pair(self) -> tuple[Any, ...]:
+        """The two states between which the run produces what differs; `after` counts between these two only."""
+        return self.mode, self.origin, self.joined_origin, self.until, self.to, self.joined
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What the records look like, and the very table and topics that they belong to."""
+        return self.digest, self.table_uuid, self.topic_ids
 
     @property
     def is_complete(self) -> bool:
         """Whether every change up to `to` was produced."""
         return self.after is None
+
+    @property
+    def state(self) -> Target | None:
+        """The state that the topics hold of the part's keys; None on the way. Producing again does not change it."""
+        return self.target if self.is_complete or self.mode == AGAIN else None
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in the state topic."""
@@ -76,25 +92,31 @@ class Standing:
         return all(part is None for part in self.raw)
 
     @property
-    def unfinished(self) -> Progress | None:
-        """The run that some parts have finished or begun and others have not; None where all stand together."""
-        known = [part for part in self.parts if part is not None]
-        begun = [part for part in known if not part.is_complete]
-        if begun:
-            return begun[0]
-        if len(known) == len(self.raw) and all(part.target == known[0].target for part in known):
+    def known(self) -> tuple[Progress, ...]:
+        """The positions of the parts that have one."""
+        return tuple(part for part in self.parts if part is not None)
+
+    @property
+    def last(self) -> Progress | None:
+        """The position that was recorded last; None before the first."""
+        return max(self.known, key=lambda part: part.at_ms, default=None)
+
+    @property
+    def settled(self) -> Progress | None:
+        """The position, where all parts have the same one; behind a comparison with the topic, if all were compared."""
+        known, last = self.known, self.last
+        if last is None or last.state is None or len(known) < len(self.raw):
             return None
-        return max(known, key=lambda part: part.at_ms, default=None)
+        is_one = all((part.state, part.identity) == (last.state, last.identity) for part in known)
+        return last if is_one and (last.mode != TOPIC or all(part.mode == TOPIC for part in known)) else None
+
+    @property
+    def unfinished(self) -> Progress | None:
+        """The run that was recorded last, where the parts do not stand together; None where they do."""
+        return None if self.settled is not None else self.last
 
     @property
     def newest(self) -> tuple[Progress, ...]:
         """What the parts say of the run that was recorded last; none before the first."""
-        known = [part for part in self.parts if part is not None]
-        last = max(known, key=lambda part: part.at_ms, default=None)
-        return tuple(part for part in known if last is not None and part.run == last.run)
-
-    @property
-    def settled(self) -> Progress | None:
-        """The position, where all parts have the same one."""
-        known = [part for part in self.parts if part is not None]
-        return known[0] if known and self.unfinished is None else None
+        last = self.last
+        return tuple(part for part in self.known if last is not None and part.run == last.run)

@@ -1,6 +1,7 @@
 """publish: one run from plan to progress."""
 
 import logging
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,10 +11,11 @@ from tidegate.publications.heartbeat import heartbeat
 from tidegate.publications.job import PublishJob
 from tidegate.publications.plan import Planned, plan
 from tidegate.publications.ports import PublicationPorts
-from tidegate.publications.progress import AGAIN, TOPIC, Progress
+from tidegate.publications.progress import AGAIN, TOPIC, Progress, Standing
 
 log = logging.getLogger(__name__)
 COUNTS = ("inserted", "updated", "deleted")
+MOST_ROUNDS = 20  # each brings one group of parts on; there are hardly ever more than three
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ def run(ports: PublicationPorts, resynchronise: bool = False, again: Again | Non
     2. Plan the run.
     3. Pin the snapshot that it leads to, so that it is still there when the next run begins at it.
     4. Produce the changes, with each part's progress behind them.
-    5. Read the progress back, and let older pins go.
+    5. Read the progress back. Where the parts do not stand together yet, go on with 2: each such round brings one group
+       of them to where others are.
+    6. Let older pins go.
 
     With `again` what is published of some keys is produced once more, and the position stays.
 
@@ -64,17 +68,42 @@ def run(ports: PublicationPorts, resynchronise: bool = False, again: Again | Non
     publication = ports.publication
     if resynchronise or ports.topics.standing(publication).is_new:
         ports.topics.create(publication)
-    planned = plan(ports, resynchronise) if again is None else plan_again(ports, again)
+    pins = _pins(ports)
+    first = planned = plan(ports, resynchronise) if again is None else plan_again(ports, again)
+    counts: Counter[str] = Counter()
+    for _ in range(MOST_ROUNDS):
+        for table, snapshot in _needed(ports, planned.position):
+            pins.setdefault(table, set()).add(pin_name(publication.name, snapshot))
+        standing = _produce(ports, planned)
+        counts.update(_counts(ports, planned, standing))
+        settled = standing.settled
+        if settled is not None:
+            _let_go(ports, settled, pins)
+            counted = {name: counts[name] for name in COUNTS}
+            one = first.position
+            return Published(
+                publication.name, one.origin, settled.to, one.mode, **counted, topics=[*publication.topics]
+            )
+        planned = plan(ports)
+    raise RetryLater(
+        f"publication={publication.name}: after {MOST_ROUNDS} rounds its parts are in different states still, because "
+        "other runs publish at the same time; let one run at a time, and run it again"
+    )
+
+
+def _produce(ports: PublicationPorts, planned: Planned) -> Standing:
+    """One round, and where the parts stand behind it."""
+    publication = ports.publication
     if planned.position.mode == TOPIC:  # also where the file asks for it
         ports.topics.create(publication)
-        planned = replace(planned, found=ports.topics.found(publication))
-        position = replace(planned.position, topic_ids=planned.found.ids, partitions=planned.found.partitions)
-        planned = replace(planned, position=position)
+        found = ports.topics.found(publication)
+        position = replace(planned.position, topic_ids=found.ids, partitions=found.partitions)
+        planned = replace(planned, found=found, position=position)
     for table, snapshot in _needed(ports, planned.position):
         ports.snapshots.pin(table, snapshot, pin_name(publication.name, snapshot))
     log.info("publishing: publication=%s %s", publication.name, planned.to_dict())
     ports.engine.run(job_of(ports, planned))
-    return _recorded(ports, planned)
+    return ports.topics.standing(publication, at_rest=True)
 
 
 def _needed(ports: PublicationPorts, position: Progress) -> list[tuple[str, int]]:
@@ -117,28 +146,39 @@ def pin_name(publication: str, snapshot_id: int) -> str:
     return f"{pins_of(publication)}{snapshot_id}"
 
 
-def _recorded(ports: PublicationPorts, planned: Planned) -> Published:
+def _counts(ports: PublicationPorts, planned: Planned, standing: Standing) -> dict[str, int]:
+    """The counts of the round's parts; PublishedElsewhere or RetryLater where another run has taken some of them over.
+
+    Where it brought them to the very same state, nothing is missing; but not where every record was asked for anew.
+    """
     publication, position = ports.publication, planned.position
-    standing = ports.topics.standing(publication, at_rest=True)
-    ours = [part for part in standing.parts if part is not None and part.run == position.run]
-    counts = {name: sum(part.counts.get(name, 0) for part in ours) for name in COUNTS}
-    settled = standing.settled
-    is_short = position.mode == AGAIN and len(ours) < len(planned.parts)  # where they stand tells nothing then
-    if settled is None or settled.target != position.target or is_short:
+    parts = [standing.parts[part.number] for part in planned.parts]
+    ours = [part for part in parts if part is not None and part.is_complete and part.run == position.run]
+    is_short = len(ours) < len(parts)
+    is_same = all(part is not None and part.state == position.target for part in parts)
+    if is_short and (position.mode in (AGAIN, TOPIC) or not is_same):
         kind = RetryLater if ours or standing.is_new else PublishedElsewhere
         raise kind(
             f"publication={publication.name} snapshot={position.to}: {len(ours)} of {len(planned.parts)} parts arrived "
             "there, others are where another run has brought them; run it again"
         )
-    for table, snapshot in {publication.table: settled.to, **settled.joined}.items():
-        _let_go(ports, table, pin_name(publication.name, snapshot))
-    return Published(
-        publication.name, position.origin, position.to, position.mode, **counts, topics=list(publication.topics)
-    )
+    return {name: sum(part.counts.get(name, 0) for part in ours) for name in COUNTS}
 
 
-def _let_go(ports: PublicationPorts, table: str, kept: str) -> None:
-    """Older pins of a table."""
-    prefix = pins_of(ports.publication.name)
-    pins = [tag for tag in ports.snapshots.pins(table, prefix) if tag.removeprefix(prefix).isdigit()]
-    ports.snapshots.unpin(table, [tag for tag in pins if tag != kept])
+def _pins(ports: PublicationPorts) -> dict[str, set[str]]:
+    """The publication's pins, by table."""
+    names = [ports.publication.table, *ports.publication.joined]
+    prefix, there = pins_of(ports.publication.name), [n for n in names if ports.snapshots.table(n) is not None]
+    return {
+        name: {tag for tag in ports.snapshots.pins(name, prefix) if tag.removeprefix(prefix).isdigit()}
+        for name in there
+    }
+
+
+def _let_go(ports: PublicationPorts, settled: Progress, pins: dict[str, set[str]]) -> None:
+    """Pins that were there before the run, and its own, but for those of where the topics stand.
+
+    A pin that came meanwhile belongs to a run which has begun behind this one.
+    """
+    for table, snapshot in {ports.publication.table: settled.to, **settled.joined}.items():
+        ports.snapshots.unpin(table, sorted(pins.get(table, set()) - {pin_name(ports.publication.name, snapshot)}))

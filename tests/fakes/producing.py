@@ -1,0 +1,180 @@
+"""A broker in memory for the producers of a publication: transactions, fencing, and what readers see of them.
+
+The functions of `tidegate_spark.produce` run as they are: this stands in for confluent_kafka's producer and consumer.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from tidegate_spark import produce
+
+HEADER = [("part", pyarrow.int32()), ("topic", pyarrow.string()), ("key", pyarrow.binary())]
+HEADER += [("value", pyarrow.binary()), ("timestamp", pyarrow.int64()), ("kind", pyarrow.string())]
+HEADER += [("headers", pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])))]
+SCHEMA = pyarrow.schema(HEADER)
+CALLS = ("init_transactions", "begin_transaction", "produce", "flush", "commit_transaction")
+
+
+class Killed(Exception):
+    """The executor is gone."""
+
+
+@dataclass
+class Entry:
+    """One record in a log; `is_open` until its transaction ends."""
+
+    key: bytes | None
+    value: bytes | None
+    is_open: bool = False
+    is_aborted: bool = False
+
+
+@dataclass
+class Broker:
+    """Logs by topic and partition. `meet` sees the number and name of each call of a producer before it takes place."""
+
+    logs: dict[tuple[str, int], list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    epochs: dict[str, int] = field(default_factory=dict)
+    open: dict[str, list[Entry]] = field(default_factory=dict)
+    meet: Callable[[int, str], None] = lambda number, name: None
+    refuses: dict[bytes, KafkaError] = field(default_factory=dict)
+    calls: int = 0
+    seconds: float = 0
+
+    def read(self, topic: str, partition: int) -> list[tuple[bytes | None, bytes | None]]:
+        """What is committed, up to the first record of a transaction that is open."""
+        found = []
+        for entry in self.logs[topic, partition]:
+            if entry.is_open:
+                break
+            if not entry.is_aborted:
+                found.append((entry.key, entry.value))
+        return found
+
+    def end_transaction(self, name: str, is_aborted: bool) -> None:
+        for entry in self.open.pop(name, []):
+            entry.is_open, entry.is_aborted = False, is_aborted
+
+    @contextmanager
+    def instead_of_kafka(self) -> Iterator[None]:
+        """While it lasts, the executors' functions reach this broker."""
+        kafka, time = produce.kafka, produce.time
+        produce.kafka, produce.time = _Library(self), self  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            produce.kafka, produce.time = kafka, time
+
+    def time(self) -> float:
+        """A clock that gives each record a time of its own."""
+        self.seconds += 1
+        return self.seconds
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class _Library:
+    """What the executors' functions use of confluent_kafka."""
+
+    KafkaError, KafkaException, TopicPartition = KafkaError, KafkaException, TopicPartition
+
+    def __init__(self, broker: Broker) -> None:
+        self.Producer = lambda settings: _Producer(broker, settings)
+        self.Consumer = lambda settings: _Consumer(broker)
+
+
+class _Producer:
+    def __init__(self, broker: Broker, settings: dict[str, Any]) -> None:
+        self._broker, self._name = broker, settings.get("transactional.id")
+        self._epoch, self._is_dead = 0, False
+        self._waiting: list[tuple[Any, KafkaError | None]] = []
+
+    def _passed(self, name: str) -> None:
+        if self._is_dead:
+            raise Killed
+        number, self._broker.calls = self._broker.calls, self._broker.calls + 1
+        try:
+            self._broker.meet(number, name)
+        except Killed:
+            self._is_dead = True
+            raise
+
+    @property
+    def _is_fenced(self) -> bool:
+        """The brokers know; the client hears of it with their next answer."""
+        return self._name is not None and self._broker.epochs[self._name] != self._epoch
+
+    def init_transactions(self, timeout: float) -> None:
+        self._passed("init_transactions")
+        assert self._name is not None
+        self._broker.end_transaction(self._name, is_aborted=True)
+        self._epoch = self._broker.epochs[self._name] = self._broker.epochs.get(self._name, 0) + 1
+
+    def begin_transaction(self) -> None:
+        self._passed("begin_transaction")
+
+    def produce(self, topic: str, key: bytes, value: bytes | None, partition: int = 0, **more: Any) -> None:
+        self._passed("produce")
+        refusal = KafkaError(KafkaError._FENCED) if self._is_fenced else self._broker.refuses.get(key)
+        if refusal is not None and refusal.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            raise KafkaException(refusal)
+        self._waiting.append((more["on_delivery"], refusal))
+        if refusal is None:
+            entry = Entry(key, value, is_open=self._name is not None)
+            self._broker.logs[topic, partition].append(entry)
+            if self._name is not None:
+                self._broker.open.setdefault(self._name, []).append(entry)
+
+    def poll(self, timeout: float) -> None:
+        return
+
+    def flush(self, timeout: float) -> int:
+        self._passed("flush")
+        for call, error in self._waiting:
+            call(error, None)
+        self._waiting = []
+        return 0
+
+    def commit_transaction(self, timeout: float) -> None:
+        self._passed("commit_transaction")
+        if self._is_fenced:
+            raise KafkaException(KafkaError(KafkaError._FENCED))
+        self._broker.end_transaction(self._name or "", is_aborted=False)
+
+    def abort_transaction(self, timeout: float) -> None:
+        if self._is_dead:
+            raise Killed
+        if not self._is_fenced:
+            self._broker.end_transaction(self._name or "", is_aborted=True)
+
+
+class _Message:
+    def __init__(self, value: bytes | None) -> None:
+        self._value = value
+
+    def error(self) -> KafkaError | None:
+        return KafkaError(KafkaError._PARTITION_EOF) if self._value is None else None
+
+    def value(self) -> bytes | None:
+        return self._value
+
+
+class _Consumer:
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._left = broker, list[_Message]()
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        (one,) = partitions
+        self._left = [_Message(value) for _, value in self._broker.read(one.topic, one.partition)] + [_Message(None)]
+
+    def poll(self, timeout: float) -> _Message:
+        return self._left.pop(0)
+
+    def close(self) -> None:
+        return
