@@ -9,7 +9,7 @@ from functools import partial
 from tidegate.batch import Plan, PublishedBatch, Refusal, StagedBatch
 from tidegate.drain import drain, queues
 from tidegate.dynamic import fan_out
-from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
+from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
 from tidegate.offsets import Offsets
 from tidegate.ports import Ports
 from tidegate.refused import in_words
@@ -34,8 +34,8 @@ def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -
     Nothing is read beyond `until`.
 
     `NothingToDo` when there was no work (the heartbeat has run). So many tables are merged beside each other, each by a
-    thread of its own; one that fails keeps its staged batches while the others go on, one that the plan refuses stays
-    as it is, and `SomeTablesFailed` is raised at the end.
+    thread of its own; one that fails keeps its staged batches while the others go on, one that plan or stage refuses
+    stays as it is, and `SomeTablesFailed` is raised at the end.
     """
     known = fan_out(ports)  # the tables that records have named are looked for once, not by every step
     try:
@@ -44,7 +44,13 @@ def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -
         clean_up(known)  # of a run that was killed after its publish
         heartbeat(known)
         raise
-    staged = stage(known, planned)
+    refused = [*planned.refused]
+    try:
+        staged = stage(known, planned, refused)
+    except GiveUp:
+        clean_up(known)  # of attempts that nobody will merge
+        heartbeat(known)
+        raise
     ports = known if {batch.table for batch in staged} <= {t.name for t in known.pipeline.tables} else fan_out(ports)
     flushed = _merge_all(ports, staged, merges_at_once)
     if flushed.published:
@@ -52,7 +58,7 @@ def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -
             commit_offsets(ports)
     clean_up(ports)
     heartbeat(ports)
-    _raise_failures(ports, flushed, planned.refused)
+    _raise_failures(ports, flushed, refused)
     return flushed
 
 

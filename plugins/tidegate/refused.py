@@ -1,7 +1,8 @@
-"""Tables that cannot go on, while the others of their pipeline do: found by `plan`, told at the end of the run."""
+"""Tables that cannot go on, while the others of their pipeline do: found by plan and stage, told when it ends."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tidegate.batch import Refusal
@@ -11,6 +12,7 @@ from tidegate.ports import Ports, TableState
 from tidegate.position import Position
 
 log = logging.getLogger(__name__)
+Failure = tuple[str, GiveUp]  # a table that cannot be staged, and why
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,33 @@ def told(ports: Ports, refused: Sequence[Refused], *, has_work: bool) -> tuple[R
     """
     if refused and len(refused) == len(ports.pipeline.tables):
         raise refused[0].error
-    refusals = tuple(Refusal(one.table.name, type(one.error).__name__, str(one.error)) for one in refused)
-    if refusals and not has_work:
-        raise SomeTablesFailed(in_words(ports, refusals))
-    for refusal in refusals:
-        log.warning(refusal.message)
-    return refusals
+    found = refusals([(one.table.name, one.error) for one in refused])
+    if found and not has_work:
+        raise SomeTablesFailed(in_words(ports, found))
+    return found
+
+
+@contextmanager
+def apart(table: str, failures: list[Failure]) -> Iterator[None]:
+    """Note what a person must mend in one table, and let the others go on."""
+    try:
+        yield
+    except GiveUp as error:
+        failures.append((table, error))
+
+
+def refusals(failures: Sequence[Failure]) -> tuple[Refusal, ...]:
+    """The failures as they travel with a run, each in the log."""
+    for message in dict.fromkeys(str(error) for _, error in failures):
+        log.warning(message)
+    return tuple(Refusal(table, type(error).__name__, str(error)) for table, error in failures)
+
+
+def in_one(failures: Sequence[Failure]) -> GiveUp:
+    """The first table's error; where others say something else, of its kind and with their words too."""
+    first = failures[0][1]
+    words = dict.fromkeys(str(error) for _, error in failures)
+    return first if len(words) == 1 else type(first)("\n".join(words))
 
 
 def in_words(ports: Ports, refusals: Sequence[Refusal]) -> str:

@@ -9,8 +9,8 @@ Skipped when every table stands at the end of the log.
 """
 STAGE = """
 **stage** reads exactly those offsets once, decodes them, and overwrites batch N of each intermediate table under a new
-attempt. A record that cannot be decoded fails the task with its topic, partition and offset; nothing of the batch is
-merged.
+attempt. A record that cannot be decoded is told with its topic, partition and offset; nothing of its table's batch is
+merged. Tables that can be staged go on, and the others are told under `refused`; the task fails where none can.
 """
 MERGE = """
 **merge** brings a staged batch into its table on a branch and publishes it: main, tag and position move in one commit,
@@ -38,8 +38,8 @@ after, and the orphans removed.
 """
 HEARTBEAT = """
 **heartbeat** runs at the end of every run, also a skipped one, and commits again what is published, so that quiet
-partitions keep their committed offset. It turns red when a task before it failed, or the plan refused a table, so that
-the run shows it.
+partitions keep their committed offset. It turns red when a task before it failed, or plan or stage refused a table, so
+that the run shows it.
 """
 JANITOR = """
 Tells what pipelines have left behind whose file was deleted: intermediate, dead-letter and control tables, and marks in

@@ -8,8 +8,10 @@ from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
 
 from tidegate_airflow import tasks
+from tidegate_airflow.failures import ERROR_KEY, LONGEST
 from tidegate_airflow.flush_form import asked
 from tidegate_airflow.schedule import call_next_run, least
+from tidegate_airflow.waiting import REFUSED
 
 UNFINISHED = {"failed", "upstream_failed"}
 COMPACT = "compact"
@@ -39,7 +41,7 @@ def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
 
 
 def last_of_the_run(name: str) -> dict[str, Any]:
-    """The heartbeat, whatever happened before; then red if a task failed or the plan refused a table.
+    """The heartbeat, whatever happened before; then red if a task failed, or plan or stage refused a table.
 
     The last task colours the run. Where the batch left records behind, the next run is called for: it begins at once,
     without waiting for its time.
@@ -52,9 +54,12 @@ def last_of_the_run(name: str) -> dict[str, Any]:
     failed = sorted(task for task, state in states.items() if state in UNFINISHED)
     planned = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}
     told = [f"tasks={', '.join(failed)} failed in this run; see the log of the first one"] if failed else []
-    told += [f"table={one['table']} is refused, the others go on: {one['message']}" for one in planned["refused"]]
+    refused = [*planned["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED) or [])]
+    told += [f"table={one['table']} is refused, the others go on: {one['message']}" for one in refused]
     if told:
-        raise AirflowFailException("offsets are kept, but " + "\n".join(told))
+        reason = "offsets are kept, but " + "\n".join(told)
+        context["ti"].xcom_push(key=ERROR_KEY, value={"error": "SomeTablesFailed", "message": reason[:LONGEST]})
+        raise AirflowFailException(reason)
     if planned["left"] and asked(context)["until_current"]:
         call_next_run(name, context, asked(context))
     return done

@@ -5,7 +5,7 @@ Imports stand inside, so that parsing a DAG stays cheap and a task loads only wh
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from tidegate_airflow import metrics
@@ -40,22 +40,25 @@ def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], i
         return plan(replace(used, pipeline=replace(used.pipeline, merge=merge)), least(used.pipeline)).to_dict()
 
 
-def run_stage(name: str, planned: Mapping[str, Any], engine: Any = None, away: Any = None) -> list[Data]:
-    """stage: one queue of staged batches for each table of the plan, oldest first.
+def run_stage(
+    name: str, planned: Mapping[str, Any], engine: Any = None, away: Any = None
+) -> tuple[list[Data], list[Data]]:
+    """stage: one queue of staged batches for each table of the plan, oldest first; and the tables that it refuses.
 
     `away` is an `InTriggerer`: it may put the task aside, with what the step remembers, and has what it remembered.
     """
-    from tidegate.batch import Plan
+    from tidegate.batch import Plan, Refusal
     from tidegate.drain import queues
     from tidegate.restaging import Memory, remembering
     from tidegate.steps.stage import stage
 
-    memory = Memory.of(away.memory if away else {})
+    memory, refused = Memory.of(away.memory if away else {}), list[Refusal]()
     if away:
         away.remembers(lambda: vars(memory))
     with told_to_airflow():
-        waiting = queues(stage(remembering(ports(name, engine, away), memory), Plan.from_dict(planned)))
-        return [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in waiting]
+        waiting = queues(stage(remembering(ports(name, engine, away), memory), Plan.from_dict(planned), refused))
+        staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in waiting]
+        return staged, [asdict(one) for one in refused]
 
 
 def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None, away: Any = None) -> Data:

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 IN_PLACE = 10.0  # seconds that a job is waited for on the worker: putting a task aside and waking it takes some, too
 LONGEST = timedelta(hours=6)  # BigQuery ends a query then
 RESUME = "resume_step"
+REFUSED = "refused"  # the result of stage beside its queues
 
 
 class JobLink(BaseOperatorLink):
@@ -83,8 +84,10 @@ class InTriggerer:
 
 
 def stage(context: Context, pipeline: str, given: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
-    """Run the step stage, or go on with it."""
-    return tasks.run_stage(pipeline, given, engine, InTriggerer(context, memory))
+    """Run the step stage, or go on with it; the tables that it refuses colour the run in the end."""
+    staged, refused = tasks.run_stage(pipeline, given, engine, InTriggerer(context, memory))
+    context["ti"].xcom_push(key=REFUSED, value=refused)
+    return staged
 
 
 def merge(context: Context, pipeline: str, given: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:

@@ -144,11 +144,16 @@ class ForgetsToFinish(_Delegating):
 
 
 class LosesARecord(_Delegating):
-    """Spark whose counts do not add up."""
+    """Spark whose counts do not add up, for every table or for one."""
+
+    def __init__(self, engine: MemoryEngine, table: str = "") -> None:
+        super().__init__(engine)
+        self.table = table
 
     def run(self, job: Job) -> None:
         self._port.run(job)
         for table in job.tables if isinstance(job, StageJob) else ():
-            properties = self._port.destination.tables[table.intermediate].properties
-            outcome = json.loads(properties[table.property])
-            properties[table.property] = json.dumps({**outcome, "staged": outcome["staged"] - 1})
+            if table.intermediate.startswith(self.table):
+                properties = self._port.destination.tables[table.intermediate].properties
+                outcome = json.loads(properties[table.property])
+                properties[table.property] = json.dumps({**outcome, "staged": outcome["staged"] - 1})

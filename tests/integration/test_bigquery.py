@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from crash.bigquery_trial import walk
-from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere
+from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
@@ -199,7 +199,7 @@ def test_records_name_their_tables_which_are_made_at_first_sight(dwh: Any) -> No
     assert bench.committed("named") == {topic: {0: 5}}
     assert dwh.left() == []
     bench.produce(topic, of("no.table", 4, "d"))
-    with pytest.raises(BadRecord, match=r"offset=5 reason=its values make no table name"):
+    with pytest.raises(SomeTablesFailed, match=r"offset=5 reason=its values make no table name"):
         bench.flush("named")
     assert [name for name in dwh.tables() if not name.endswith(("_tmp", "_tidegate_position"))] == [
         "of_one", "of_three", "of_two", "tidegate_named_batches", "tidegate_named_names",

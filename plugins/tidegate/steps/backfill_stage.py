@@ -10,11 +10,12 @@ from tidegate.batch import Plan, PlannedBatch
 from tidegate.errors import RetryLater
 from tidegate.jobs import StageJob
 from tidegate.offsets import Offsets, Ranges, offset_of
+from tidegate.outcome import outcome
 from tidegate.pipeline import Table
 from tidegate.ports import Log, Ports, Staging
 from tidegate.slices import Backfill, covered, missing, sliced
 from tidegate.steps.backfill_plan import check_held, needs_later
-from tidegate.steps.stage import outcome, stage_table, table_named
+from tidegate.steps.stage import stage_table, table_named
 from tidegate.swap import CUTS
 from tidegate.takeover import run_or_take_over
 from tidegate.topics import read_log

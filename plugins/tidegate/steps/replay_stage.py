@@ -7,11 +7,12 @@ from tidegate.batch import Plan, PlannedBatch
 from tidegate.errors import PositionLost, RetryLater
 from tidegate.jobs import DeadLetterSource, StageJob
 from tidegate.offsets import Offsets, Ranges, offset_of
+from tidegate.outcome import outcome
 from tidegate.pipeline import Table
 from tidegate.ports import Ports, Staging
 from tidegate.position import Position
 from tidegate.slices import covered, missing, sliced
-from tidegate.steps.stage import outcome, stage_table
+from tidegate.steps.stage import stage_table
 from tidegate.swap import CUTS
 from tidegate.topics import read_log
 

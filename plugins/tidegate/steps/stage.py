@@ -4,10 +4,9 @@ import json
 import logging
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from tidegate import names
-from tidegate.batch import Counts, Plan, PlannedBatch, StagedBatch
+from tidegate.batch import Counts, Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.columns import (
     flat_key_columns,
     projection,
@@ -24,10 +23,12 @@ from tidegate.compatibility import check_compatible
 from tidegate.dimensions import described, pinned, told
 from tidegate.dynamic import concrete, fan_out
 from tidegate.epochs import Epochs
-from tidegate.errors import BadRecord, GiveUp, RetryLater
+from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs import MergeJob, StageJob, StageTable
+from tidegate.outcome import by_attempt, outcome
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports
+from tidegate.refused import Failure, apart, in_one, refusals
 from tidegate.standing import check_not_overtaken
 from tidegate.steps.discover import advance, discovered, finder
 from tidegate.superseding import last_per_raw_key
@@ -38,20 +39,29 @@ log = logging.getLogger(__name__)
 IN_SUMMARY = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape", "follows", "watermark", "keys_differ")
 
 
-def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
+def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> list[StagedBatch]:
     """Return the staged batches of the plan, each table's in the order of its queue.
 
     1. A batch that is staged already is taken as it stands.
     2. Tables whose ranges are the same share one job, and so one read of Kafka.
     3. Each job overwrites batch N under a new attempt; what it left behind is found by that attempt.
-    4. A bad record, or records that do not add up, fail the step: nothing of the batch can be merged.
+    4. A bad record, or records that do not add up, fail their table: nothing of its batch can be merged.
     5. Tables that records name for the first time are staged over the same ranges, from where the batch starts.
+
+    A table that fails is added to `refused`, for a caller that goes on with the others; without it, or where nothing is
+    staged, the reason is raised.
     """
     ports = fan_out(ports)
     staged = [_resume(ports, table) for table in plan.tables if table.resumed]
+    failures: list[Failure] = []
     fresh = sorted((t for t in plan.tables if not t.resumed), key=_group)
     for _, group in groupby(fresh, key=_group):
-        staged += _stage_group(ports, plan, tuple(group))
+        done, failed = _stage_group(ports, plan, tuple(group))
+        staged, failures = staged + done, failures + failed
+    if failures and (refused is None or not staged):
+        raise in_one(failures)
+    if refused is not None:
+        refused += refusals(failures)
     order = {table.table: place for place, table in enumerate(plan.tables)}
     return sorted(staged, key=lambda batch: (order.get(batch.table, len(order)), batch.table, batch.batch))
 
@@ -62,49 +72,60 @@ def _group(planned: PlannedBatch) -> tuple[int, str]:
 
 def _resume(ports: Ports, planned: PlannedBatch) -> StagedBatch:
     intermediate = names.intermediate_table(ports.pipeline, table_named(ports, planned.table))
-    return _by_attempt(ports, intermediate, planned, planned.attempt or "")
+    return by_attempt(ports, intermediate, planned, planned.attempt or "")
 
 
-def _by_attempt(ports: Ports, intermediate: str, planned: PlannedBatch, attempt: str) -> StagedBatch:
-    for staged in ports.destination.staged(intermediate, planned.table):
-        if staged.attempt == attempt:
-            return staged
-    raise RetryLater(
-        f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}: the staged attempt={attempt} "
-        "is no longer there; run the flush again, it will plan anew"
-    )
+def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> tuple[list[StagedBatch], list[Failure]]:
+    """Tables of the same ranges, by one job. One that fails, before or after it, leaves the others what they have."""
+    asked, failures = list[tuple[PlannedBatch, StageTable]](), list[Failure]()
+    named: tuple[PlannedBatch, StageTable] | None = None
+    for planned in sorted(group, key=lambda one: table_named(ports, one.table).finds):
+        table = table_named(ports, planned.table)
+        with apart(planned.table, failures):
+            if table.finds:
+                named = planned, finder(ports, table, planned)
+            else:
+                asked.append((planned, stage_table(ports, plan, planned)))
+    if not asked and named is None:
+        return [], failures
+    try:
+        found, took = _run(ports, group[0], [wanted for _, wanted in asked], named and named[1])
+        staged: list[StagedBatch] = []
+        for (planned, _), wanted in zip(asked, found, strict=True):
+            with apart(planned.table, failures):
+                staged.append(replace(outcome(ports, planned, wanted), stage_seconds=took))
+        if named is not None:
+            with apart(named[0].table, failures):
+                staged += _stage_new(ports, plan, *named)
+        return staged, failures
+    except GiveUp as error:  # of the job itself
+        failed = {name for name, _ in failures}
+        return [], failures + [(planned.table, error) for planned in group if planned.table not in failed]
+    except RetryLater:
+        for planned in group:  # the winner of a race cleans up what the loser stages
+            if planned.follows:
+                continue  # it starts behind the queue, where the position is not yet
+            state = ports.destination.state(planned.table, ports.pipeline.name)
+            check_not_overtaken(ports.pipeline, table_named(ports, planned.table), state, planned.batch, planned.ranges)
+        raise
 
 
-def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> list[StagedBatch]:
-    named = next((planned for planned in group if table_named(ports, planned.table).finds), None)
-    group = tuple(planned for planned in group if planned is not named)
-    asked = [stage_table(ports, plan, planned) for planned in group]
-    first = named or group[0]
-    asked_names = finder(ports, table_named(ports, named.table), named) if named else None
+def _run(
+    ports: Ports, first: PlannedBatch, tables: list[StageTable], names: StageTable | None
+) -> tuple[tuple[StageTable, ...], float]:
+    """Stage a group of tables by one job; each with the attempt that counts, and the seconds that it took."""
     job = StageJob(
         pipeline=ports.pipeline.name,
         batch=first.batch,
         ranges=first.ranges,
         isolation=ports.pipeline.source.isolation,
-        tables=tuple(asked),
-        finder=asked_names,
+        tables=tuple(tables),
+        finder=names,
     )
     log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
     started_ms = ports.now_ms()
-    try:
-        asked = list(run_or_take_over(ports, job))
-        took = round((ports.now_ms() - started_ms) / 1000, 2)
-        found = (outcome(ports, planned, table) for planned, table in zip(group, asked, strict=True))
-        staged = [replace(batch, stage_seconds=took) for batch in found]
-        return staged + (_stage_new(ports, plan, named, asked_names) if named and asked_names else [])
-    except RetryLater:
-        for planned in (*group, *([named] if named else [])):  # the winner of a race cleans up what the loser stages
-            if planned.follows:
-                continue  # it starts behind the queue, where the position is not yet
-            state = ports.destination.state(planned.table, ports.pipeline.name)
-            table = table_named(ports, planned.table)
-            check_not_overtaken(ports.pipeline, table, state, planned.batch, planned.ranges)
-        raise
+    staged = run_or_take_over(ports, job)
+    return staged, round((ports.now_ms() - started_ms) / 1000, 2)
 
 
 def _epochs(ports: Ports, planned: PlannedBatch) -> Epochs:
@@ -121,7 +142,9 @@ def _stage_new(ports: Ports, plan: Plan, named: PlannedBatch, asked: StageTable)
     if new:
         wider = replace(ports, pipeline=replace(ports.pipeline, tables=(*ports.pipeline.tables, *new)))
         group = (replace(named, table=table.name) for table in new)
-        staged = _stage_group(wider, plan, tuple(group))
+        staged, failures = _stage_group(wider, plan, tuple(group))
+        if failures:  # the names are not known as long as one of them is not staged: it would begin behind this batch
+            raise in_one(failures)
     advance(ports, plan, named)
     return staged
 
@@ -221,37 +244,6 @@ def _summary(ports: Ports, staged: StagedBatch, attempt: str) -> dict[str, str]:
         "tidegate.attempt": attempt,
         "tidegate.staged": json.dumps({k: data[k] for k in IN_SUMMARY}),
     }
-
-
-def outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBatch:
-    """What the job left behind for one table; a bad record, or records that do not add up, are errors.
-
-    Files in a folder are first brought into the table.
-    """
-    if asked.folder:
-        ports.destination.land(asked.intermediate, planned.batch, asked.attempt, asked.summary)
-    where = f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}"
-    found = ports.destination.staged_outcome(asked.intermediate, asked.attempt)
-    if found is None:
-        raise RetryLater(f"{where}: the stage job ended without a result: attempt={asked.attempt}; stage again")
-    if found.get("bad"):
-        raise BadRecord(f"{where}: {_bad(found, asked.set_aside)}")
-    counts = Counts.of(planned.ranges.span, found)
-    problem = counts.unexplained()
-    if problem:
-        raise GiveUp(f"{where}: {problem}")
-    return _by_attempt(ports, asked.intermediate, planned, asked.attempt)
-
-
-def _bad(found: dict[str, Any], set_aside: int | None) -> str:
-    first = found["first_bad"]
-    place = f"topic={first['topic']} partition={first['partition']} offset={first['offset']}"
-    limit = "" if set_aside is None else f", more than errors.max_per_batch={set_aside}"
-    return (
-        f"{found['bad']} records cannot be decoded{limit}; the first: {place} "
-        f"reason={first['reason']}; nothing was merged; "
-        "correct the schema in the pipeline file, or the producer"
-    )
 
 
 def table_named(ports: Ports, name: str) -> Table:
