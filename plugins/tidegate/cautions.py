@@ -1,8 +1,7 @@
 """What may go wrong soon on a record's way: transactions that never end, and records that wait until they expire."""
 
-from datetime import UTC, datetime
-
 from tidegate.errors import TidegateError
+from tidegate.moments import moment_at
 from tidegate.offsets import Offsets, offset_of, pairs
 from tidegate.ports import Log, Ports, Retention
 
@@ -72,4 +71,4 @@ def _limits(kept: Retention) -> list[tuple[str, int, str]]:
 
 
 def _time(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return moment_at(milliseconds).isoformat(timespec="seconds").replace("+00:00", "Z")

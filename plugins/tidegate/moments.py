@@ -1,9 +1,11 @@
-"""Times that people write on a command line or into a form, in milliseconds since 1970."""
+"""Times between people and milliseconds since 1970: as written on a command line or into a form, and as shown."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from tidegate.errors import ConfigurationError
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC, microsecond=999_000)
 EXAMPLE = "2026-01-01T00:00:00Z"
 
 
@@ -16,3 +18,11 @@ def time_ms(name: str, text: str, instead: str = f"not a time; write e.g. {EXAMP
     if moment.tzinfo is None:
         raise ConfigurationError(f"{name}={text}: a time without a zone; write e.g. {text}Z")
     return round(moment.timestamp() * 1000)
+
+
+def moment_at(milliseconds: int) -> datetime:
+    """The time in UTC, in the years 1 to 9999: a producer that writes microseconds as milliseconds goes beyond them."""
+    try:
+        return EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return EARLIEST if milliseconds < 0 else LATEST

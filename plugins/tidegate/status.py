@@ -1,12 +1,12 @@
 """How far a pipeline has come and how far behind it is, for people and, as JSON, for programs."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 from tidegate import names
 from tidegate.batch import RECORDS
 from tidegate.beats import proof_ms, valid_through_ms
 from tidegate.cautions import cautions
+from tidegate.moments import moment_at
 from tidegate.offsets import offset_of
 from tidegate.ports import Log, Ports
 from tidegate.slices import done
@@ -130,4 +130,4 @@ def as_time(milliseconds: int | None) -> str | None:
     """Milliseconds as ISO 8601 in UTC."""
     if milliseconds is None:
         return None
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment_at(milliseconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,10 +1,10 @@
 """Published tables as Airflow assets, so that other DAGs can be scheduled on them."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, Context
+from tidegate.moments import moment_at
 
 
 def alias(pipeline: str) -> AssetAlias:
@@ -18,5 +18,5 @@ def announce(context: Context, published: Mapping[str, Any], pipeline: str) -> N
         return
     valid = published["valid_through_ms"]
     extra = {key: published[key] for key in ("batch", "snapshot_id", "inserted", "updated", "deleted")}
-    extra["valid_through"] = None if valid is None else datetime.fromtimestamp(valid / 1000, UTC).isoformat()
+    extra["valid_through"] = None if valid is None else moment_at(valid).isoformat()
     context["outlet_events"][alias(pipeline)].add(Asset(published["table"]), extra=extra)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -10,8 +11,9 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from pyiceberg.types import DecimalType, LongType, StringType
 from tidegate.adapters.iceberg_bounds import KeyRange
-from tidegate.adapters.iceberg_keys import is_worth_it, named
+from tidegate.adapters.iceberg_keys import MOST_KEYS, is_worth_it, named
 from tidegate.bounds import Overlap
+from tidegate.spark_sql import literal
 
 KEY = pa.struct([("id", pa.int64()), ("line", pa.string()), ("price", pa.decimal128(6, 2))])
 STAGED = pa.schema([("key", KEY), ("batch_number", pa.int64()), ("attempt", pa.string())])
@@ -58,6 +60,28 @@ def test_part_of_the_key_that_may_be_null_is_not_named(staged: Table) -> None:
     stage(staged, (1, None, 1), (2, "x", 1))
     found = values_of(staged, "line")
     assert (found["id",], found["line",]) == (("1L", "2L"), ())
+
+
+def test_texts_that_are_too_long_together_are_not_named_and_the_other_parts_are(
+    staged: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(staged, (7, "é" * 40, 1), (8, "'" * 40, 2))  # 82 bytes each, with quotes and escapes
+    monkeypatch.setattr("tidegate.adapters.iceberg_keys.MOST_BYTES", 2 * 4 + 2 * (82 + 2))
+    found = values_of(staged)
+    assert (found["id",], found["line",]) == (("7L", "8L"), (literal("'" * 40), literal("é" * 40)))
+    monkeypatch.setattr("tidegate.adapters.iceberg_keys.MOST_BYTES", 2 * 4 + 2 * (82 + 2) - 1)
+    found = values_of(staged)
+    assert (found["id",], found["line",]) == (("7L", "8L"), ())
+    monkeypatch.setattr("tidegate.adapters.iceberg_keys.MOST_BYTES", 7)
+    assert values_of(staged)["id",] == ()
+
+
+def test_twenty_thousand_uuids_are_named_and_as_many_long_texts_are_not(staged: Table) -> None:
+    stage(staged, *((number, str(UUID(int=number)), 1) for number in range(MOST_KEYS)))
+    found = values_of(staged, "id")
+    assert found["line",] == tuple(literal(str(UUID(int=number))) for number in range(MOST_KEYS))
+    stage(staged, (1, "x" * 500_000, 1), (2, "y" * 500_000, 1))
+    assert values_of(staged, "id")["line",] == ()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ the batch's keys, so that the merge does the same with and without them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from pyiceberg.conversions import from_bytes
@@ -38,7 +38,9 @@ TYPES: dict[type, str] = {
     TimestamptzType: "TIMESTAMP",
     StringType: "STRING",
 }
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = date(1970, 1, 1)
+CALENDAR_YEARS, CALENDAR_DAYS = 400, 146_097  # after so many the Gregorian calendar repeats
+SECOND, DAY = 1_000_000, 86_400 * 1_000_000  # microseconds
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,17 @@ def _sql(data_type: Any, value: Any) -> str:
     if isinstance(data_type, DecimalType):
         value, name = format(value, "f"), f"DECIMAL({data_type.precision}, {data_type.scale})"
     elif isinstance(data_type, DateType):
-        value = date(1970, 1, 1) + timedelta(days=value)
+        value = _date(value)
     elif isinstance(data_type, TimestampType | TimestamptzType):
-        value = (EPOCH + timedelta(microseconds=value)).strftime("%Y-%m-%d %H:%M:%S.%f")
+        days, micros = divmod(value, DAY)
+        seconds, micros = divmod(micros, SECOND)
+        value = f"{_date(days)} {timedelta(seconds=seconds)!s:0>8}.{micros:06}"
     return f"CAST({literal(str(value))} AS {name})"
+
+
+def _date(days: int) -> str:
+    """A day since 1970 as Spark reads it: with four digits of the year or more, beyond Python's first and last year."""
+    cycles, rest = divmod(days, CALENDAR_DAYS)
+    day = EPOCH + timedelta(days=rest)
+    year = day.year + CALENDAR_YEARS * cycles
+    return f"{'-' if year < 0 else ''}{abs(year):04}-{day:%m-%d}"

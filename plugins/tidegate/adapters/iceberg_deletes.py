@@ -1,12 +1,11 @@
 """The table that remembers deletes or changes, in Iceberg: how those leave it that no late record comes after."""
 
-from datetime import UTC, datetime
-
 from pyiceberg.table import Table
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
 from tidegate.adapters.iceberg_commit import MAIN, commit
 from tidegate.adapters.iceberg_history import forget_snapshots
+from tidegate.moments import moment_at
 
 CHANGED = "_tidegate_timestamp"  # as tables that remember whole changes have it, beside the user's own columns
 
@@ -14,7 +13,7 @@ CHANGED = "_tidegate_timestamp"  # as tables that remember whole changes have it
 def forget(table: Table, before_ms: int) -> int:
     """Remove deletes whose record is older; returns how many. `CommitRefused` where a merge has written meanwhile."""
     column = CHANGED if CHANGED in table.schema().column_names else "timestamp"
-    old = f"{column} < '{datetime.fromtimestamp(before_ms / 1000, UTC).isoformat()}'"
+    old = f"{column} < '{moment_at(before_ms).isoformat()}'"
     rows, current = int(table.scan(row_filter=old).count()), table.current_snapshot()
     if rows and current:
         transaction = table.transaction()

@@ -19,6 +19,8 @@ from tidegate.spark_sql import literal
 
 TYPES = (IntegerType, LongType, StringType)
 MOST_KEYS = 20_000  # each is a constant in the statement, and in every task that reads the table
+MOST_BYTES = 1_000_000  # of all constants of a statement: 20,000 UUIDs have room, as many long texts have not
+ARROW_BYTES = 8  # what Arrow keeps for a value beside a text's own bytes
 LEAST_ROWS, TIMES = 300_000, 30  # rows that would be moved, and how many for each key: below it the text costs more
 
 
@@ -30,8 +32,12 @@ def is_worth_it(rows: int, overlap: Overlap | None) -> bool:
 
 
 def named(staged: Table, values: Mapping[str, Any], ranges: Sequence[KeyRange]) -> tuple[Bound, ...]:
-    """The bounds of `ranges`, with the staged values of each leaf beside them, where these are numbers or texts."""
-    bounds = [known.bound for known in ranges]
+    """The bounds of `ranges`, with the staged values of each leaf beside them, where these are numbers or short texts.
+
+    In the order of the key, each leaf is named whose constants still have room in `MOST_BYTES`; what is left out makes
+    a merge slower, and never wrong.
+    """
+    bounds, room = [known.bound for known in ranges], MOST_BYTES
     listed = [place for place, known in enumerate(ranges) if isinstance(known.data_type, TYPES) and not known.nulls]
     if listed:
         wanted = f"batch_number == {values['batch']} and attempt == {literal(values['attempt'])}"
@@ -39,10 +45,21 @@ def named(staged: Table, values: Mapping[str, Any], ranges: Sequence[KeyRange]) 
         keys = scan.to_arrow()["key"].combine_chunks()
         for place in listed:
             leaf = pc.struct_field(keys, path_in_key(values, ranges[place].leaf))
-            bounds[place] = replace(bounds[place], values=_constants(leaf))
+            constants = _constants(leaf, room)
+            room -= _bytes_of(constants)
+            bounds[place] = replace(bounds[place], values=constants)
     return tuple(bounds)
 
 
-def _constants(leaf: "pa.Array[Any]") -> tuple[str, ...]:
-    found = sorted(value for value in pc.unique(leaf).to_pylist() if value is not None)
-    return tuple(literal(value) if isinstance(value, str) else f"{value}L" for value in found)
+def _constants(leaf: "pa.Array[Any]", room: int) -> tuple[str, ...]:
+    """The values as constants in order; none where they need more bytes than there is room for."""
+    unique = pc.drop_null(pc.unique(leaf))
+    if unique.nbytes > room + ARROW_BYTES * len(unique):
+        return ()
+    values = sorted(unique.to_pylist())
+    constants = tuple(literal(value) if isinstance(value, str) else f"{value}L" for value in values)
+    return constants if _bytes_of(constants) <= room else ()
+
+
+def _bytes_of(constants: Sequence[str]) -> int:
+    return sum(len(constant.encode()) + len(", ") for constant in constants)
