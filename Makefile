@@ -51,8 +51,8 @@ contract: setup  ## one behaviour suite over every implementation of a port
 integration: setup  ## tests on a real broker, Spark and Iceberg
 	@$(PYTEST) tests/integration $(ARGS)
 
-soak: setup  ## 200 small batches with random kills on the real parts; nothing may be left behind
-	@SOAK_BATCHES=200 $(PYTEST) tests/integration/test_soak.py -s $(ARGS)
+soak: setup  ## 200 small batches with random kills on the real parts, and without; nothing may be left behind
+	@SOAK_BATCHES=200 $(PYTEST) tests/integration/test_soak.py tests/integration/test_server_connections.py -s $(ARGS)
 
 e2e: setup  ## one whole run under the real scheduler
 	@$(PYTEST) tests/e2e $(ARGS)

@@ -17,6 +17,10 @@ RELIED_ON = {
 }
 
 
+CATALOG_CLASS = "spark.tidegate.catalog.class"  # of a server that shares catalogs among sessions: see serve.py
+ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+
+
 def configure(spark: SparkSession, conf: Mapping[str, str]) -> None:
     """Set session configuration."""
     for key, value in conf.items():
@@ -42,7 +46,9 @@ def connected(remote: str, conf: Mapping[str, str]) -> SparkSession:
     # Airflow switches this logger on; every session that closes would be three warnings about its own end
     logging.getLogger("pyspark.sql.connect.logging").disabled = True
     spark = SparkSession.builder.remote(remote).create()
-    configure(spark, {**RELIED_ON, **conf})
+    shared = spark.conf.get(CATALOG_CLASS, ICEBERG_CATALOG)
+    catalogs = {name: shared for name, value in conf.items() if value == ICEBERG_CATALOG}
+    configure(spark, {**RELIED_ON, **conf, **catalogs})
     return spark
 
 

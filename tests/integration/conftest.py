@@ -4,8 +4,13 @@ import os
 
 from postgres import ALLOWED_WITHOUT
 
-collect_ignore = ["test_debezium_postgres.py"] if os.environ.get(ALLOWED_WITHOUT) else []
+NEEDING = ["test_debezium_postgres.py", "test_server_connections.py"]
+collect_ignore = NEEDING if os.environ.get(ALLOWED_WITHOUT) else []
 
 
 def pytest_report_header() -> list[str]:
-    return [f"{ALLOWED_WITHOUT} is set: NOT TESTED against a real Debezium connector"] if collect_ignore else []
+    return (
+        [f"{ALLOWED_WITHOUT} is set: NOT TESTED against a real Debezium connector, nor with a catalog in PostgreSQL"]
+        if collect_ignore
+        else []
+    )

@@ -96,8 +96,11 @@ def test_postgresql_gets_its_login_from_the_connection() -> None:
         "jdbc.user": "us@er",
         "jdbc.password": "p/w",
         "jdbc.schema-version": "V1",
+        "retryable_status_codes": "57P01,57P02,57P03,57P05",
         "warehouse": "file:///w",
     }
+    given = conf({**properties, "retryable_status_codes": "57P01"}, connection)
+    assert given["retryable_status_codes"] == "57P01"
 
 
 def test_rest_on_s3_compatible_store() -> None:

@@ -186,7 +186,7 @@ def test_no_secret_stands_in_the_file() -> None:
 
 def test_spark_connect_starts_the_program_that_the_local_stack_starts() -> None:
     assert 'str(ROOT / "jobs" / "serve.py")' in (ROOT / "local" / "spark.py").read_text()
-    assert "COPY jobs/serve.py /opt/tidegate/" in (DEPLOY / "Dockerfile").read_text()
+    assert "COPY jobs/serve.py jobs/SharedCatalog.java /opt/tidegate/" in (DEPLOY / "Dockerfile").read_text()
     assert "/opt/tidegate/serve.py" in (DEPLOY / "spark" / "entrypoint.sh").read_text()
 
 

@@ -10,6 +10,9 @@ from tidegate.pipeline import Catalog
 
 # Words that only PyIceberg understands.
 PYICEBERG_ONLY = ("py-", "echo", "pool_pre_ping", "init_catalog_tables", "downcast-ns-timestamp", "s3.force-virtual")
+# Connections live as long as the server: of these answers of PostgreSQL, to a session that it has ended, Iceberg would
+# not connect again. It has not run the statement, or has undone it.
+ENDED_BY_DATABASE = "57P01,57P02,57P03,57P05"
 BUSY_TIMEOUT_MS = 30_000  # how long SQLite's second writer waits; its own default gives up at once
 
 
@@ -43,6 +46,8 @@ def spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) -> dict[
         raise ConfigurationError(f"catalog={catalog.name} type={kind}: Spark's side is known for sql and rest; use one")
     words = given | (_jdbc(given["uri"]) if kind == "sql" else {"type": "rest"}) | _s3(properties)
     words.setdefault("cache-enabled", "false")  # a cached table would hide the branch that PyIceberg has just cut
+    if words.get("uri", "").startswith("jdbc:postgresql:"):
+        words.setdefault("retryable_status_codes", ENDED_BY_DATABASE)
     prefix = f"spark.sql.catalog.{catalog.name}"
     return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{n}": v for n, v in sorted(words.items())}
 
