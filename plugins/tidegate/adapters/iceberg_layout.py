@@ -4,9 +4,9 @@ from collections import Counter
 
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import ancestors_of
 
 from tidegate import names
+from tidegate.adapters.iceberg_lineage import Lineage
 from tidegate.ports import TableFiles
 
 TARGET_BYTES = 512 * 1024 * 1024  # Iceberg's own default
@@ -47,7 +47,7 @@ def _since_tagged(table: Table) -> int:
     tagged = {ref.snapshot_id for name, ref in table.metadata.refs.items() if names.is_ours(name)}
     depths = [
         depth
-        for depth, snapshot in enumerate(ancestors_of(table.current_snapshot(), table.metadata), 1)
+        for depth, snapshot in enumerate(Lineage(table.metadata).ancestors(table.current_snapshot()), 1)
         if snapshot.snapshot_id in tagged
     ]
     return max(depths, default=0)

@@ -7,10 +7,11 @@ from itertools import islice
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.iceberg_errors import judge
+from tidegate.adapters.iceberg_lineage import Lineage
 from tidegate.adapters.port_edge import translate_errors
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.publications.job import TouchedFiles
@@ -51,7 +52,8 @@ class IcebergSnapshots:
     def behind(self, name: str, old: int | None, new: int) -> Behind:
         """See the port. What only one of the two descends from lies between them: a rollback does, too."""
         table = self._loaded(name)
-        before, after = _line(table, old), _line(table, new)
+        lineage = Lineage(table.metadata)
+        before, after = _line(lineage, old), _line(lineage, new)
         apart = [snapshot for number, snapshot in (before | after).items() if (number in before) != (number in after)]
         changed = {snapshot.snapshot_id: rows for snapshot in apart if (rows := _changed_rows(snapshot))}
         times = [after[number].timestamp_ms for number in changed if number in after]
@@ -68,7 +70,7 @@ class IcebergSnapshots:
                 one.summary.operation.value if one.summary else "",
                 _changed_rows(one),
             )
-            for one in islice(ancestors_of(table.current_snapshot(), table.metadata), most)
+            for one in islice(Lineage(table.metadata).ancestors(table.current_snapshot()), most)
         ]
 
     def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
@@ -127,10 +129,10 @@ class IcebergSnapshots:
         return table
 
 
-def _line(table: Table, snapshot_id: int | None) -> dict[int, Snapshot]:
+def _line(lineage: Lineage, snapshot_id: int | None) -> dict[int, Snapshot]:
     """A snapshot with all that it descends from, as far as they are there."""
-    newest = None if snapshot_id is None else table.metadata.snapshot_by_id(snapshot_id)
-    return {snapshot.snapshot_id: snapshot for snapshot in ancestors_of(newest, table.metadata)}
+    newest = lineage.snapshot(snapshot_id)
+    return {snapshot.snapshot_id: snapshot for snapshot in lineage.ancestors(newest)}
 
 
 def _changed_rows(snapshot: Snapshot) -> int:

@@ -1,12 +1,15 @@
 """What an Iceberg table says about a pipeline: its position, and whether somebody rolled it back."""
 
 import re
+from collections.abc import Iterable
+from itertools import chain
 
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot, ancestors_of
+from pyiceberg.table.snapshots import Snapshot
 
 from tidegate import names
+from tidegate.adapters.iceberg_lineage import Lineage
 from tidegate.adapters.iceberg_types import columns_of, held_by
 from tidegate.errors import GiveUp
 from tidegate.ports import Head, TableState
@@ -22,18 +25,16 @@ def state_of(table: Table, pipeline: str, branch: str = "main") -> TableState:
     position tells where it stands.
     """
     metadata, tagged = table.metadata, _tagged(table, pipeline)
-    current = _head(table, branch)
-    ancestors = list(ancestors_of(current, metadata))
+    current, lineage = _head(table, branch), Lineage(metadata)
     recorded = Position.from_properties(pipeline, metadata.properties)
-    recorded = recorded or _carried([*([tagged] if tagged else []), *ancestors], pipeline)
-    rolled_back = recorded is not None and (
-        tagged is None or tagged.snapshot_id not in {a.snapshot_id for a in ancestors}
-    )
+    recorded = recorded or _carried(chain([tagged] if tagged else [], lineage.ancestors(current)), pipeline)
+    newer = list(lineage.ancestors_to(current, tagged))
+    rolled_back = recorded is not None and (tagged is None or not newer or newer[-1].snapshot_id != tagged.snapshot_id)
     return TableState(
         uuid=str(metadata.table_uuid),
         snapshot_id=current.snapshot_id if current else None,
         schema_id=metadata.current_schema_id,
-        position=_carried(ancestors, pipeline) if rolled_back else recorded,
+        position=_carried(newer, pipeline) if rolled_back else recorded,
         highest_batch=recorded.batch if recorded else 0,
         columns=columns_of(table.schema()),
         schema=held_by(table),
@@ -41,7 +42,7 @@ def state_of(table: Table, pipeline: str, branch: str = "main") -> TableState:
         recorded=recorded,
         marks={k: v for k, v in metadata.properties.items() if k.startswith(names.mark(pipeline, ""))},
         snapshot_ms=tagged.timestamp_ms if tagged else 0,
-        untraceable=rolled_back and _is_cut_off(ancestors, tagged),
+        untraceable=rolled_back and _is_cut_off(newer, tagged),
     )
 
 
@@ -100,7 +101,7 @@ def _is_cut_off(ancestors: list[Snapshot], tagged: Snapshot | None) -> bool:
     return (ancestors[-1].sequence_number or 0) > (tagged.sequence_number or 0)
 
 
-def _carried(ancestors: list[Snapshot], pipeline: str) -> Position | None:
+def _carried(ancestors: Iterable[Snapshot], pipeline: str) -> Position | None:
     positions = (Position.from_properties(pipeline, summary_of(snapshot)) for snapshot in ancestors)
     return next((position for position in positions if position is not None), None)
 

@@ -4,9 +4,10 @@ import re
 
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot, ancestors_of
+from pyiceberg.table.snapshots import Snapshot
 
 from tidegate import names
+from tidegate.adapters.iceberg_lineage import Lineage
 from tidegate.adapters.iceberg_state import summary_of
 
 POSITION = re.compile(r"tidegate\.([^.]+)\.position")
@@ -18,12 +19,12 @@ def pipelines_of(table: Table, branch: str) -> tuple[str, ...]:
     A pipeline whose tag lies outside of `branch` is left out only if the tag lies on another branch of the user's, and
     nothing of `branch` was published by it: else the branch may have been rolled back.
     """
-    refs = table.metadata.refs
+    refs, lineage = table.metadata.refs, Lineage(table.metadata)
     by_position = (match[1] for name in table.metadata.properties if (match := POSITION.fullmatch(name)))
     by_tag = (names.tagged(name) for name, ref in refs.items() if _is_tag(ref) and names.is_ours(name))
     target = branch if branch in refs else "main"
-    own = _lineage(table, target)
-    others = {i for name in refs if not names.is_ours(name) and name != target for i in _lineage(table, name)}
+    own = _line(lineage, table, target)
+    others = {i for name in refs if not names.is_ours(name) and name != target for i in _line(lineage, table, name)}
     found = sorted({*by_position, *by_tag})
     return tuple(name for name in found if not _publishes_elsewhere(table, name, own, others))
 
@@ -36,13 +37,13 @@ def _publishes_elsewhere(table: Table, pipeline: str, own: dict[int, Snapshot], 
     return not any(position in summary_of(snapshot) for snapshot in own.values())
 
 
-def _lineage(table: Table, ref: str) -> dict[int, Snapshot]:
+def _line(lineage: Lineage, table: Table, ref: str) -> dict[int, Snapshot]:
     """The snapshots of a branch, none for a tag."""
     found = table.metadata.refs.get(ref)
     if found is None or _is_tag(found):
         return {}
-    head = table.metadata.snapshot_by_id(found.snapshot_id)
-    return {snapshot.snapshot_id: snapshot for snapshot in ancestors_of(head, table.metadata)}
+    head = lineage.snapshot(found.snapshot_id)
+    return {snapshot.snapshot_id: snapshot for snapshot in lineage.ancestors(head)}
 
 
 def _is_tag(ref: object) -> bool:

@@ -1,0 +1,30 @@
+"""Which snapshots of an Iceberg table one descends from: a table that records land in each minute has thousands."""
+
+from collections.abc import Iterator
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+
+class Lineage:
+    """One table's snapshots by id. PyIceberg looks for each parent in all of them, which is quadratic."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+
+    def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
+        """The snapshot of that id; None where it has expired, or where there is no id."""
+        return None if snapshot_id is None else self._snapshots.get(snapshot_id)
+
+    def ancestors(self, newest: Snapshot | None) -> Iterator[Snapshot]:
+        """A snapshot and all that it descends from, newest first, as far as they have not expired."""
+        while newest is not None:
+            yield newest
+            newest = self.snapshot(newest.parent_snapshot_id)
+
+    def ancestors_to(self, newest: Snapshot | None, last: Snapshot | None) -> Iterator[Snapshot]:
+        """The same, but no farther than to `last`."""
+        for snapshot in self.ancestors(newest):
+            yield snapshot
+            if last is not None and snapshot.snapshot_id == last.snapshot_id:
+                return
