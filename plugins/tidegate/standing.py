@@ -1,6 +1,7 @@
 """Where a table stands against the log: its effective position, and every reason not to read on from it."""
 
 from tidegate.errors import PositionLost, PublishedElsewhere, RetryLater
+from tidegate.names import positions_table
 from tidegate.offsets import Offsets, Ranges, merged, offset_of, pairs
 from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Log, TableState
@@ -12,6 +13,13 @@ def effective_position(pipeline: Pipeline, table: Table, state: TableState | Non
     """The position to go on from, None for a table that has none; a rolled back table answers by `on_rollback`."""
     if state is None:
         return None
+    if state.position_lost:
+        raise PositionLost(
+            f"pipeline={pipeline.name} table={table.name}: the table has rows of this pipeline, and its position is "
+            f"gone: {positions_table(table.name)} was dropped or has expired, or the pipeline's row in it was removed; "
+            "nothing is read again from the start, which would bring rows in twice; say where to go on, e.g. where the "
+            f"consumer group stands: tidegate rebase {pipeline.name} --to group"
+        )
     if not state.rolled_back:
         return state.position
     if pipeline.on_rollback == "keep":

@@ -37,7 +37,8 @@ class TableState:
 
     `rolled_back` says that the last published snapshot is not an ancestor of main; `position` is then that of the
     newest ancestor that carries one. `untraceable`: the snapshots that would tell a rollback from a foreign writer's
-    work have expired. `highest_batch` is never lowered. `marks` are the table's properties that belong to the pipeline
+    work have expired. `position_lost`: the pipeline has written the table's rows, and its position, which lies beside
+    the table, is gone. `highest_batch` is never lowered. `marks` are the table's properties that belong to the pipeline
     (`tidegate.<pipeline>.`): what a publish left behind is found there. A table that has no maps holds their entries.
     """
 
@@ -52,6 +53,7 @@ class TableState:
     snapshot_ms: int = 0
     marks: dict[str, str] = field(default_factory=dict)
     untraceable: bool = False
+    position_lost: bool = False
     schema: Struct | None = None
     has_maps: bool = True
 

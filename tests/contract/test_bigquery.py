@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -223,6 +223,44 @@ def test_position_of_a_table_that_was_replaced_is_begun_anew(hands: BigQueryHand
     assert hands.port.state(TABLE, PIPELINE).snapshot_id is None
     hands.port.seed(TABLE, PIPELINE, SECOND)
     assert hands.port.state(TABLE, PIPELINE).position == SECOND
+
+
+def test_position_that_is_gone_from_beside_a_table_with_rows_is_not_begun_anew(hands: BigQueryHands) -> None:
+    """It was dropped, or has expired: reading everything again would append it twice."""
+    hands.port.publish(merged(hands))
+    positions = names.positions_table(TABLE)
+    for statement in (f"DELETE FROM {hands.name(positions)} WHERE TRUE", f"DROP TABLE {hands.name(positions)}"):
+        hands.sql(statement)
+        state = hands.port.state(TABLE, PIPELINE)
+        assert (state.position_lost, state.snapshot_id, state.position) == (True, None, None)
+        assert not hands.port.state(TABLE, "another").position_lost
+        hands.port.seed(TABLE, PIPELINE, SECOND)
+        assert hands.port.state(TABLE, PIPELINE).position == SECOND
+        with pytest.raises(CommitRefused, match="has a position already"):
+            hands.port.seed(TABLE, PIPELINE, FIRST)
+
+
+def test_table_of_that_name_that_was_made_again_is_nobodys(hands: BigQueryHands) -> None:
+    hands.port.publish(merged(hands))
+    hands.replace_table()
+    hands.sql(hands.insert([{"id": "x", "n": 1}]))
+    assert not hands.port.state(TABLE, PIPELINE).position_lost
+
+
+def test_tables_that_must_stay_lose_the_day_on_which_they_would_expire(hands: BigQueryHands) -> None:
+    """A dataset's default gives one to each table that is made in it, ours too."""
+    changes, positions = f"{TABLE}_changes", names.positions_table(TABLE)
+    made = f"CREATE TABLE IF NOT EXISTS {hands.name(changes)} (n INT64)"
+    hands.sql(made)
+    for name in (positions, changes):
+        table = hands.warehouse.table(name)
+        table.expires = datetime.now(UTC) + timedelta(days=1)
+        hands.warehouse.update(table, "expires")
+        assert hands.warehouse.table(name).expires is not None
+    publication = merged(hands)
+    hands.port.publish(replace(publication, statements=(made, *publication.statements)))
+    assert [hands.warehouse.table(name).expires for name in (positions, changes)] == [None, None]
+    assert ids(hands) == ["m1"]
 
 
 def test_two_runners_that_publish_at_once_publish_one_batch(hands: BigQueryHands) -> None:

@@ -278,6 +278,13 @@ GUARDS = [
         "test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition",
     ),
     Guard(
+        "BigQuery: a lost position is not begun anew",
+        "plugins/tidegate/standing.py",
+        "    if state.position_lost:\n",
+        "    if False:\n",
+        "tests/unit/test_standing.py::test_lost_position_is_not_begun_anew_whatever_answers_a_rollback[keep]",
+    ),
+    Guard(
         "BigQuery: a publish has a name of its own and runs once",
         "plugins/tidegate/adapters/bigquery_position.py",
         'job_name("publish", publication.table, publication.uuid, publication.attempt)',

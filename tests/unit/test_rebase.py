@@ -8,7 +8,8 @@ import pytest
 from fakes import BusyTable, PauseAt, World, a_pipeline, a_table
 from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.flush import flush
-from tidegate.ports import Ports
+from tidegate.ports import Ports, TableState
+from tidegate.position import Position
 from tidegate.status import status
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
@@ -60,6 +61,33 @@ def test_a_move_back_reads_the_records_again_and_the_table_stays_equal(world: Wo
     assert [row["id"] for row in world.rows(NAME)] == ["a", "b", "c"]
     with pytest.raises(NothingToDo):
         flush(world.ports(PIPELINE))
+
+
+def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A destination keeps positions beside its tables, and that of this one is gone: only a person knows where."""
+    state, seeds = world.destination.state, []
+
+    def without_position(table: str, pipeline: str) -> TableState | None:
+        found = state(table, pipeline)
+        if found is None or seeds:
+            return found
+        return replace(found, position=None, recorded=None, snapshot_id=None, highest_batch=0, position_lost=True)
+
+    def seed(table: str, pipeline: str, position: Position) -> None:
+        seeds.append(position)
+        world.destination.tables[table].properties |= position.to_properties(pipeline)
+
+    monkeypatch.setattr(world.destination, "state", without_position)
+    monkeypatch.setattr(world.destination, "seed", seed)
+    with pytest.raises(PositionLost, match="its position is gone"):
+        flush(world.ports(PIPELINE))
+    proposed = propose(world.ports(PIPELINE), '{"orders": {"0": 2}}')
+    assert [(move.before, move.after) for move in proposed[0].moves] == [(None, 2)]
+    rebase(world.ports(PIPELINE), proposed)
+    assert seeds == [Position({})]
+    assert offsets(world) == {"orders": {0: 2}}
 
 
 def test_the_move_leaves_a_mark_and_never_reuses_a_batch_number(world: World) -> None:

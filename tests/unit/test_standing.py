@@ -1,5 +1,7 @@
 """Every reason not to read on from a position: each says what happened, with which values, and the way out."""
 
+from dataclasses import replace
+
 import pytest
 from fakes import a_pipeline, a_table
 from tidegate.errors import PositionLost, RetryLater
@@ -39,6 +41,14 @@ def test_table_that_is_missing_has_no_position() -> None:
 
 def test_position_of_a_sound_table_is_its_own() -> None:
     assert effective_position(PIPELINE, TABLE, state(NEW, rolled_back=False)) == NEW
+
+
+@pytest.mark.parametrize("choice", ["fail", "rewind", "keep"])
+def test_lost_position_is_not_begun_anew_whatever_answers_a_rollback(choice: str) -> None:
+    found = replace(state(None, rolled_back=False), recorded=None, snapshot_id=None, position_lost=True)
+    with pytest.raises(PositionLost) as raised:
+        effective_position(a_pipeline(TABLE, on_rollback=choice), TABLE, found)
+    told(str(raised.value), "its position is gone", f"{TABLE.name}_tidegate_position", way_out="rebase shop --to group")
 
 
 @pytest.mark.parametrize(("choice", "position"), [("rewind", OLD), ("keep", NEW)])

@@ -5,11 +5,18 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate import names
-from tidegate.adapters import bigquery_dead_letters, bigquery_evolution, bigquery_history, bigquery_position
+from tidegate.adapters import (
+    bigquery_dead_letters,
+    bigquery_evolution,
+    bigquery_history,
+    bigquery_marks,
+    bigquery_position,
+)
 from tidegate.adapters import bigquery_staging as staging
 from tidegate.adapters.bigquery_bounds import TableLayout, bounds_of
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_errors import judge
+from tidegate.adapters.bigquery_statements import tables_made
 from tidegate.adapters.bigquery_types import columns_of, held_by
 from tidegate.adapters.port_edge import translate_errors
 from tidegate.batch import StagedBatch
@@ -49,7 +56,7 @@ class BigQueryDestination:
         state = TableState(staging.uuid_of(found), None, 0, None, 0, known, schema=held_by(fields), has_maps=False)
         row = bigquery_position.read(self._of(table), table, state.uuid, pipeline)
         if row is None or not row.is_current:
-            return state
+            return replace(state, position_lost=bigquery_marks.is_written_by(found, pipeline) and bool(found.num_rows))
         position = Position.from_properties(pipeline, row.properties)
         return replace(
             state,
@@ -112,7 +119,11 @@ class BigQueryDestination:
         found = self._table(publication.table)
         if staging.uuid_of(found) != publication.uuid:
             raise CommitRefused(f"table={publication.table}: it was replaced by another of the same name")
-        bigquery_position.publish(self._of(publication.table), self._sql, publication)
+        warehouse, catalog = self._of(publication.table), publication.table.split(".", 1)[0]
+        bigquery_marks.mark(warehouse, publication.table, found, publication.pipeline)
+        bigquery_position.publish(warehouse, self._sql, publication)
+        for made in tables_made(publication.statements):
+            bigquery_marks.stay(warehouse, f"{catalog}.{made}")
 
     def drop_branch(self, table: str, branch: str) -> None:
         """See the port: there are no branches."""
@@ -270,3 +281,6 @@ class BigQueryEngine:
         for statement in job.statements:
             self._warehouse.query(statement)
             reached("job.statement")
+        for made in tables_made(job.statements):
+            if names.is_ours(made.rpartition(".")[2]):  # a destination keeps what its dataset gives it
+                bigquery_marks.stay(self._warehouse, f"{job.table.split('.', 1)[0]}.{made}")

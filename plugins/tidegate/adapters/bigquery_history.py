@@ -3,6 +3,7 @@
 from typing import Any
 
 from tidegate.adapters.bigquery_client import Warehouse
+from tidegate.adapters.bigquery_marks import stay
 from tidegate.bigquery_sql import quoted, quoted_name
 from tidegate.crash_points import reached
 from tidegate.history import FRACTIONS, INTEGERS, TEXTS
@@ -28,6 +29,7 @@ def append(warehouse: Warehouse, control: str, row: dict[str, Any]) -> None:
         columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in COLUMNS.items())
         warehouse.query(f"CREATE SCHEMA IF NOT EXISTS {dataset}")
         warehouse.query(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) CLUSTER BY batch")
+        stay(warehouse, control)
     elif missing := set(COLUMNS) - {field.name for field in found.schema}:  # made by an earlier version
         added = (f"ADD COLUMN IF NOT EXISTS {quoted(name)} {COLUMNS[name]}" for name in sorted(missing))
         warehouse.query(f"ALTER TABLE {name} {', '.join(added)}")

@@ -7,12 +7,14 @@ destinations must not hold each other up. The row carries a version, which the t
 import json
 import logging
 from dataclasses import astuple, dataclass, replace
+from itertools import count
 
 from tidegate import names
 from tidegate.adapters import bigquery_staging as staging
 from tidegate.adapters.bigquery_client import Warehouse, job_name
 from tidegate.adapters.bigquery_cost import told_of, would_scan
 from tidegate.adapters.bigquery_errors import JobFailed, judged
+from tidegate.adapters.bigquery_marks import stay
 from tidegate.adapters.bigquery_statements import BROKEN, GONE, MOVED, all_staged, transaction
 from tidegate.bigquery_sql import quoted_name
 from tidegate.crash_points import reached
@@ -68,23 +70,28 @@ def seed(  # noqa: PLR0913 (each is one word of the row)
 ) -> None:
     """Write a pipeline's first row for a table; `CommitRefused` if it has one.
 
-    The job's name comes from the table that is there: of several first runs only one writes it.
+    The job's name comes from the table that is there: of several first runs only one writes it. A job that wrote a row
+    which is gone again, with the table of positions for instance, is followed by the next number.
     """
     found, positions = read(warehouse, table, uuid, pipeline), names.positions_table(table)
     if found is not None and found.is_current:
         raise CommitRefused(f"table={table} pipeline={pipeline}: it has a position already")
     warehouse.query(sql.render("create_positions", table=positions))
     reached("bigquery.positions_created")
+    stay(warehouse, positions)
     told = json.dumps({**properties, TABLE: uuid}, sort_keys=True)
     version = found.version + 1 if found else 1
     script = sql.render("seed_position", table=positions, pipeline=pipeline, version=version, properties=told)
     where = f"pipeline={pipeline} table={table}"
-    try:
-        warehouse.once(
-            where, job_name("seed", table, uuid, pipeline), lambda _: script, {"tidegate_pipeline": pipeline}
-        )
-    except JobFailed as error:
-        raise judged(where, error) from error
+    for number in count():
+        name = job_name("seed", table, uuid, pipeline, *([number] if number else []))
+        try:
+            warehouse.once(where, name, lambda _: script, {"tidegate_pipeline": pipeline})
+        except JobFailed as error:
+            raise judged(where, error) from error
+        written = read(warehouse, table, uuid, pipeline)
+        if written is not None and written.is_current:
+            return
 
 
 def publish(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:

@@ -1,6 +1,7 @@
 """The one script that publishes a batch in BigQuery: rows and position in one transaction, or neither."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 from tidegate.bigquery_sql import literal, quoted_name
@@ -13,6 +14,7 @@ MOVED = "tidegate: the position has moved"  # what a script says whose position 
 BROKEN = "tidegate: an audit does not hold"  # what a script says whose rows break an audit
 GONE = "tidegate: staged rows are gone"  # whose staged rows are fewer than were brought in
 _OUTSIDE = ("CREATE", "ALTER")
+_MADE = re.compile(r"^CREATE TABLE IF NOT EXISTS `[^`]+`\.`([^`]+)`\.`([^`]+)`", re.MULTILINE)
 
 
 def transaction(  # noqa: PLR0913 - one argument per column of the position, all by name
@@ -64,3 +66,8 @@ def makes_tables(statement: str) -> bool:
     """Whether a statement makes or alters a table: none of these can stand in a transaction."""
     code = [line for line in statement.splitlines() if line.strip() and not line.startswith("--")]
     return bool(code) and code[0].lstrip().upper().startswith(_OUTSIDE)
+
+
+def tables_made(statements: Sequence[str]) -> list[str]:
+    """The tables that these statements make if they are missing, each as ``dataset.table``."""
+    return [f"{dataset}.{table}" for statement in statements for dataset, table in _MADE.findall(statement)]

@@ -93,7 +93,7 @@ def _move(ports: Ports, move: TableMove) -> None:
     name, state, attempt = ports.pipeline.name, _state(ports, move.table), ports.new_attempt()
     guard = partial(_check_unmoved, _where(ports, move), move.before)
     guard(state)
-    if state.snapshot_id is None:  # replaced by an empty one: there is nothing yet to cut a branch from
+    if state.snapshot_id is None:  # replaced by an empty one, or lost: there is nothing yet to cut a branch from
         ports.destination.seed(move.table.name, name, move.before)
         state = _state(ports, move.table)
     properties = move.after.to_properties(name)
@@ -114,7 +114,7 @@ def _move(ports: Ports, move: TableMove) -> None:
 
 
 def _check_unmoved(where: str, before: Position, state: TableState | None) -> None:
-    if state is None or state.recorded != before:
+    if state is None or _recorded(state) != before:
         raise RetryLater(
             f"{where}: another writer was faster, this position was not moved: found="
             f"{state.recorded.offsets if state and state.recorded else None} shown={before.offsets}; "
@@ -156,7 +156,7 @@ def _checked(part: Log, target: Offsets) -> Offsets:
 
 def _state(ports: Ports, table: Table) -> TableState:
     state = ports.destination.state(table.name, ports.pipeline.name)
-    if state is None or state.recorded is None:
+    if state is None or (state.recorded is None and not state.position_lost):
         raise ConfigurationError(
             f"pipeline={ports.pipeline.name} table={table.name}: no position yet, so there is none to move; "
             "set source.start instead"

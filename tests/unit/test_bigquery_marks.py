@@ -1,0 +1,64 @@
+"""The mark by which a BigQuery table tells that a pipeline has written it: only then is a missing position a lost one."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from contract_words import PIPELINE, TABLE
+from tidegate.adapters import bigquery_marks
+from tidegate.adapters.bigquery import BigQueryDestination
+from tidegate.adapters.bigquery_client import Warehouse
+from tidegate.adapters.bigquery_staging import uuid_of
+from tidegate.adapters.templates import SqlFiles
+from tidegate.pipeline import Catalog
+
+
+class OneTable(Warehouse):
+    """A project with one table and no positions."""
+
+    def __init__(self, rows: int | None) -> None:
+        super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
+        made = datetime(2026, 1, 1, tzinfo=UTC)
+        self.found = SimpleNamespace(created=made, schema=[], num_rows=rows, labels={"team": "a"}, expires=None)
+        self.updates: list[tuple[Any, ...]] = []
+
+    def table(self, name: str) -> Any:
+        return self.found if name == TABLE else None
+
+    def listed(self, name: str) -> list[dict[str, Any]]:
+        return []
+
+    def update(self, table: Any, *fields: str) -> None:
+        self.updates.append(fields)
+
+    def is_lost(self, pipeline: str = PIPELINE) -> bool:
+        state = BigQueryDestination({"lake": self}, SqlFiles("bigquery")).state(TABLE, pipeline)
+        assert state is not None
+        return state.position_lost
+
+
+@pytest.mark.parametrize(("rows", "lost"), [(5, True), (0, False), (None, False)])
+def test_position_is_lost_where_the_pipeline_has_written_rows_that_are_still_there(
+    rows: int | None, lost: bool
+) -> None:
+    warehouse = OneTable(rows)
+    assert not warehouse.is_lost()
+    bigquery_marks.mark(warehouse, TABLE, warehouse.found, PIPELINE)
+    assert (warehouse.is_lost(), warehouse.is_lost("another")) == (lost, False)
+
+
+def test_users_labels_stay_and_a_table_is_marked_once() -> None:
+    warehouse = OneTable(5)
+    for _ in range(2):
+        bigquery_marks.mark(warehouse, TABLE, warehouse.found, "Shop")
+    assert warehouse.found.labels == {"team": "a", "tidegate_shop": uuid_of(warehouse.found)}
+    assert warehouse.updates == [("labels",)]
+
+
+def test_mark_of_another_table_of_that_name_is_none() -> None:
+    """A copy may keep the labels, and a table that was made anew under a tool that keeps them."""
+    warehouse = OneTable(5)
+    bigquery_marks.mark(warehouse, TABLE, warehouse.found, PIPELINE)
+    warehouse.found.created = datetime(2026, 1, 2, tzinfo=UTC)
+    assert not warehouse.is_lost()
