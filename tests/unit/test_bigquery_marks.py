@@ -1,4 +1,4 @@
-"""The mark by which a BigQuery table tells that a pipeline has written it: only then is a missing position a lost one."""
+"""The mark by which a BigQuery table tells that a pipeline has written it: a missing position is a lost one then."""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
