@@ -16,6 +16,7 @@ from tidegate.adapters import (
     iceberg_keys,
     iceberg_layout,
     iceberg_overlap,
+    iceberg_rows,
     iceberg_staging,
     iceberg_state,
     iceberg_writers,
@@ -242,7 +243,7 @@ class IcebergDestination:
     def count_rows(self, table: str) -> int | None:
         """See the port."""
         found = self.catalogs.table(table)
-        return None if found is None else _rows(found, self._branch(table))
+        return None if found is None else iceberg_rows.count(found, self._branch(table))
 
     def _at(self, name: str, snapshot_id: int) -> Table:
         """The table as its state was read, if that has the snapshot: a snapshot is never another."""
@@ -257,8 +258,3 @@ class IcebergDestination:
         if found is None:
             raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
         return found
-
-
-def _rows(table: Table, branch: str) -> int:
-    scan = table.scan()
-    return int((scan.use_ref(branch) if branch in table.metadata.refs else scan).count())

@@ -1,15 +1,26 @@
 """The files behind Iceberg's snapshots: which there are, and how one goes, checksum and all."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.manifest import DataFile, ManifestEntryStatus
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 log = logging.getLogger(__name__)
+
+FILE_PATH = 2147483546  # the field id of a position delete's file_path, as the format fixes it
+
+
+def file_named_by(delete: DataFile, known: Collection[str]) -> str | None:
+    """The one of the `known` data files that all positions of a delete file lie in; None where that is not certain."""
+    lower = (delete.lower_bounds or {}).get(FILE_PATH)
+    upper = (delete.upper_bounds or {}).get(FILE_PATH)
+    # equal bounds name one file, unless a writer cut them short
+    name = lower.decode() if lower is not None and lower == upper else None
+    return name if name in known else None
 
 
 def files_of(table: Table, snapshots: Iterable[Snapshot], live_only: bool = False) -> set[str]:

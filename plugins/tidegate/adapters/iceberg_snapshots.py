@@ -11,6 +11,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.iceberg_errors import judge
+from tidegate.adapters.iceberg_files import file_named_by
 from tidegate.adapters.iceberg_lineage import Lineage
 from tidegate.adapters.port_edge import translate_errors
 from tidegate.errors import GiveUp, RetryLater
@@ -18,7 +19,6 @@ from tidegate.publications.job import TouchedFiles
 from tidegate.publications.ports import Behind, Made, TableNow
 
 MOST_FILES = 500  # more than these are not named one by one; then all rows are compared
-FILE_PATH = 2147483546  # the field id of a position delete's file_path, as the format fixes it
 TRIES = 5
 MERGED = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted", "updated", "deleted"))
 WRITTEN = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
@@ -151,11 +151,7 @@ class _Reach:
     def __init__(self, delete: DataFile, known: set[str]) -> None:
         self._place = _place(delete)
         self._everywhere = delete.content == DataFileContent.EQUALITY_DELETES
-        lower = (delete.lower_bounds or {}).get(FILE_PATH)
-        upper = (delete.upper_bounds or {}).get(FILE_PATH)
-        # equal bounds name the one file that all positions are of, unless a writer cut them short
-        name = lower.decode() if lower is not None and lower == upper else None
-        self._only = name if name in known else None
+        self._only = file_named_by(delete, known)
 
     def covers(self, data: DataFile) -> bool:
         if self._everywhere:

@@ -1,0 +1,66 @@
+"""Delete files as Spark and Flink write them into an Iceberg table; PyIceberg reads some of them and writes none."""
+
+from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.conversions import to_bytes
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestWriterV2
+from pyiceberg.table import Table
+from pyiceberg.typedef import Record
+from pyiceberg.types import StringType
+from tidegate.adapters.iceberg_files import FILE_PATH
+
+POSITIONS = pa.schema(
+    [
+        pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(FILE_PATH)}),
+        pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(FILE_PATH - 1)}),
+    ]
+)
+
+
+class DeletesWriter(ManifestWriterV2):
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+def delete_positions(table: Table, *places: tuple[str, int]) -> None:
+    """One file of deletes by position, of one data file or of several; its bounds are those of its paths."""
+    path = f"{table.location()}/data/positions-{len(table.metadata.snapshots)}.parquet"
+    rows = pa.Table.from_pylist([{"file_path": file, "pos": pos} for file, pos in sorted(places)], schema=POSITIONS)
+    with table.io.new_output(path).create() as out:
+        pq.write_table(rows, out)
+    files = [file for file, _ in places]
+    bounds = [{FILE_PATH: to_bytes(StringType(), end(files))} for end in (min, max)]
+    _commit(table, _file(DataFileContent.POSITION_DELETES, path, len(places), bounds))
+
+
+def delete_equal(table: Table, rows: int, field_ids: Sequence[int] = (1,)) -> None:
+    """One file of deletes by equality: only its metadata."""
+    path = f"{table.location()}/data/equality-{len(table.metadata.snapshots)}.parquet"
+    _commit(table, _file(DataFileContent.EQUALITY_DELETES, path, rows, [{}, {}], equality_ids=list(field_ids)))
+
+
+def _file(content: DataFileContent, path: str, rows: int, bounds: list[dict[int, bytes]], **more: Any) -> DataFile:
+    return DataFile.from_args(
+        content=content, file_path=path, file_format=FileFormat.PARQUET, partition=Record(), record_count=rows,
+        file_size_in_bytes=1000, lower_bounds=bounds[0], upper_bounds=bounds[1], **more,
+    )  # fmt: skip
+
+
+def _commit(table: Table, file: DataFile) -> None:
+    def writer(format_version: int, **arguments: Any) -> DeletesWriter:
+        return DeletesWriter(**arguments)
+
+    with (
+        patch("pyiceberg.table.update.snapshot.write_manifest", writer),
+        table.transaction() as change,
+        change.update_snapshot().fast_append() as append,
+    ):
+        append.append_data_file(file)
