@@ -42,8 +42,8 @@ lint: setup  ## style and layers
 types: setup  ## static types
 	@.venv/bin/mypy plugins jobs local demo benchmarks
 
-unit: setup  ## tests without servers
-	@$(PYTEST) tests/unit $(ARGS)
+unit: setup  ## tests without servers, on all cores
+	@$(PYTEST) tests/unit -n auto --dist worksteal $(ARGS)
 
 contract: setup  ## one behaviour suite over every implementation of a port
 	@$(PYTEST) tests/contract $(ARGS)
