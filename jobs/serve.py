@@ -23,6 +23,9 @@ CONF = {
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
     "spark.sql.codegen.cache.maxEntries": "1000",  # of 100, several pipelines push out each other's
+    # what tidegate.redaction says; Spark's own knows neither `credential` nor an object store's keys
+    "spark.redaction.regex": "(?i)secret|passw(or)?d|passphrase|token|credential|authorization|jaas|user[._-]?info"
+    "|connection[._-]string|(access|account|private|shared)[._-]?key",
 }
 CATALOG_CLASS = "spark.tidegate.catalog.class"  # `tidegate_spark.sessions` asks for it
 SOURCE = Path(__file__).with_name("SharedCatalog.java")

@@ -14,6 +14,7 @@ from tidegate.spark_sql import literal, quoted, quoted_name
 
 from tidegate_spark.encode import as_json, encoded
 from tidegate_spark.read import RECORDS_PER_TASK, offsets_options
+from tidegate_spark.sessions import private
 
 OLD, NEW = "old", "new"
 
@@ -142,7 +143,7 @@ def _held(spark: SparkSession, ranges: Ranges) -> DataFrame | None:
     """The last record of each key that the topics hold, without those that are deleted; None for empty topics."""
     if ranges.span == 0:
         return None
-    own = {**json.loads(spark.conf.get(KAFKA_CONF)), "kafka.isolation.level": "read_committed"}
+    own = {**json.loads(private(spark, KAFKA_CONF)), "kafka.isolation.level": "read_committed"}
     options = {**own, **offsets_options(ranges, RECORDS_PER_TASK)}
     records = spark.read.format("kafka").options(**options).load().where("key IS NOT NULL")
     last = records.groupBy("topic", "key", "partition").agg(F.expr("max_by(struct(value), offset) AS last"))

@@ -14,6 +14,7 @@ from tidegate_spark.avro_out import record_name, record_schema
 from tidegate_spark.formats.csv import spelling
 from tidegate_spark.protobuf_out import Subjects, protobuf
 from tidegate_spark.register import registered
+from tidegate_spark.sessions import private
 
 # Spark would cut times to milliseconds and leave NULL fields out.
 JSON = {
@@ -57,7 +58,7 @@ def _encoded(spark: SparkSession, rows: DataFrame, job: PublishJob, what: str, f
     part = job.key if what == "key" else job.value
     if part.format != "protobuf":
         return F.expr(_bytes(spark, rows, job, what, fields))
-    subjects, settings = _subjects(job, what), json.loads(spark.conf.get(REGISTRY_CONF))[what]
+    subjects, settings = _subjects(job, what), json.loads(private(spark, REGISTRY_CONF))[what]
     typed = [(name, rows.schema[column].dataType) for column, name in fields]
     name = record_name(job.topics[0], what)
     return protobuf(_struct(fields), typed, name, Subjects(subjects, part.options.get("message"), settings))
@@ -105,7 +106,7 @@ def _avro(spark: SparkSession, rows: DataFrame, job: PublishJob, what: str, fiel
     plain = f"to_avro({_struct(fields)}, {literal(schema)})"
     if given:
         return plain
-    settings = json.loads(spark.conf.get(REGISTRY_CONF))[what]
+    settings = json.loads(private(spark, REGISTRY_CONF))[what]
     header = struct.pack(">bI", 0, registered(settings, _subjects(job, what), schema))
     return f"concat(X'{header.hex()}', {plain})"
 

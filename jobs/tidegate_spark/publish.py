@@ -12,6 +12,7 @@ from tidegate.publications.job import PRODUCER_CONF, PublishJob
 
 from tidegate_spark import produce
 from tidegate_spark.changes import changes
+from tidegate_spark.sessions import private
 
 # The executors have no code of ours: the functions travel by value.
 cloudpickle.register_pickle_by_value(produce)
@@ -32,7 +33,7 @@ def run(spark: SparkSession, job: PublishJob) -> None:
         parts = [part.number for part in job.parts]
         rows = _by_part(spark, found, job).where(f"part IN ({', '.join(map(str, parts))})")
         ordered = rows.repartition(job.parallelism, "part").sortWithinPartitions("part", "key", "topic")
-        plan = plan_of(job, json.loads(spark.conf.get(PRODUCER_CONF)))
+        plan = plan_of(job, json.loads(private(spark, PRODUCER_CONF)))
         ordered.mapInArrow(produce.producing(plan), "part INT, outcome STRING").collect()
         reached("job.produced")
     finally:

@@ -10,6 +10,8 @@ from tidegate.jobs import KAFKA_CONF, DeadLetterSource, StageJob, StageTable
 from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
 
+from tidegate_spark.sessions import private
+
 # One task reads at most this many offsets, so that a single large partition is read by all cores.
 RECORDS_PER_TASK = 250_000
 # Where the last record of each key is taken, a task leaves one of each key that it meets: fewer, larger tasks leave
@@ -28,7 +30,7 @@ def read(spark: SparkSession, job: StageJob) -> DataFrame:
     if job.letters is not None:
         return _dead_letters(spark, job.letters, job.ranges)
     options = {
-        **json.loads(spark.conf.get(KAFKA_CONF)),
+        **json.loads(private(spark, KAFKA_CONF)),
         "kafka.isolation.level": job.isolation,
         **offsets_options(job.ranges, records_per_task(spark, job)),
         "includeHeaders": str(any(wants_headers(table) for table in job.tables)).lower(),

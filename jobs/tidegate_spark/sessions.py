@@ -1,12 +1,15 @@
 """The Spark session of one job: its configuration, and where it comes from."""
 
 import logging
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
 from pyspark.sql import SparkSession
+from tidegate.errors import ConfigurationError
 from tidegate.jobs import JOB_CONF
+from tidegate.redaction import CORE, CORE_REGEX
 
 # What the product's statements rely on, whatever the server's defaults are.
 RELIED_ON = {
@@ -15,8 +18,9 @@ RELIED_ON = {
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.caseSensitive": "false",
 }
-
-
+SECRET, CATALOGS = "spark.tidegate.secret.", "spark.sql.catalog."
+SECRET_WORDS = re.compile(CORE_REGEX)
+SPARKS_OWN = "(?i)secret|password|token|access[.]?key"  # where spark.redaction.regex is not set
 CATALOG_CLASS = "spark.tidegate.catalog.class"  # of a server that shares catalogs among sessions: see serve.py
 ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
@@ -41,15 +45,44 @@ def submitted(name: str) -> SparkSession:
     return spark
 
 
+def private(spark: SparkSession, name: str) -> str:
+    """A setting that nobody may see: under its own name where the job is submitted, without ``spark.`` in a session."""
+    found = spark.conf.get(name.removeprefix("spark."), None)
+    return str(spark.conf.get(name) if found is None else found)
+
+
 def connected(remote: str, conf: Mapping[str, str]) -> SparkSession:
     """A new session of a Spark Connect server; nothing of other sessions is seen in it."""
     # Airflow switches this logger on; every session that closes would be three warnings about its own end
     logging.getLogger("pyspark.sql.connect.logging").disabled = True
     spark = SparkSession.builder.remote(remote).create()
+    try:
+        check_event_log(spark, conf)
+    except ConfigurationError:
+        close(spark)
+        raise
+    # Spark writes each setting of a session that begins with `spark` to the event log of every job, and hides only
+    # those of the server's own configuration
+    hidden = {name.removeprefix("spark.") if name.startswith(SECRET) else name: conf[name] for name in conf}
     shared = spark.conf.get(CATALOG_CLASS, ICEBERG_CATALOG)
     catalogs = {name: shared for name, value in conf.items() if value == ICEBERG_CATALOG}
-    configure(spark, {**RELIED_ON, **conf, **catalogs})
+    configure(spark, {**RELIED_ON, **hidden, **catalogs})
     return spark
+
+
+def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:
+    """Refuse a server that would write a catalog's secret to its event log; `conf` is not set in the session yet."""
+    secrets = [name for name in conf if name.startswith(CATALOGS) and SECRET_WORDS.search(name)]
+    if not secrets or spark.conf.get("spark.eventLog.enabled", "false") != "true":
+        return
+    hides = re.compile(str(spark.conf.get(CORE, SPARKS_OWN)))
+    shown = [name for name in secrets if spark.conf.get(name, None) is None or not hides.search(name)]
+    if shown:
+        raise ConfigurationError(
+            f"the Spark Connect server writes an event log, which would show settings={', '.join(shown)}; nothing was "
+            f"sent to it; in the server's own configuration set {CORE}={CORE_REGEX} and each of these settings to any "
+            "text, which hides them, or set spark.eventLog.enabled=false"
+        )
 
 
 def close(spark: SparkSession) -> None:

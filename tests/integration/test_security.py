@@ -4,6 +4,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,20 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import PATIENCE, wait_until
 from guarded_broker import GuardedBroker, guarded_broker
+from tidegate.adapters.assembly import spark_conf
+from tidegate.adapters.connections import connection_from_env
 from tidegate.adapters.kafka import KafkaBroker
 from tidegate.errors import GiveUp
+from tidegate.jobs import KAFKA_CONF
+from tidegate_spark.sessions import close, connected, private
 
 PASSWORD = "s3cret-w0rd"
+CLIENT = "cl1ent-w0rd"
 WRONG = "an0ther-w0rd"
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
+# the secret of a REST catalog's client, under the name that Iceberg has for it
+LAKE = {"AIRFLOW_CONN_LAKE": json.dumps({"conn_type": "generic", "extra": {"credential": f"flush:{CLIENT}"}})}
 HOSTILE = [
     "'; DROP TABLE lake.shop.guarded; --",
     '"; rm -rf /',
@@ -44,7 +52,7 @@ def run(workbench: Any, broker: GuardedBroker, password: str, *words: str) -> "s
     connection = json.dumps({"conn_type": "kafka", "extra": broker.settings("tidegate", password)})
     return subprocess.run(
         workbench.command("-v", *words),
-        env={**workbench.environment(), "AIRFLOW_CONN_KAFKA_DEFAULT": connection},
+        env={**workbench.environment(), "AIRFLOW_CONN_KAFKA_DEFAULT": connection, **LAKE},
         cwd=workbench.folder,
         capture_output=True,
         text=True,
@@ -74,6 +82,8 @@ def test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere(workb
     events = workbench.folder / "events"
     events.mkdir()
     logged = {"spark.eventLog.enabled": True, "spark.eventLog.compress": False}
+    catalogs = {"lake": {"type": "iceberg", "properties": workbench.properties, "connection": "lake"}}
+    (workbench.include / "catalogs.yaml").write_text(json.dumps(catalogs))
     place = {"master": "local[1]", "conf": {**logged, "spark.eventLog.dir": f"file://{events}"}}
     workbench.pipeline("guarded", ["orders"], key=KEY, value=VALUE, heartbeat={"produce": True}, spark=place)
     produce(broker, "orders", *({"id": n, "name": name} for n, name in enumerate(HOSTILE)))
@@ -86,8 +96,27 @@ def test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere(workb
     assert (status["lag"], status["warnings"]) == (0, [])
     assert [part["committed"] for part in status["partitions"]] == [len(HOSTILE), 0]
     assert any(events.iterdir()), "no event log was written"
-    assert PASSWORD not in done.stdout + done.stderr + shown.stdout + shown.stderr
-    assert files_that_hold(PASSWORD, workbench.folder) == []
+    assert files_that_hold("catalog.lake.credential", events), "the event log tells of no such setting"
+    for secret in (PASSWORD, CLIENT):
+        assert secret not in done.stdout + done.stderr + shown.stdout + shown.stderr
+        assert files_that_hold(secret, workbench.folder) == []
+    _check_session_hides(workbench, broker, "guarded")
+
+
+def _check_session_hides(workbench: Any, broker: GuardedBroker, name: str) -> None:
+    """A session of the Connect server, whose own configuration is not the product's, answers SET without a secret."""
+    settings = json.dumps({"conn_type": "kafka", "extra": broker.settings("tidegate", PASSWORD)})
+    resolve = partial(connection_from_env, environ={**LAKE, "AIRFLOW_CONN_KAFKA_DEFAULT": settings})
+    session = connected(
+        workbench.stack.spark_remote, spark_conf(workbench.include, workbench.ports(name).pipeline, resolve)
+    )
+    try:
+        told = {row["key"]: row["value"] for row in session.sql("SET").collect()}
+        assert PASSWORD in private(session, KAFKA_CONF)
+    finally:
+        close(session)
+    assert told["spark.sql.catalog.lake.credential"] == told["tidegate.secret.kafka"] == "*********(redacted)"
+    assert not any(secret in text for text in told.values() for secret in (PASSWORD, CLIENT))
 
 
 def _may_read(broker: GuardedBroker, topic: str) -> bool:

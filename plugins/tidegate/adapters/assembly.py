@@ -28,7 +28,7 @@ from tidegate.adapters.spark_submit import SubmitEngine
 from tidegate.adapters.templates import SqlFiles
 from tidegate.errors import ConfigurationError
 from tidegate.pipeline import Catalog, Pipeline
-from tidegate.ports import Destination, Engine, Ports, Sql
+from tidegate.ports import Destination, Engine, Ports
 from tidegate.settings import repository_root
 
 
@@ -62,7 +62,9 @@ def assemble(
     return Ports(
         pipeline=pipeline,
         broker=KafkaBroker(librdkafka),
-        destination=_destination(pipeline, catalogs, warehouses, googlesql, resolve),
+        destination=_destination(
+            pipeline, catalogs, iceberg_catalogs(catalogs, resolve), BigQueryDestination(warehouses, googlesql)
+        ),
         engine=RoutedEngine(spark, {name: BigQueryEngine(warehouse) for name, warehouse in warehouses.items()}),
         sql=SqlFiles("iceberg"),
         now_ms=lambda: int(time.time() * 1000),
@@ -74,13 +76,11 @@ def assemble(
 
 
 def _destination(
-    pipeline: Pipeline, catalogs: list[Catalog], warehouses: dict[str, Warehouse], sql: Sql, resolve: Resolve
+    pipeline: Pipeline, catalogs: list[Catalog], open_catalogs: Catalogs, bigquery: BigQueryDestination
 ) -> Destination:
     """The destinations of all catalogs as one."""
-    branches = {table.name: table.branch for table in pipeline.tables}
-    iceberg = IcebergDestination(iceberg_catalogs(catalogs, resolve), branches)
-    bigquery = BigQueryDestination(warehouses, sql)
-    return routed({c.name: bigquery if c.name in warehouses else iceberg for c in catalogs})
+    iceberg = IcebergDestination(open_catalogs, {table.name: table.branch for table in pipeline.tables})
+    return routed({c.name: bigquery if c.type == "bigquery" else iceberg for c in catalogs})
 
 
 def iceberg_catalogs(catalogs: Iterable[Catalog], resolve: Resolve) -> Catalogs:

@@ -11,6 +11,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
+from tidegate.adapters.opened import Opened
 from tidegate.adapters.sqlite_catalog import prepare
 from tidegate.errors import ConfigurationError
 
@@ -29,15 +30,19 @@ class Catalogs:
         self, properties: Mapping[str, Mapping[str, Any]], connections: Mapping[str, str | None] | None = None
     ) -> None:
         self._properties, self._connections = properties, connections or {}
-        self._open: dict[str, IcebergCatalog] = {}
+        self._opened = Opened()
+
+    def share(self, opened: Opened) -> None:
+        """Use, and open, the clients that other users of the same catalogs in this process share."""
+        self._opened = opened
 
     def catalog(self, name: str) -> IcebergCatalog:
         """The open catalog of that name."""
         if name not in self._properties:
             raise ConfigurationError(f"catalog={name} is not an Iceberg catalog of catalogs.yaml; declare it there")
-        if name not in self._open:
-            self._open[name] = _opened(name, dict(self._properties[name]))
-        return self._open[name]
+        properties = dict(self._properties[name])
+        found: IcebergCatalog = self._opened.client(name, properties, lambda: _open(name, dict(properties)))
+        return found
 
     def login(self, name: str) -> str:
         """Where the login of a catalog stands, as ``name=value`` for a message."""
@@ -66,7 +71,7 @@ class Catalogs:
         return tuple(self._properties)
 
 
-def _opened(name: str, properties: dict[str, Any]) -> IcebergCatalog:
+def _open(name: str, properties: dict[str, Any]) -> IcebergCatalog:
     uri = str(properties.get("uri", ""))
     if properties.get("type") == "sql" and uri.startswith(SQLITE):
         prepare(Path(uri.removeprefix(SQLITE).partition("?")[0]))

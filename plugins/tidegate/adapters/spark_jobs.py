@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tidegate.jobs import KAFKA_CONF, Job, MaintainJob, MergeJob, StageJob
 from tidegate.publications.job import PublishJob
+from tidegate.redaction import redacted_in_session
 
 JOBS_FOLDER = Path(__file__).parents[3] / "jobs"
 
@@ -16,6 +17,6 @@ def verb(job: Job) -> str:
 
 
 def private_conf(catalogs: Mapping[str, str], kafka: Mapping[str, str]) -> dict[str, str]:
-    """Session configuration that the job needs and nobody may see; Spark redacts names with ``secret`` in them."""
+    """Session configuration that the job needs and nobody may see, and the names that Spark hides for it."""
     consumer = {f"kafka.{name}": value for name, value in kafka.items()}
-    return {**catalogs, KAFKA_CONF: json.dumps(consumer)}
+    return redacted_in_session({**catalogs, KAFKA_CONF: json.dumps(consumer)})

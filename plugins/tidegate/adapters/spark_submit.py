@@ -14,6 +14,7 @@ from tidegate.adapters.spark_jobs import JOBS_FOLDER, verb
 from tidegate.avro_limits import with_limits
 from tidegate.errors import RetryLater
 from tidegate.jobs import JOB_CONF, Job
+from tidegate.redaction import redacted_in_application
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 # What a Connect session leaves in its process; each would turn a submitted driver into a Connect client.
@@ -69,7 +70,8 @@ def packed(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
         properties = Path(folder) / "spark.properties"
         properties.touch(mode=0o600)
-        lines = [f"{key} {_escaped(value)}" for key, value in _complete(conf).items()]
+        settings = redacted_in_application(_complete(conf))
+        lines = [f"{key} {_escaped(value)}" for key, value in settings.items()]
         properties.write_text("\n".join(lines) + "\n")
         libraries = Path(folder) / "tidegate.zip"
         with zipfile.ZipFile(libraries, "w") as archive:

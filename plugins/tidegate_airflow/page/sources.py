@@ -1,4 +1,8 @@
-"""The ports of every pipeline for onlookers: opened once, brokers and catalogs shared, kept while the files stay."""
+"""The ports of every pipeline for onlookers: opened once, kept while the files stay; what they connect to is shared.
+
+A destination is each pipeline's own, as it knows the branches that the pipeline writes; pipelines share the clients of
+their catalogs while the settings of these, secrets included, are the same.
+"""
 
 import threading
 import time
@@ -7,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.connections import Connection, Resolve
+from tidegate.adapters.opened import Opened
 from tidegate.errors import TidegateError
 from tidegate.ports import Ports
 
@@ -31,7 +36,7 @@ class Sources:
         self._lock = threading.RLock()
         self._kept: dict[str, tuple[Any, float, Source | TidegateError]] = {}
         self._brokers: dict[Group, Any] = {}
-        self._destinations: dict[Group, Any] = {}
+        self._clients = Opened()
 
     def names(self) -> list[str]:
         """The pipelines there are."""
@@ -65,9 +70,26 @@ class Sources:
             return problem
         cluster: Group = tuple(sorted(settings.items()))
         catalogs: Group = (self._stamp("")[0], *sorted({table.catalog for table in ports.pipeline.entries}))
-        broker = self._brokers.setdefault(cluster, SharedBroker(settings))
-        destination = self._destinations.setdefault(catalogs, ports.destination)
-        return Source((cluster, catalogs), replace(ports, broker=broker, destination=destination))
+        if cluster not in self._brokers:
+            in_use = {kept.group[0] for _, _, kept in self._kept.values() if isinstance(kept, Source)}
+            self._brokers = {known: broker for known, broker in self._brokers.items() if known in in_use}
+            self._brokers[cluster] = SharedBroker(settings)
+        destination = self._shared(ports.destination, catalogs, resolve)
+        return Source((cluster, catalogs), replace(ports, broker=self._brokers[cluster], destination=destination))
+
+    def _shared(self, destination: Any, catalogs: Group, resolve: Resolve) -> Any:
+        """The destination with clients that others use too; BigQuery's, which knows no pipeline, is shared whole."""
+        from tidegate.adapters.bigquery import BigQueryDestination
+        from tidegate.adapters.catalogs_file import read_catalogs
+        from tidegate.adapters.iceberg import IcebergDestination
+
+        if isinstance(destination, IcebergDestination):
+            destination.catalogs.share(self._clients)
+        if not isinstance(destination, BigQueryDestination):
+            return destination
+        names = [getattr(read_catalogs(self._include)[name], "connection", None) for name in catalogs[1:]]
+        settings = (catalogs, [resolve(name) for name in names if name])
+        return self._clients.client(", ".join(catalogs[1:]), settings, lambda: destination)
 
 
 class NoEngine:

@@ -1,0 +1,18 @@
+"""Clients of catalogs that are open in this process, so that pipelines which are looked at together share them."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Opened:
+    """One client for each catalog's name, made again when the catalog's settings, secrets included, have changed."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, tuple[Any, Any]] = {}
+
+    def client(self, catalog: str, settings: Any, make: Callable[[], Any]) -> Any:
+        """The catalog's client for these settings. Two threads that need the first one at once may each make one."""
+        known = self._clients.get(catalog)
+        if known is None or known[0] != settings:
+            known = self._clients[catalog] = (settings, make())
+        return known[1]
