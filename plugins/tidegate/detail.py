@@ -6,6 +6,7 @@ from tidegate import names
 from tidegate.batch import StagedBatch
 from tidegate.cautions import cautions
 from tidegate.dynamic import fan_out
+from tidegate.errors import GiveUp, RetryLater
 from tidegate.history import advances
 from tidegate.offsets import offset_of, pairs
 from tidegate.ports import Ports, TableFiles
@@ -62,7 +63,15 @@ def storage(ports: Ports) -> list[dict[str, Any]]:
     """The files of every table that the pipeline owns, and what waits in the intermediate ones."""
     ports = fan_out(ports)
     kinds = _kinds(ports)
-    return [_stored(ports, name, *kinds.get(name, ("other", None))) for name in maintained_tables(ports)]
+    return [_readable(ports, name, *kinds.get(name, ("other", None))) for name in maintained_tables(ports)]
+
+
+def _readable(ports: Ports, name: str, kind: str, destination: str | None) -> dict[str, Any]:
+    """What is stored under a name, or why that cannot be read: one table hides no other."""
+    try:
+        return _stored(ports, name, kind, destination)
+    except (GiveUp, RetryLater) as reason:
+        return {"table": name, "kind": kind, "staged": [], "error": str(reason)}
 
 
 def _kinds(ports: Ports) -> dict[str, tuple[str, str | None]]:

@@ -21,7 +21,7 @@ class Measures:
     behind: float | None
     valid_through_age: float | None
     open_batches: int
-    dead_letters: int
+    dead_letters: int | None
     problems: int
 
     def known(self) -> dict[str, float]:

@@ -58,7 +58,7 @@ def _samples(row: dict[str, Any]) -> Iterable[Sample]:
         yield from _known("tidegate_lag_seconds", labels, part["lag_seconds"])
     for table in row["tables"]:
         yield from _of_table({**me, "table": table["table"]}, table)
-    yield "tidegate_dead_letters", me, row["dead_letters"]
+    yield from _known("tidegate_dead_letters", me, row["dead_letters"])
     if last := row["last_flush"]:
         yield "tidegate_last_batch_seconds", me, last["seconds"]
         yield from _known("tidegate_last_batch_timestamp_seconds", me, _seconds(last["published_at"]))

@@ -1,14 +1,17 @@
 """A pipeline in one line, cheap enough to ask of hundreds: how far behind, since when, and what it did last."""
 
+import logging
 from typing import Any
 
 from tidegate import names
 from tidegate.beats import valid_through_ms
+from tidegate.errors import GiveUp, RetryLater
 from tidegate.offsets import offset_of, pairs
 from tidegate.ports import Log, Ports
 from tidegate.status import as_time, behind, lag_seconds
 from tidegate.view import View, published
 
+log = logging.getLogger(__name__)
 RECENT = 10
 ROWS = ("inserted", "updated", "deleted")
 
@@ -78,20 +81,31 @@ def _oldest(ages: list[float | None]) -> float | None:
 
 
 def lately(ports: Ports) -> dict[str, Any]:
-    """The last flush over all tables that had rows in it, and the dead letters that wait; dearer than `overview`."""
-    rows = [
-        row for row in ports.destination.history(names.control_table(ports.pipeline), RECENT) if not row["backfill"]
-    ]
+    """The last flush over all tables that had rows in it, and the dead letters that wait; dearer than `overview`.
+
+    Each is None where its table cannot be read now: neither hides how the destinations stand.
+    """
+    return {"last_flush": _last_flush(ports), "dead_letters": waiting_letters(ports)}
+
+
+def _last_flush(ports: Ports) -> dict[str, Any] | None:
+    try:
+        found = ports.destination.history(names.control_table(ports.pipeline), RECENT)
+    except (GiveUp, RetryLater) as reason:
+        log.warning("pipeline=%s: no history: %s", ports.pipeline.name, reason)
+        return None
+    rows = [row for row in found if not row["backfill"]]
     newest = [row for row in rows if row["batch"] == rows[0]["batch"]]
-    return {
-        "last_flush": _flush(newest) if newest else None,
-        "dead_letters": waiting_letters(ports),
-    }
+    return _flush(newest) if newest else None
 
 
-def waiting_letters(ports: Ports) -> int:
-    """How many dead letters wait."""
-    return ports.destination.dead_letters(names.dead_letter_table(ports.pipeline), 0).waiting
+def waiting_letters(ports: Ports) -> int | None:
+    """How many dead letters wait, None where nobody can tell."""
+    try:
+        return ports.destination.dead_letters(names.dead_letter_table(ports.pipeline), 0).waiting
+    except (GiveUp, RetryLater) as reason:
+        log.warning("pipeline=%s: dead letters are not counted: %s", ports.pipeline.name, reason)
+        return None
 
 
 def _flush(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tidegate.batch import Refusal
-from tidegate.errors import GiveUp, SomeTablesFailed
+from tidegate.errors import GiveUp, RetryLater, SomeTablesFailed
 from tidegate.pipeline import Table
 from tidegate.ports import Ports, TableState
 from tidegate.position import Position
@@ -21,7 +21,7 @@ class Refused:
 
     table: Table
     state: TableState | None
-    error: GiveUp
+    error: GiveUp | RetryLater
 
     @property
     def position(self) -> Position | None:

@@ -3,9 +3,10 @@
 from typing import Any
 
 from tidegate import names
-from tidegate.batch import RECORDS
+from tidegate.batch import RECORDS, StagedBatch
 from tidegate.beats import proof_ms, valid_through_ms
 from tidegate.cautions import cautions
+from tidegate.errors import GiveUp, RetryLater
 from tidegate.moments import moment_at
 from tidegate.offsets import offset_of
 from tidegate.ports import Log, Ports
@@ -15,13 +16,14 @@ from tidegate.topics import known_log
 from tidegate.view import View, come_to, published, see, views
 
 BATCHES = 10
+NO_LETTERS = {"dead_letters": None, "dead_letters_replayed": None, "newest_dead_letter": None}
 
 
 def status(ports: Ports) -> dict[str, Any]:
     """Position, lag, last batches and freshness of one pipeline; changes nothing.
 
-    A table that cannot go on (rolled back, log gone, schema missing) is shown all the same, with the reason and way out
-    as `problem`.
+    A table that cannot go on (rolled back, log gone, schema missing) or be read is shown all the same, with the reason
+    and way out as `problem`; `exists` is None where nobody knows. What else does not answer is named in `warnings`.
     """
     proof = proof_ms(ports)
     ports, seen = see(ports)
@@ -36,11 +38,24 @@ def status(ports: Ports) -> dict[str, Any]:
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
         "partitions": _partitions(ports, log, found),
-        "batches": [shown_batch(row) for row in ports.destination.history(names.control_table(pipeline), BATCHES)],
-        "backfills": _backfills(ports, found),
-        "warnings": cautions(ports, log, come_to(log, found)),
-        **_dead_letters(ports),
+        **_beside(ports, found, cautions(ports, log, come_to(log, found))),
     }
+
+
+def _beside(ports: Ports, found: list[View], warnings: list[str]) -> dict[str, Any]:
+    """What other tables tell of the pipeline: each part that cannot be read is empty, and a warning says why."""
+    parts: dict[str, Any] = {"batches": [], "backfills": [], **NO_LETTERS}
+    history = names.control_table(ports.pipeline)
+    for read in (
+        lambda: {"batches": [shown_batch(row) for row in ports.destination.history(history, BATCHES)]},
+        lambda: {"backfills": _backfills(ports, found)},
+        lambda: _dead_letters(ports),
+    ):
+        try:
+            parts |= read()
+        except (GiveUp, RetryLater) as reason:
+            warnings = [*warnings, str(reason)]
+    return {**parts, "warnings": warnings}
 
 
 def _backfills(ports: Ports, views: list[View]) -> list[dict[str, Any]]:
@@ -55,22 +70,28 @@ def _backfills(ports: Ports, views: list[View]) -> list[dict[str, Any]]:
 
 
 def _table(ports: Ports, view: View, proof: int | None) -> dict[str, Any]:
-    position, state, name = view.position, view.state, view.table.name
-    staged = ports.destination.staged(names.intermediate_table(ports.pipeline, view.table), name)
+    position, state, name, problem = view.position, view.state, view.table.name, view.problem
+    staged, rows = list[StagedBatch](), None
+    try:
+        if view.is_read:
+            staged = ports.destination.staged(names.intermediate_table(ports.pipeline, view.table), name)
+            rows = ports.destination.count_rows(name)
+    except (GiveUp, RetryLater) as reason:
+        problem = problem or str(reason)
     published = position.batch if position else 0
     return {
         "table": name,
         "mode": view.table.mode,
-        "exists": state is not None,
+        "exists": state is not None if view.is_read else None,
         "batch": position.batch if position else None,
         "position": position.offsets if position else None,
         "snapshot_id": str(state.snapshot_id) if state and state.snapshot_id else None,
         "valid_through": as_time(valid_through_ms(view, proof)),
-        "rows": ports.destination.count_rows(name),
+        "rows": rows,
         "lag": view.lag,
         "rolled_back": state.rolled_back if state else False,
         "open_batches": [s.batch for s in staged if s.batch > published],
-        "problem": view.problem,
+        "problem": problem,
     }
 
 

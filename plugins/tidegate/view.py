@@ -19,18 +19,25 @@ from tidegate.topics import missing_topic, table_log
 
 @dataclass(frozen=True)
 class Seen:
-    """One table as the catalog shows it. `queue` is staged and waits; `problem` says why it cannot go on."""
+    """One table as the catalog shows it. `queue` is staged and waits; `problem` says why it cannot go on.
+
+    One that could not be read has `is_read` false: nothing is known of it but the problem.
+    """
 
     table: Table
     state: TableState | None
     position: Position | None
     queue: tuple[StagedBatch, ...]
     problem: str | None
+    is_read: bool = True
 
 
 @dataclass(frozen=True)
 class View:
-    """One table beside the log: `following` are its next offsets, `problem` why it cannot go on."""
+    """One table beside the log: `following` are its next offsets, `problem` why it cannot go on.
+
+    Of a table that could not be read, `following` is where the consumer group stands.
+    """
 
     table: Table
     state: TableState | None
@@ -39,6 +46,7 @@ class View:
     log: Log
     problem: str | None
     queue: tuple[StagedBatch, ...] = ()
+    is_read: bool = True
 
     @property
     def lag(self) -> int:
@@ -56,13 +64,16 @@ def see(ports: Ports) -> tuple[Ports, list[Seen]]:
 
 
 def _seen(ports: Ports, table: Table) -> Seen:
-    state = ports.destination.state(table.name, ports.pipeline.name)
+    try:
+        state = ports.destination.state(table.name, ports.pipeline.name)
+    except (GiveUp, RetryLater) as reason:
+        return Seen(table, None, None, (), str(reason), is_read=False)
     try:
         position = effective_position(ports.pipeline, table, state)
         queue = queue_of(ports, table, state, position)
         with suppress(RetryLater):  # a registry that does not answer now hides nothing of what is known
             ports.schemas.described(table)
-    except GiveUp as reason:
+    except (GiveUp, RetryLater) as reason:
         return Seen(table, state, state.recorded if state else None, (), str(reason))
     return Seen(table, state, position, queue, None)
 
@@ -74,6 +85,9 @@ def views(ports: Ports, seen: list[Seen], log: Log, gone: Mapping[str, GiveUp] |
 
 def _view(ports: Ports, seen: Seen, log: Log, missing: GiveUp | None) -> View:
     position, problem = seen.position, seen.problem or (str(missing) if missing else None)
+    if not seen.is_read:
+        stands = merged(log.begin, ports.broker.committed(ports.pipeline.source.group, tuple(log.end)))
+        return View(seen.table, None, None, stands, log, problem, is_read=False)
     if problem is None:
         try:
             if position is not None:

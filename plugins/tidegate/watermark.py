@@ -1,11 +1,12 @@
 """How far all tables of a pipeline have come: the low watermark that the consumer group reports."""
 
+import logging
 import re
 from dataclasses import dataclass
 
 from tidegate import names
 from tidegate.dynamic import fan_out
-from tidegate.errors import GiveUp, PositionLost
+from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.offsets import Offsets, lowest, merged
 from tidegate.pending import end_of_empty, queue_of
 from tidegate.pipeline import Table
@@ -13,18 +14,33 @@ from tidegate.ports import Ports
 from tidegate.standing import effective_position
 from tidegate.topics import row_topics
 
+log = logging.getLogger(__name__)
+
 
 def low_watermark(ports: Ports) -> Offsets:
     """Per partition the smallest offset that all tables have come to.
 
     Read from the tables themselves, so that a stale caller cannot report too much. A table that begins where the group
-    stands, and has not begun, keeps the group there.
+    stands, and has not begun, keeps the group there; so does one that cannot be read now. `RetryLater` where none can.
     """
     ports = fan_out(ports)
-    marks = [(table, _mark(ports, table)) for table in ports.pipeline.tables]
-    reached = lowest(*(mark for _, mark in marks if mark is not None))
+    marks, absent, failures = list[Offsets](), list[Table](), list[RetryLater]()
     by_group = ports.pipeline.source.start.kind in ("group", "latest")
-    return _kept(ports, reached, [table for table, mark in marks if mark is None]) if by_group else reached
+    for table in ports.pipeline.tables:
+        try:
+            mark = _mark(ports, table)
+        except RetryLater as failure:
+            log.warning("pipeline=%s: the group stays where it is for a table: %s", ports.pipeline.name, failure)
+            failures.append(failure)
+            absent.append(table)
+            continue
+        if mark is not None:
+            marks.append(mark)
+        elif by_group:
+            absent.append(table)
+    if failures and len(failures) == len(ports.pipeline.tables):
+        raise failures[0]
+    return _kept(ports, lowest(*marks), absent)
 
 
 def _mark(ports: Ports, table: Table) -> Offsets | None:

@@ -73,6 +73,24 @@ class BusyTable(_Delegating):
         self._port.publish(publication)
 
 
+class UnreadableTable(_Delegating):
+    """A catalog that does not answer for some names: a destination, or all that is called like it."""
+
+    def __init__(self, port: Any, *prefixes: str) -> None:
+        super().__init__(port)
+        self.prefixes = prefixes
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._port, name)
+
+        def call(first: str, *rest: Any, **named: Any) -> Any:
+            if str(first).startswith(self.prefixes):
+                raise RetryLater(f"table={first}: catalog or files did not answer during {name}")
+            return verb(first, *rest, **named)
+
+        return call if callable(verb) else verb
+
+
 class CannotCleanUp(_Delegating):
     """A store that refuses deletes."""
 

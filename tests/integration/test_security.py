@@ -16,6 +16,7 @@ from guarded_broker import GuardedBroker, guarded_broker
 from tidegate.adapters.assembly import spark_conf
 from tidegate.adapters.connections import connection_from_env
 from tidegate.adapters.kafka import KafkaBroker
+from tidegate.adapters.pipeline_file import load_pipeline
 from tidegate.errors import GiveUp
 from tidegate.jobs import KAFKA_CONF
 from tidegate_spark.sessions import close, connected, private
@@ -107,8 +108,9 @@ def _check_session_hides(workbench: Any, broker: GuardedBroker, name: str) -> No
     """A session of the Connect server, whose own configuration is not the product's, answers SET without a secret."""
     settings = json.dumps({"conn_type": "kafka", "extra": broker.settings("tidegate", PASSWORD)})
     resolve = partial(connection_from_env, environ={**LAKE, "AIRFLOW_CONN_KAFKA_DEFAULT": settings})
+    pipeline_file = workbench.include / "pipelines" / f"{name}.yaml"
     session = connected(
-        workbench.stack.spark_remote, spark_conf(workbench.include, workbench.ports(name).pipeline, resolve)
+        workbench.stack.spark_remote, spark_conf(workbench.include, load_pipeline(pipeline_file), resolve)
     )
     try:
         told = {row["key"]: row["value"] for row in session.sql("SET").collect()}

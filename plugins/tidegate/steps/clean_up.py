@@ -28,12 +28,12 @@ def clean_up(ports: Ports) -> list[dict[str, Any]]:
 
 
 def _clean(ports: Ports, table: Table) -> dict[str, Any]:
-    state = ports.destination.state(table.name, ports.pipeline.name)
-    if state is None or state.recorded is None:
-        return {"table": table.name, "published": None}
-    batch = state.recorded.batch
-    report: dict[str, Any] = {"table": table.name, "published": batch}
+    report: dict[str, Any] = {"table": table.name, "published": None}
     try:
+        state = ports.destination.state(table.name, ports.pipeline.name)
+        if state is None or state.recorded is None:
+            return report
+        batch = report["published"] = state.recorded.batch
         report |= _sent(ports, table, batch)
         cleaned = ports.destination.clean_up(*_rubbish(ports, table, batch))
         report |= {**cleaned, "measure": is_due(ports.pipeline.maintenance, batch, cleaned.get("batches", 0))}
@@ -42,7 +42,7 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
             report |= _forget(ports, table, state)
     except Exception as error:  # whatever it is, rows are published and must not be held up by rubbish
         reason = f"{type(error).__name__}: {error}"
-        where = f"pipeline={ports.pipeline.name} table={table.name} batch={batch}"
+        where = f"pipeline={ports.pipeline.name} table={table.name} batch={report['published']}"
         log.warning("not cleaned up, the next run will: %s: %s", where, reason)
         report["failed"] = reason
     return report

@@ -24,13 +24,24 @@ MEANWHILE = 20  # snapshots that this very run, and others beside it, may put on
 
 
 def maintained_tables(ports: Ports) -> list[str]:
-    """The tables of a pipeline that exist: destinations and all that the pipeline keeps beside them."""
+    """The tables of a pipeline that exist: destinations and all that the pipeline keeps beside them.
+
+    One that cannot be read now is among them: its own maintenance says why, and hides no other.
+    """
     pipeline = fan_out(ports).pipeline
     asked = [table.name for table in pipeline.tables]
     asked += [names.intermediate_table(pipeline, table) for table in pipeline.tables]
     asked += [names.memory_table(table) for table in pipeline.tables if table.remembers]
     asked += [names.dead_letter_table(pipeline), names.control_table(pipeline)]
-    return [name for name in dict.fromkeys(asked) if ports.destination.files(name) is not None]
+    return [name for name in dict.fromkeys(asked) if _may_exist(ports, name)]
+
+
+def _may_exist(ports: Ports, table: str) -> bool:
+    try:
+        return ports.destination.files(table) is not None
+    except RetryLater as failure:
+        log.warning("pipeline=%s: %s", ports.pipeline.name, failure)
+        return True
 
 
 def maintain(ports: Ports, table: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from tidegate.batch import Plan, PlannedBatch, StagedBatch
 from tidegate.capacity import capped
 from tidegate.dynamic import fan_out
 from tidegate.ends import bounded
-from tidegate.errors import GiveUp, NothingToDo
+from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
 from tidegate.offsets import Offsets, Ranges, lowest, merged, offset_of, pairs
 from tidegate.pending import moves_without_rows, queue_of, together, waiting
 from tidegate.pipeline import Table
@@ -84,8 +84,8 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
 
     With `until` the log ends there at the latest: partitions that it does not name are not read on.
 
-    A table that cannot go on is left as it is and named in `refused`; the others are planned. The refusal is raised
-    where every table is refused, `SomeTablesFailed` where none of the others has work.
+    A table that cannot go on, or be read now, is left as it is and named in `refused`; the others are planned. The
+    refusal is raised where every table is refused, `SomeTablesFailed` where none of the others has work.
     """
     ports = fan_out(ports)
     found = [_found(ports, table) for table in ports.pipeline.tables]
@@ -157,11 +157,12 @@ def full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
 
 
 def _found(ports: Ports, table: Table) -> "_Found | Refused":
-    state = ports.destination.state(table.name, ports.pipeline.name)
+    state = None
     try:
+        state = ports.destination.state(table.name, ports.pipeline.name)
         position = effective_position(ports.pipeline, table, state)
         return _Found(table, state, position, queue_of(ports, table, state, position))
-    except GiveUp as error:
+    except (GiveUp, RetryLater) as error:
         return Refused(table, state, error)
 
 
@@ -194,7 +195,12 @@ def _bounded(one: "_Standing | Refused", until: Offsets | None) -> "_Standing | 
 
 
 def _highest_batch(ports: Ports, one: "_Standing | Refused") -> int:
-    staged = ports.destination.highest_staged(names.intermediate_table(ports.pipeline, one.table))
+    try:
+        staged = ports.destination.highest_staged(names.intermediate_table(ports.pipeline, one.table))
+    except TidegateError:
+        if not isinstance(one, Refused):
+            raise
+        staged = 0  # a number tells the batches of one table apart: those of a table that cannot be read are not ours
     return max(staged, one.state.highest_batch if one.state else 0)
 
 

@@ -170,7 +170,7 @@ function storage({ storage: found, airflow }) {
   const done = new Map((airflow?.maintenance ?? []).map((one) => [one.table, one]));
   if (found?.error) return section("Storage", trouble(found.error));
   const columns = [
-    { title: "Table", head: true, cell: (one) => one.table },
+    { title: "Table", head: true, cell: (one) => [one.table, one.error ? h("div", { class: "reason" }, one.error) : null] },
     { title: "Kind", cell: (one) => one.kind },
     { title: "Size", number: true, cell: (one) => bytes(one.bytes) },
     { title: "Files", number: true, cell: (one) => number(one.files) },
