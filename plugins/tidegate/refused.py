@@ -56,7 +56,7 @@ def apart(table: str, failures: list[Failure]) -> Iterator[None]:
         failures.append((table, error))
 
 
-def refusals(failures: Sequence[Failure]) -> tuple[Refusal, ...]:
+def refusals(failures: Sequence[tuple[str, GiveUp | RetryLater]]) -> tuple[Refusal, ...]:
     """The failures as they travel with a run, each in the log."""
     for message in dict.fromkeys(str(error) for _, error in failures):
         log.warning(message)
