@@ -133,9 +133,24 @@ GUARDS = [
     Guard(
         "the low watermark",
         "plugins/tidegate/watermark.py",
-        "lowest(*(mark for _, mark in marks if mark is not None))",
-        "marks[0][1] or {}",
+        "return _kept(ports, lowest(*marks), absent)",
+        "return _kept(ports, next(iter(marks), {}), absent)",
         FLUSH + "group_gets_the_low_watermark_of_all_tables",
+    ),
+    Guard(
+        "the group waits for a table that cannot be read",
+        "plugins/tidegate/watermark.py",
+        "            failures.append(failure)\n            absent.append(table)\n",
+        "            failures.append(failure)\n",
+        "tests/unit/test_unreadable_table.py::test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_"
+        "the_other[earliest]",
+    ),
+    Guard(
+        "no catalog's secret goes to a server that would write it to its event log",
+        "jobs/tidegate_spark/sessions.py",
+        "        check_event_log(spark, conf)\n",
+        "        pass\n",
+        "tests/unit/test_redaction.py::test_server_with_an_event_log_gets_no_catalogs_secret_unless_it_hides_it",
     ),
     Guard(
         "counts add up",
