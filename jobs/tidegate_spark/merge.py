@@ -7,6 +7,7 @@ from tidegate.crash_points import reached
 from tidegate.jobs import Audits, MergeJob
 from tidegate.spark_sql import literal, quoted_name
 
+from tidegate_spark.creation import execute
 from tidegate_spark.sessions import configure
 
 
@@ -14,7 +15,7 @@ def run(spark: SparkSession, job: MergeJob) -> None:
     """Run the job's statements, then its audits. What they did is read from the snapshots they made."""
     configure(spark, job.conf)
     for statement in job.statements:
-        spark.sql(statement)
+        execute(spark, statement)
         reached("job.statement")
     if job.audits is not None:
         _answer(spark, job.audits)

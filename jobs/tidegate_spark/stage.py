@@ -13,6 +13,7 @@ from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
 
 from tidegate_spark.avro_guard import guard_lengths
+from tidegate_spark.creation import execute
 from tidegate_spark.dead_letters import FATE, beside_rows, failed_stage, fate_of_bad
 from tidegate_spark.files import AS_BIGQUERY_READS, leave_counts, leave_rows
 from tidegate_spark.formats.chosen import value_format, with_key_object
@@ -54,7 +55,7 @@ def run(spark: SparkSession, job: StageJob) -> None:
     job = guard_lengths(spark, job)
     for table in (*job.tables, *([job.finder] if job.finder else [])):
         for statement in table.create:
-            spark.sql(statement)
+            execute(spark, statement)
             reached("job.created")
     records = read(spark, job)
     is_shared = len(job.tables) + (job.finder is not None) > 1

@@ -72,4 +72,6 @@ def _append(ports: Ports, row: dict[str, Any]) -> None:
     try:
         ports.destination.record(names.control_table(ports.pipeline), row)
     except Exception as error:  # history must not fail a flush whose rows are published
-        log.warning("no history: pipeline=%s batch=%s", ports.pipeline.name, row["batch"], exc_info=error)
+        where = f"pipeline={ports.pipeline.name} batch={row['batch']} table={row['table']}"
+        log.warning("no history: %s: the batch is published, its row of history is lost: %s", where, error)
+        log.info("no history: %s", where, exc_info=error)

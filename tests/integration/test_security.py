@@ -109,9 +109,9 @@ def _check_session_hides(workbench: Any, broker: GuardedBroker, name: str) -> No
     settings = json.dumps({"conn_type": "kafka", "extra": broker.settings("tidegate", PASSWORD)})
     resolve = partial(connection_from_env, environ={**LAKE, "AIRFLOW_CONN_KAFKA_DEFAULT": settings})
     pipeline_file = workbench.include / "pipelines" / f"{name}.yaml"
-    session = connected(
-        workbench.stack.spark_remote, spark_conf(workbench.include, load_pipeline(pipeline_file), resolve)
-    )
+    conf = spark_conf(workbench.include, load_pipeline(pipeline_file), resolve)
+    own = {name: value for name, value in conf.items() if "eventLog" not in name}  # an application's, not a session's
+    session = connected(workbench.stack.spark_remote, own)
     try:
         told = {row["key"]: row["value"] for row in session.sql("SET").collect()}
         assert PASSWORD in private(session, KAFKA_CONF)

@@ -121,6 +121,25 @@ def test_rest_on_s3_compatible_store() -> None:
     }
 
 
+def test_rest_whose_warehouse_is_a_name_has_its_s3_settings_in_sparks_words_and_its_own_file_reader() -> None:
+    login = {"client.access-key-id": "a", "client.secret-access-key": "k", "client.session-token": "t"}
+    connection = Connection("c", login="id", password="secret", extra=login)
+    properties = {"type": "rest", "uri": "http://h", "warehouse": "lake", "s3.endpoint": "http://m", "s3.region": "r"}
+    assert conf(properties, connection) == properties | login | {
+        "credential": "id:secret",
+        "client.region": "r",
+        "s3.path-style-access": "true",
+        "s3.access-key-id": "a",
+        "s3.secret-access-key": "k",
+        "s3.session-token": "t",
+    }
+    virtual = {"s3.force-virtual-addressing": "true", "s3.secret-access-key": "own"}
+    given = conf({**properties, **virtual}, connection)
+    assert (given["s3.path-style-access"], given["s3.secret-access-key"]) == ("false", "own")
+    plain = {"type": "rest", "uri": "http://h", "warehouse": "lake"}
+    assert conf(plain) == plain, "nothing of S3 where nothing says so"
+
+
 def test_missing_connection_names_its_variable() -> None:
     with pytest.raises(ConfigurationError, match="AIRFLOW_CONN_MY_DB"):
         catalog_properties(Catalog("lake", "iceberg", {"type": "sql"}, "my_db"), lambda _: None)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
 from pyiceberg.table import Table
@@ -28,6 +28,7 @@ PROPERTIES = {
 }
 BATCH = "tidegate.batch"
 SNAPSHOTS, KEPT = 50, 10
+TRIES = 5
 ROWS = 1000  # a file with so many rows is left alone
 
 
@@ -36,7 +37,15 @@ def append(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
     table = _opened(catalog, identifier)
     reached("history.opened")
     newest_batch = {BATCH: str(row["batch"])}
-    table.append(pa.Table.from_pylist([row], schema=COLUMNS), snapshot_properties=newest_batch)
+    rows = pa.Table.from_pylist([row], schema=COLUMNS)
+    for tries_left in reversed(range(TRIES)):
+        try:
+            table.append(rows, snapshot_properties=newest_batch)
+            break
+        except CommitFailedException:  # PyIceberg has tried some times at once; a row is appended once or not at all
+            if not tries_left:
+                raise
+            table = catalog.load_table(identifier)
     reached("history.appended")
     if len(table.metadata.snapshots) > SNAPSHOTS:
         with suppress(CommitRefused):  # another table's merge was faster; the next row brings the next chance
@@ -77,12 +86,20 @@ def forget_snapshots(table: Table) -> None:
 def _opened(catalog: Catalog, identifier: str) -> Table:
     with suppress(NoSuchTableError):
         return _widened(catalog.load_table(identifier))
-    with suppress(NamespaceAlreadyExistsError):
-        catalog.create_namespace(identifier.rsplit(".", 1)[0])
+    _create_namespace(catalog, identifier.rsplit(".", 1)[0])
     try:
         return catalog.create_table(identifier, COLUMNS, properties=PROPERTIES)
     except TableAlreadyExistsError:
         return catalog.load_table(identifier)
+
+
+def _create_namespace(catalog: Catalog, namespace: str) -> None:
+    """Whoever loses a race for a new namespace is told so by each catalog in another way; that it is there counts."""
+    try:
+        catalog.create_namespace(namespace)
+    except Exception:
+        if not catalog.namespace_exists(namespace):
+            raise
 
 
 def newest(table: Table, limit: int) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ PYICEBERG_ONLY = ("py-", "echo", "pool_pre_ping", "init_catalog_tables", "downca
 # Connections live as long as the server: of these answers of PostgreSQL, to a session that it has ended, Iceberg would
 # not connect again. It has not run the statement, or has undone it.
 ENDED_BY_DATABASE = "57P01,57P02,57P03,57P05"
+UNIFIED = ("access-key-id", "secret-access-key", "session-token")  # PyIceberg has them as client.*, too
 BUSY_TIMEOUT_MS = 30_000  # how long SQLite's second writer waits; its own default gives up at once
 
 
@@ -67,13 +68,20 @@ def _jdbc(uri: str) -> dict[str, str]:
 
 
 def _s3(properties: Mapping[str, Any]) -> dict[str, str]:
-    """What the Java side needs said where PyIceberg has another word or another default."""
-    if not str(properties.get("warehouse", "")).startswith(("s3://", "s3a://")):
+    """What the Java side needs said where PyIceberg has another word or another default.
+
+    A REST catalog's warehouse is often a name: that files lie in S3 is known by the settings for it, too.
+    """
+    given = {name: str(value) for name, value in properties.items()}
+    in_s3 = given.get("warehouse", "").startswith(("s3://", "s3a://"))
+    if not in_s3 and not any(name.startswith("s3.") for name in given):
         return {}
-    words = {"io-impl": str(properties.get("io-impl", "org.apache.iceberg.aws.s3.S3FileIO"))}
-    if "s3.region" in properties:
-        words["client.region"] = str(properties.get("client.region", properties["s3.region"]))
-    if "s3.endpoint" in properties and "s3.path-style-access" not in properties:
-        virtual = str(properties.get("s3.force-virtual-addressing", "false")).lower() == "true"
+    words = {"io-impl": given.get("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")} if in_s3 else {}
+    unified = {name: given[f"client.{name}"] for name in UNIFIED if f"client.{name}" in given}
+    words |= {f"s3.{name}": value for name, value in unified.items() if f"s3.{name}" not in given}
+    if region := given.get("client.region", given.get("s3.region")):
+        words["client.region"] = region
+    if "s3.endpoint" in given and "s3.path-style-access" not in given:
+        virtual = given.get("s3.force-virtual-addressing", "false").lower() == "true"
         words["s3.path-style-access"] = "false" if virtual else "true"
     return words
