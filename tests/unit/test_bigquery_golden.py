@@ -3,12 +3,12 @@
 ``REGENERATE_GOLDEN=1 pytest tests/unit/test_bigquery_golden.py`` writes the files anew: read what changed.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pytest
+from golden_files import compare_with_golden
 from tidegate.adapters.bigquery_statements import MOVED, transaction
 from tidegate.adapters.templates import SQL_FOLDER, SqlFiles
 from tidegate.bigquery_sql import constant, literal, quoted
@@ -92,10 +92,7 @@ def script() -> str:
 
 
 def check(name: str, text: str) -> None:
-    golden = GOLDEN / f"{name}.sql"
-    if os.environ.get("REGENERATE_GOLDEN"):
-        golden.write_text(text)
-    assert text == golden.read_text()
+    compare_with_golden(GOLDEN / f"{name}.sql", text)
 
 
 @pytest.mark.parametrize("case", CASES)
