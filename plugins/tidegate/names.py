@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from tidegate.pipeline import Pipeline, Table
 
+CREATED_BY = "tidegate.created-by"  # of a destination that a pipeline created: the pipeline
 NOTE = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for
 
 

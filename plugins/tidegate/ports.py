@@ -1,5 +1,6 @@
 """What the steps need from the outside world: the log, the destination, Spark, SQL text and a clock."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -131,6 +132,13 @@ class Destination(Protocol):
 
     def publish(self, publication: Publication) -> None:
         """The law. `CommitRefused` when a requirement failed, `OutcomeUnknown` when no answer came."""
+        ...
+
+    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+        """Put what the branch holds onto a newer main, and return its head; None where a merge might differ there.
+
+        `keys`: what the merge was filled with; None where it adds rows whatever the table holds.
+        """
         ...
 
     def drop_branch(self, table: str, branch: str) -> None:
@@ -284,6 +292,7 @@ class Ports:
     schemas: Schemas = field(default_factory=DeclaredSchemas)
     heartbeat_hook: Callable[[str, Offsets], Offsets] | None = None
     dialects: Mapping[str, Sql] = field(default_factory=dict)
+    pause: Callable[[float], None] = time.sleep
 
     def sql_for(self, table: str) -> Sql:
         """The statements in the dialect of the table's catalog; `sql` where that has none of its own."""

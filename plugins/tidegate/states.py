@@ -68,7 +68,9 @@ class TableFiles:
     """What a table consists of, by its current snapshot; `small` files are below three quarters of the target size.
 
     `crowd` is the largest number of small files in one partition. `since_tagged` counts the snapshots of main down to
-    the farthest one that a pipeline has tagged as its last. `is_local` tells files from an object store.
+    the farthest one that a pipeline has tagged as its last, and `tagged_ms` is the oldest time of those that lead from
+    any branch to such a tag. `branch_age_ms`: the shortest age at which such a branch lets its own snapshots expire.
+    `is_local` tells files from an object store.
     """
 
     data_files: int = 0
@@ -81,6 +83,8 @@ class TableFiles:
     manifests: int = 0
     snapshots: int = 0
     since_tagged: int = 0
+    tagged_ms: int | None = None
+    branch_age_ms: int | None = None
     is_local: bool = True
 
 
@@ -136,6 +140,16 @@ class Publication:
     statements: tuple[str, ...] = ()
     source: Source | None = None
     audits: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Reparenting:
+    """What decides whether written rows may be put onto a newer main without merging them again.
+
+    `keys` are what the merge was filled with: no newer file may hold one. None: rows are added whatever main holds.
+    """
+
+    keys: dict[str, Any] | None = None
 
 
 class Message(NamedTuple):

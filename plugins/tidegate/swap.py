@@ -6,7 +6,7 @@ cut → write → check the head → audit → read the table again → publish.
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from tidegate import names
@@ -14,11 +14,13 @@ from tidegate.audits import Audited, check_audits
 from tidegate.errors import GiveUp, OutcomeUnknown, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.ports import CommitRefused, Head, Ports, Publication, TableState
-from tidegate.states import Source
+from tidegate.states import Reparenting, Source
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
-CUTS = 5  # how often a table that others write to is cut and written again before the task's own retry takes over
+PAUSES = (0.0, 1.0, 2.0, 4.0)  # seconds before each further cut: others' bursts, a compaction for one, are waited out
+CUTS = len(PAUSES) + 1  # of a table that others write to, before the task's own retry takes over
+TRIES = 20  # commits of one publish: each follows within a moment, so that even a busy writer leaves room for one
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Swap:
     along. `guard` looks at the table as it is found later, and raises when this attempt must give way. `audited` must
     hold on the branch before that becomes main. `source` is what the statements read, `conf` what Spark is told for it.
     `must_add` counts rows that the statements add to any table: a write without a snapshot is then an error.
+    Without `reparenting` the statements run again whenever main has moved.
     """
 
     ports: Ports
@@ -45,15 +48,18 @@ class Swap:
     source: Source | None = None
     conf: dict[str, str] = field(default_factory=dict)
     must_add: int = 0
+    reparenting: Reparenting | None = None
 
 
-def in_rounds(where: str, once: Callable[[], Result]) -> Result:
-    """Call `once` until no commit of it is refused; each round has to read the table again."""
-    for _ in range(CUTS):
+def in_rounds(ports: Ports, where: str, once: Callable[[], Result]) -> Result:
+    """Call `once` until no commit of it is refused, with growing pauses; each round has to read the table again."""
+    for pause in (*PAUSES, None):
         try:
             return once()
         except CommitRefused as refused:
             log.info("cut again: %s: %s", where, refused)
+        if pause:
+            ports.pause(pause)
     raise RetryLater(f"{where}: other writers moved main {CUTS} times during the merge; it will be tried again")
 
 
@@ -126,19 +132,26 @@ def _branch_dropped_on_failure(swap: Swap) -> Iterator[None]:
 
 
 def publish(swap: Swap, head: Head) -> Head:
-    """Make `head` main and return it as it then stands, with what changed.
+    """Make `head` main and return it as it then stands, with what changed. A failure drops the branch.
 
     The table is read again before each try: what it says decides, also after a lost answer.
     """
     with _branch_dropped_on_failure(swap):
         publication = _publication(swap, head)
-        for _ in range(CUTS):
-            if _stands(swap, publication):
+        for _ in range(TRIES):
+            state = _read(swap)
+            if state.uuid == publication.uuid and _tells_of(swap, publication, state):
                 return _published(swap, head)
+            swap.guard(state)
+            if _has_moved(publication, state):
+                moved = _reparented(swap, publication, state)
+                if moved is None:
+                    continue
+                head, publication = moved, replace(publication, cut=moved.parent_id or 0, head=moved.snapshot_id)
             with suppress(CommitRefused, OutcomeUnknown):
                 swap.ports.destination.publish(publication)
                 return _published(swap, head)
-        raise RetryLater(f"{swap.where}: the catalog refused the publish {CUTS} times; it will be tried again")
+        raise RetryLater(f"{swap.where}: the catalog refused the publish {TRIES} times; it will be tried again")
 
 
 def _published(swap: Swap, head: Head) -> Head:
@@ -175,17 +188,39 @@ def _asked_in_publish(swap: Swap, head: Head) -> tuple[tuple[str, str], ...]:
     return tuple(zip(swap.audited.asked.questions, swap.audited.texts, strict=True))
 
 
-def _stands(swap: Swap, publication: Publication) -> bool:
-    """True: it is published. False: main and schema are as they were cut. Else look again, or give way."""
+def _read(swap: Swap) -> TableState:
     state = swap.ports.destination.state(swap.table, swap.ports.pipeline.name)
     if state is None:
         raise CommitRefused(f"{swap.where}: the table is gone")
-    if state.uuid == publication.uuid and _tells_of(swap, publication, state):
-        return True
-    swap.guard(state)
-    if state.snapshot_id != publication.cut or state.schema_id != publication.schema_id:
-        raise CommitRefused(f"{swap.where}: main moved to snapshot={state.snapshot_id}")
-    return False
+    return state
+
+
+def _has_moved(publication: Publication, state: TableState) -> bool:
+    return state.snapshot_id != publication.cut or state.schema_id != publication.schema_id
+
+
+def _reparented(swap: Swap, publication: Publication, state: TableState) -> Head | None:
+    """The written rows above main as it is now, None when it moved again; `CommitRefused` asks for another merge."""
+    again = CommitRefused(f"{swap.where}: main moved to snapshot={state.snapshot_id}")
+    if swap.reparenting is None or state.snapshot_id is None or not _is_same_but_for_main(swap.state, state):
+        raise again
+    try:
+        head = swap.ports.destination.reparent(publication, state.snapshot_id, swap.reparenting.keys)
+    except CommitRefused:
+        return None
+    except OutcomeUnknown as unknown:
+        raise again from unknown
+    ours = head is not None and head.summary.get("tidegate.attempt") == swap.attempt
+    if head is None or not ours or head.parent_id != state.snapshot_id:
+        raise again
+    log.info("put onto a newer main: %s snapshot=%s parent=%s", swap.where, head.snapshot_id, head.parent_id)
+    return head
+
+
+def _is_same_but_for_main(before: TableState, now: TableState) -> bool:
+    if now.rolled_back or before.rolled_back:
+        return False
+    return (before.uuid, before.schema_id, before.recorded) == (now.uuid, now.schema_id, now.recorded)
 
 
 def _tells_of(swap: Swap, publication: Publication, state: TableState) -> bool:

@@ -8,6 +8,7 @@ from tidegate.batch import StagedBatch
 from tidegate.bounds import Bounds
 from tidegate.pipeline import Table
 from tidegate.ports import Ports, TableState
+from tidegate.states import Reparenting
 
 APPEND, MERGE = "append", "merge"
 
@@ -49,6 +50,28 @@ def is_always_written(table: Table, staged: StagedBatch) -> bool:
     if table.mode == "append":
         return True
     return table.mode == "upsert" and table.history is None and not table.sequence_by and not is_folded(table, staged)
+
+
+def reparenting_of(table: Table, staged: StagedBatch, values: Mapping[str, Any]) -> Reparenting | None:
+    """How it can be proven that a merge does the same on a newer main; None where that takes its rows, not its files.
+
+    A delete, or an upsert that writes each column, is the same whatever became of the row of its key. Audits ask about
+    the branch as a whole.
+    """
+    if table.audits:
+        return None
+    if table.mode == "append" or not staged.counts.staged:
+        return Reparenting()
+    if table.upsert and not _writes_each_column(table, values):
+        return None
+    asks_rows = table.sequence_by or table.history is not None or table.deletes != "hard" or is_folded(table, staged)
+    return None if asks_rows else Reparenting(dict(values))
+
+
+def _writes_each_column(table: Table, values: Mapping[str, Any]) -> bool:
+    """Whether an upsert of a row that is there leaves nothing of it; without values it would not even touch it."""
+    written = {name for name, _ in values["keys"]} | set(values["values"])
+    return bool(values["values"]) and table.held is not None and {name for name, _ in table.held.fields} <= written
 
 
 def _is_all_new(bounds: Bounds) -> bool:

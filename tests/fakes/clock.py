@@ -14,6 +14,9 @@ class Clock:
     def __call__(self) -> int:
         return self.ms
 
+    def pause(self, seconds: float) -> None:
+        self.ms += int(seconds * 1000)
+
     def tick(self, ms: int = 1) -> int:
         self.ms += ms
         return self.ms

@@ -1,12 +1,14 @@
 """Doubles of single ports, each named for the fault that it has."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from tidegate.errors import OutcomeUnknown, RetryLater
 from tidegate.jobs import Job, MergeJob, StageJob
 from tidegate.ports import CommitRefused, Publication
 
+from fakes.clock import Crash
 from fakes.lake import Row
 from fakes.spark import MemoryEngine
 
@@ -60,16 +62,16 @@ class RefusesPublish(_Delegating):
 
 
 class BusyTable(_Delegating):
-    """A table that somebody else appends to just before each of the first publishes."""
+    """A table that somebody else appends to, if only no rows, just before each of the first publishes."""
 
-    def __init__(self, port: Any, times: int = 1) -> None:
+    def __init__(self, port: Any, times: int = 1, *rows: Row) -> None:
         super().__init__(port)
-        self.left = times
+        self.left, self.rows = times, rows
 
     def publish(self, publication: Publication) -> None:
         if self.left:
             self.left -= 1
-            self._port.foreign_append(publication.table)
+            self._port.foreign_append(publication.table, *self.rows)
         self._port.publish(publication)
 
 
@@ -149,6 +151,20 @@ class WritesNothing(_Delegating):
     def run(self, job: Job) -> None:
         if not isinstance(job, MergeJob):
             self._port.run(job)
+
+
+class DiesBetweenStatements(_Delegating):
+    """Spark whose driver ends after so many statements of its next merge job."""
+
+    def __init__(self, engine: MemoryEngine, after: int) -> None:
+        super().__init__(engine)
+        self.after = after
+
+    def run(self, job: Job) -> None:
+        if isinstance(job, MergeJob):
+            self._port.run(replace(job, statements=job.statements[: self.after]))
+            raise Crash("between two statements")
+        self._port.run(job)
 
 
 class ForgetsToFinish(_Delegating):

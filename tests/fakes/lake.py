@@ -1,6 +1,7 @@
 """`tidegate.ports.Destination` in memory: tables with snapshots, branches and properties, and compare-and-swap."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -48,6 +49,7 @@ class MemoryTable:
     properties: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     tags: set[str] = field(default_factory=set)  # those of `refs` that are no branches
+    ordered_by: tuple[str, ...] = ()
 
     def rows(self, ref: str = "main") -> list[Row]:
         return [dict(row) for row in self.snapshots[self.refs[ref]].rows] if ref in self.refs else []
@@ -166,6 +168,27 @@ class MemoryDestination:
             found.tags.add(publication.tag)
         found.properties |= publication.properties
         del found.refs[publication.branch]
+
+    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+        found = self._table(publication.table)
+        cut, head, newest = (found.snapshots[i] for i in (publication.cut, publication.head, onto))
+        came, went = without(newest.rows, cut.rows), without(cut.rows, newest.rows)
+        deleted, added = without(cut.rows, head.rows), without(head.rows, cut.rows)
+        if cut not in found.ancestors(self._written(publication.table)) or (deleted and went):
+            return None
+        if keys is not None and came:
+            overlap = overlap_of(came, self.bounds(publication.table, keys))
+            if overlap is None or overlap.files:
+                return None
+        standing = (found.refs.get(self._written(publication.table)), found.refs.get(publication.branch))
+        if standing != (onto, publication.head):
+            raise CommitRefused(f"table={publication.table}: main has moved")
+        made = self.add_snapshot(
+            publication.table, publication.branch, (*without(newest.rows, deleted), *added), head.summary
+        )
+        found.snapshots[made.id] = replace(made, parent=onto)
+        del found.snapshots[head.id]
+        return self.head(publication.table, publication.branch)
 
     def drop_branch(self, table: str, branch: str) -> None:
         self._table(table).refs.pop(branch, None)
@@ -292,7 +315,9 @@ class MemoryDestination:
         depths = [n for n, s in enumerate(found.ancestors(), 1) if s.id in tagged]
         files = 1 if len(snapshots) < len(found.ancestors()) else len(snapshots)
         counts = {"data_files": files, "small": files, "crowd": files, "rows": len(found.rows())}
-        return TableFiles(**counts, snapshots=len(found.snapshots), since_tagged=max(depths, default=0))
+        deepest = max(depths, default=0)
+        oldest = min((s.ms for s in found.ancestors()[:deepest]), default=None)
+        return TableFiles(**counts, snapshots=len(found.snapshots), since_tagged=deepest, tagged_ms=oldest)
 
     def sign_attempt(self, intermediate: str, batch: int, attempt: str, request: str) -> None:
         raise AssertionError("nothing was left in a folder")
@@ -381,6 +406,19 @@ class MemoryDestination:
         if name not in self.tables:
             raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
         return self.tables[name]
+
+
+def without(rows: Iterable[Row], others: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows that are left when each of the others has taken one that equals it."""
+    taken = Counter(json.dumps(row, sort_keys=True, default=str) for row in others)
+    kept = []
+    for row in rows:
+        text = json.dumps(row, sort_keys=True, default=str)
+        if taken[text]:
+            taken[text] -= 1
+        else:
+            kept.append(row)
+    return tuple(kept)
 
 
 def _carried(snapshots: list[Snapshot], pipeline: str) -> Position | None:

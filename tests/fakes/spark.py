@@ -4,6 +4,8 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass, replace
+from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any
 
 from tidegate.batch import DELETES, RECORDS, UNCHANGED
@@ -92,21 +94,29 @@ class MemoryEngine:
         if name == "compact":
             self.destination.add_snapshot(table, "main", tuple(found.rows()), {"compacted": "true"})
         if name == "expire":
-            kept = {s.id for s in found.ancestors()[: statement["retain_last"]]} | set(found.refs.values())
+            older = datetime.fromisoformat(statement["older_than"]).replace(tzinfo=UTC).timestamp() * 1000
+            young = takewhile(
+                lambda at: at[0] < statement["retain_last"] or at[1].ms >= older, enumerate(found.ancestors())
+            )
+            kept = {s.id for _, s in young} | set(found.refs.values())
             for old in set(found.snapshots) - kept:
                 self.destination.expire(table, old)
         return {"rows": 0}
 
     def _create(self, statement: dict[str, Any]) -> bool:
         if statement["statement"] in ("create_table", "create_deletes"):
-            self.destination.create(statement["table"], tuple(Column(**c) for c in statement["columns"]))
+            made = self.destination.create(statement["table"], tuple(Column(**c) for c in statement["columns"]))
+            if "pipeline" in statement:
+                made.properties.setdefault("tidegate.created-by", statement["pipeline"])
+        elif statement["statement"] == "order_table":
+            self.destination.tables[statement["table"]].ordered_by = tuple(statement["cluster_by"])
         elif statement["statement"] == "create_intermediate":
             made = self.destination.create(statement["table"], ())
             made.properties |= {"tidegate.shape": statement["shape"], "tidegate.highest-batch": str(statement["batch"])}
             made.properties |= statement.get("properties", {})
         elif statement["statement"] == "drop_intermediate":
             self.destination.tables.pop(statement["table"], None)
-        return statement["statement"].startswith(("create_", "drop_"))
+        return statement["statement"].startswith(("create_", "drop_", "order_"))
 
     def _stage(self, job: StageJob, table: StageTable) -> None:
         rows: list[Row] = []

@@ -54,7 +54,9 @@ class World:
         chosen = {"broker": self.broker, "destination": self.destination, "engine": self.engine, **instead}
         if hook is not None:
             chosen = {name: Watched(name, port, hook) for name, port in chosen.items()}
-        return Ports(pipeline, sql=StructuredSql(), now_ms=self.clock, new_attempt=self.attempt, **chosen)
+        return Ports(
+            pipeline, sql=StructuredSql(), now_ms=self.clock, new_attempt=self.attempt, pause=self.clock.pause, **chosen
+        )
 
     def rows(self, table: str) -> list[Row]:
         """The table's rows in an order of their own."""

@@ -1,5 +1,7 @@
 """Batches over a real log: cuts, caps, starts, aborted transactions, big partitions, and what stays on disk."""
 
+from dataclasses import replace
+
 import pytest
 from tidegate.batch import PlannedBatch
 from tidegate.errors import NothingToDo, PositionLost
@@ -59,6 +61,22 @@ def test_intermediate_table_is_empty_and_its_files_are_gone_from_disk(workbench)
     assert len(workbench.iceberg("shop.tidy_tidy_tmp").metadata.snapshots) == 1
     assert set(workbench.iceberg("shop.tidy").metadata.refs) == {"main", "tidegate_tidy"}
     assert len(workbench.rows("shop.tidy")) == 50
+
+
+def test_rows_that_a_late_attempt_left_in_the_same_batch_are_not_merged(workbench) -> None:
+    topic, staged = workbench.topic(), "shop.late_late_tmp"
+    workbench.pipeline("late", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, upsert(1, "x"), upsert(2, "x"))
+    ports = workbench.ports("late")
+    (batch,) = stage(ports, plan(ports))
+    columns = [field.name for field in workbench.iceberg(staged).schema().fields]
+    zombie = {"attempt": "'zombie'", "offset": "offset + 100", "op": "'d'"}
+    asked = ", ".join(zombie.get(name, name) for name in columns)
+    workbench.spark_sql(f"INSERT INTO lake.{staged} SELECT {asked} FROM lake.{staged} WHERE key.id = 1")
+    both = workbench.iceberg(staged).current_snapshot().snapshot_id
+    assert [row["op"] for row in workbench.rows(staged)].count("d") == 1
+    assert merge(ports, replace(batch, snapshot_id=both)).inserted == 2
+    assert sorted(row["id"] for row in workbench.rows("shop.late")) == [1, 2]
 
 
 def test_metadata_files_of_the_intermediate_table_do_not_pile_up(workbench) -> None:

@@ -97,6 +97,44 @@ def test_foreign_compaction_between_cut_and_publish_is_survived(workbench) -> No
     ]  # fmt: skip
 
 
+def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved(workbench) -> None:
+    topic = workbench.topic()
+    layout = {"create": {"partition_by": ["bucket(2, id)"]}}
+    workbench.pipeline("busy", [topic], key=KEY, value=VALUE, table=layout)
+    for changes in ([upsert(n, "x") for n in range(8)], [upsert(n, "y") for n in (1, 2, 3, 4)]):
+        workbench.produce(topic, *changes)
+        workbench.flush("busy")
+    workbench.produce(topic, upsert(1, "z"), ({"id": 2}, None), upsert(5, "z"), upsert(8, "z"))
+    ports, foreign = workbench.ports("busy"), [100, 101]
+    publish, run, jobs = ports.destination.publish, ports.engine.run, []
+
+    def after_an_insert(publication) -> None:
+        if foreign:
+            workbench.spark_sql(f"INSERT INTO lake.shop.busy VALUES ({foreign.pop(0)}, 'foreign')")
+        publish(publication)
+
+    def counted(job) -> None:
+        jobs.append(type(job).__name__)
+        run(job)
+
+    ports.destination.publish, ports.engine.run = after_an_insert, counted
+    (published,) = flush(ports).published
+    assert (published.inserted, published.updated, published.deleted) == (1, 2, 1)
+    assert jobs.count("MergeJob") == 1
+    rows = [
+        (0, "x"), (1, "z"), (3, "y"), (4, "y"), (5, "z"), (6, "x"), (7, "x"), (8, "z"),
+        (100, "foreign"), (101, "foreign"),
+    ]  # fmt: skip
+    assert sorted((r["id"], r["name"]) for r in workbench.rows("shop.busy")) == rows
+    for call in ("rewrite_position_delete_files(table => 'shop.busy')", "expire_snapshots('shop.busy', now())"):
+        workbench.spark_sql(f"CALL lake.system.{call}")
+    found = workbench.spark_sql("SELECT id, name FROM lake.shop.busy ORDER BY id")
+    assert [tuple(row) for row in found] == rows
+    workbench.produce(topic, upsert(1, "last"))
+    workbench.flush("busy")
+    assert sorted((r["id"], r["name"]) for r in workbench.rows("shop.busy")) == [rows[0], (1, "last"), *rows[2:]]
+
+
 # Where a runner stops itself between two steps (SIGSTOP); what it then makes of two batches that others published.
 ASLEEP = {
     "after plan": "stage/engine.run:before:1",

@@ -5,6 +5,8 @@ A guard is found by its exact text, so that one which was moved or rewritten is 
 
 from dataclasses import dataclass
 
+REPARENT = "plugins/tidegate/adapters/iceberg_reparent.py"
+REPARENTS = "tests/unit/test_iceberg_reparent.py::test_"
 SWAP = "tests/unit/test_swap.py::test_"
 COMMITS = "tests/unit/test_iceberg_commit.py::test_"
 COMMIT = "plugins/tidegate/adapters/iceberg_commit.py"
@@ -35,14 +37,14 @@ GUARDS = [
     Guard(
         "compare-and-swap: main is still the cut",
         COMMIT,
-        "        *_stands_at(table, target, publication.cut),\n",
+        "        *_stands_at(table, target, main),\n",
         "",
         DESTINATION + "publish_is_refused_when_a_foreign_writer_moved_main[iceberg]",
     ),
     Guard(
         "compare-and-swap: another run's publish",
         COMMIT,
-        "        *_stands_at(table, target, publication.cut),\n",
+        "        *_stands_at(table, target, main),\n",
         "",
         DESTINATION + "publish_is_refused_when_another_publish_moved_the_position[iceberg]",
     ),
@@ -101,6 +103,56 @@ GUARDS = [
         "    if swap.must_add:\n",
         "    if False:\n",
         SWAP + "append_that_writes_nothing_does_not_move_the_position",
+    ),
+    Guard(
+        "rows are put onto a newer main only where no new file can hold their keys",
+        REPARENT,
+        "    if ranges is not None and not _are_outside(table, came, ranges):\n",
+        "    if False:\n",
+        REPARENTS + "rows_are_merged_again_where[a key between two of the batch]",
+    ),
+    Guard(
+        "deletes are put onto a newer main only where the files that they name are there",
+        REPARENT,
+        "    if has_deletes and (went or ranges is None):\n",
+        "    if has_deletes and ranges is None:\n",
+        REPARENTS + "rows_are_merged_again_where[a file that deletes name is gone]",
+    ),
+    Guard(
+        "rows are not put onto a main that was rolled back",
+        REPARENT,
+        " or cut not in Lineage(table.metadata).ancestors_to(newest, cut):\n",
+        ":\n",
+        REPARENTS + "rows_are_merged_again_where_a_rollback_brought_deleted_rows_back",
+    ),
+    Guard(
+        "files that hold copies of others' rows are not put onto a newer main",
+        REPARENT,
+        " or content == DataFileContent.DATA:\n",
+        ":\n",
+        REPARENTS + "deletes_without_keys_and_rewritten_files_are_merged_again",
+    ),
+    Guard(
+        "a merge that asks rows is not put onto a newer main",
+        "plugins/tidegate/writing.py",
+        "    return None if asks_rows else Reparenting(dict(values))\n",
+        "    return Reparenting(dict(values))\n",
+        SWAP + "merge_whose_result_depends_on_rows_that_others_may_have_changed_runs_again[soft deletes]",
+    ),
+    Guard(
+        "expiry leaves the way from a branch to the last publish",
+        "plugins/tidegate/steps/maintain.py",
+        "ms if at_most_ms is None else min(ms, at_most_ms)",
+        "ms",
+        "tests/unit/test_maintain.py::"
+        "test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_published_one_off",
+    ),
+    Guard(
+        "only the pipeline that created a table gives it its order",
+        "plugins/tidegate/steps/merge.py",
+        "    return work.ports.destination.property(table.name, names.CREATED_BY) == name\n",
+        "    return True\n",
+        MERGE + "empty_table_that_somebody_else_created_keeps_its_order",
     ),
     Guard(
         "a commit that stands is not failed by old metadata",
@@ -208,7 +260,7 @@ GUARDS = [
         f"{SQL}/_staged.sql",
         " AND attempt = {{ attempt | text }}",
         "",
-        "tests/unit/test_sql_golden.py::test_statement_reads_as_the_golden_file[merge_upsert_delete-plain]",
+        "tests/integration/test_batches.py::test_rows_that_a_late_attempt_left_in_the_same_batch_are_not_merged",
     ),
     Guard(
         "keys are compared null-safe",

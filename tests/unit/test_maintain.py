@@ -1,6 +1,8 @@
 """maintain: what is worth rewriting, what must never expire, and what a failure in part tells."""
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from fakes import World, a_pipeline
@@ -23,6 +25,11 @@ def world() -> World:
         made.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
         flush(made.ports(PIPELINE))
     return made
+
+
+def publish_one_more(world: World) -> None:
+    world.broker.produce("orders", {"id": "z"}, {"id": "z", "name": "x"})
+    flush(world.ports(PIPELINE))
 
 
 def statements(world: World, table: str = NAME, pipeline=PIPELINE) -> dict[str, dict]:
@@ -62,6 +69,7 @@ def test_of_an_intermediate_table_only_orphans_are_removed(world: World) -> None
 
 def test_limits_are_counted_back_from_now(world: World) -> None:
     world.clock.ms = 10 * 86_400_000
+    publish_one_more(world)
     asked = statements(world)
     assert asked["expire"]["older_than"] == "1970-01-06 00:00:00"
     assert asked["orphans"]["older_than"] == "1970-01-08 00:00:00"
@@ -72,6 +80,49 @@ def test_snapshots_between_main_and_the_last_published_one_are_kept(world: World
         world.destination.foreign_append(NAME)
     assert statements(world)["expire"]["retain_last"] == 31 + MEANWHILE
     assert not world.destination.state(NAME, "shop").rolled_back
+
+
+def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_published_one_off(world: World) -> None:
+    world.clock.ms += 3_600_000
+    publish_one_more(world)
+    for _ in range(5):
+        world.destination.foreign_append(NAME)
+    world.clock.ms += 30 * 86_400_000  # a pipeline that has been quiet for long
+    before, maintained = world.destination.state(NAME, "shop"), world.engine._maintain
+
+    def slowly(name: str, statement: dict) -> dict:
+        done = maintained(name, statement)
+        if name == "compact":
+            for _ in range(10 * MEANWHILE):
+                world.destination.foreign_append(NAME)
+        return done
+
+    world.engine._maintain = slowly
+    snapshots = len(world.destination.tables[NAME].snapshots)
+    assert maintain(world.ports(PIPELINE), NAME)["compacted"]
+    after = world.destination.state(NAME, "shop")
+    assert (after.position, after.rolled_back) == (before.position, False)
+    assert len(world.destination.tables[NAME].snapshots) == 1 + 5 + 1 + 10 * MEANWHILE  # what is older still goes
+    assert snapshots > 6
+
+
+@pytest.mark.parametrize(("age_days", "expires"), [(29, False), (31, True), (None, True)])
+def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_lets_nothing_expire(
+    world: World, age_days: int | None, expires: bool
+) -> None:
+    world.clock.ms += 30 * 86_400_000
+
+    class OwnRetention:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.destination, name)
+
+        def files(self, table: str) -> TableFiles:
+            age_ms = None if age_days is None else age_days * 86_400_000
+            return replace(world.destination.files(table), branch_age_ms=age_ms)
+
+    maintain(world.ports(PIPELINE, destination=OwnRetention()), NAME)
+    (job,) = [job for job in world.engine.jobs if isinstance(job, MaintainJob)]
+    assert ("expire" in job.statements) is expires
 
 
 @pytest.mark.parametrize(

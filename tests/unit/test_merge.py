@@ -14,6 +14,8 @@ from fakes import (
     a_pipeline,
     a_table,
 )
+from fakes.clock import Crash
+from fakes.faults import DiesBetweenStatements
 from tidegate import names
 from tidegate.batch import StagedBatch
 from tidegate.errors import GiveUp, NothingToDo, OutcomeUnknown, PositionLost, PublishedElsewhere, RetryLater
@@ -24,7 +26,7 @@ from tidegate.steps.clean_up import clean_up
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
-from tidegate.swap import CUTS
+from tidegate.swap import CUTS, PAUSES
 
 NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 PIPELINE = a_pipeline()
@@ -79,6 +81,25 @@ def test_missing_table_with_creation_switched_off_names_both_ways_out(world: Wor
     pipeline = a_pipeline(a_table(create=Create(enabled=False)))
     with pytest.raises(GiveUp, match=r"create.enabled=false; create it"):
         merge(world.ports(pipeline), staged(world, pipeline))
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_table_whose_creation_was_killed_gets_its_order_all_the_same(world: World, after: int) -> None:
+    pipeline = a_pipeline(a_table(create=Create(cluster_by=("name", "id"))))
+    batch = staged(world, pipeline)
+    with pytest.raises(Crash):
+        merge(world.ports(pipeline, engine=DiesBetweenStatements(world.engine, after)), batch)
+    merge(world.ports(pipeline), batch)
+    assert (world.rows(NAME), world.destination.tables[NAME].ordered_by) == ([A], ("name", "id"))
+
+
+@pytest.mark.parametrize("created_by", ["", "another"])
+def test_empty_table_that_somebody_else_created_keeps_its_order(world: World, created_by: str) -> None:
+    table = world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
+    table.properties["tidegate.created-by"], table.ordered_by = created_by, ("id",)
+    pipeline = a_pipeline(a_table(create=Create(cluster_by=("name",))))
+    merge(world.ports(pipeline), staged(world, pipeline))
+    assert (world.rows(NAME), table.ordered_by) == ([A], ("id",))
 
 
 def test_position_main_and_tag_move_together(world: World) -> None:
@@ -153,7 +174,8 @@ def test_second_attempt_at_the_same_ranges_loses_without_a_trace(world: World) -
 def test_main_moved_before_the_publish_is_cut_and_merged_again(world: World) -> None:
     flush(world.ports(PIPELINE))
     produce(world, "b", "y")
-    published = merge(world.ports(PIPELINE, destination=BusyTable(world.destination)), staged(world))
+    busy = BusyTable(world.destination, 1, {"id": "b", "name": "foreign"})
+    published = merge(world.ports(PIPELINE, destination=busy), staged(world))
     assert published.outcome == "published"
     assert world.rows(NAME) == [A, B]
     assert len(world.engine.merges) == 3
@@ -179,9 +201,11 @@ def test_main_moved_before_the_cut_is_noticed(world: World) -> None:
 def test_table_that_never_rests_is_left_to_the_tasks_own_retry(world: World) -> None:
     flush(world.ports(PIPELINE))
     produce(world, "b", "y")
+    busy, began = BusyTable(world.destination, CUTS, {"id": "b", "name": "foreign"}), world.clock.ms
     with pytest.raises(RetryLater, match=f"moved main {CUTS} times"):
-        merge(world.ports(PIPELINE, destination=BusyTable(world.destination, CUTS)), staged(world))
-    assert world.rows(NAME) == [A]
+        merge(world.ports(PIPELINE, destination=busy), staged(world))
+    assert world.rows(NAME) == [A, *[{"id": "b", "name": "foreign"}] * CUTS]
+    assert world.clock.ms - began >= sum(PAUSES) * 1000  # others' bursts are waited out
 
 
 def test_position_moved_during_the_merge_changes_nothing(world: World) -> None:

@@ -3,12 +3,12 @@
 ``REGENERATE_GOLDEN=1 pytest tests/unit/test_sql_golden.py`` writes the files anew: read what changed.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pytest
+from golden_files import compare_with_golden
 from tidegate.adapters.templates import SQL_FOLDER, SqlFiles
 from tidegate.bounds import Bound
 from tidegate.datatypes import parse
@@ -123,6 +123,7 @@ STAGED: dict[str, Any] = {
     "properties": {},
 }
 TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
+TABLE["pipeline"] = "it's a shop"
 
 UPKEEP: dict[str, Any] = {"catalog": "lake", "table": "shop.orders"}
 OLD: dict[str, Any] = {**UPKEEP, "older_than": "2026-01-01 00:00:00"}
@@ -282,10 +283,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 def test_statement_reads_as_the_golden_file(case: str) -> None:
     statement, values = CASES[case]
     rendered = SQL.render(statement, **values) + "\n"
-    golden = GOLDEN / f"{case}.sql"
-    if os.environ.get("REGENERATE_GOLDEN"):
-        golden.write_text(rendered)
-    assert rendered == golden.read_text()
+    compare_with_golden(GOLDEN / f"{case}.sql", rendered)
 
 
 def test_no_golden_file_without_a_case() -> None:

@@ -1,13 +1,16 @@
-"""swap: what an attempt wrote beside its branch is an error, and a failed attempt leaves no branch behind."""
+"""swap: rows that landed beside the branch, branches of failed attempts, and mains that others never leave alone."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
-from fakes import AnswerLostBeforePublish, FailsToMerge, RefusesPublish, World, a_pipeline, a_table
+from fakes import AnswerLostBeforePublish, BusyTable, FailsToMerge, RefusesPublish, World, a_pipeline, a_table
 from fakes.faults import WritesBesideTheBranch, WritesNothing
-from tidegate.errors import GiveUp, RetryLater, TidegateError
+from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
 from tidegate.flush import flush
-from tidegate.pipeline import Pipeline
+from tidegate.pipeline import Column, Pipeline
+from tidegate.ports import Publication
 
 NAME = "lake.shop.orders"
 APPEND = a_pipeline(a_table(mode="append"))
@@ -80,3 +83,101 @@ def test_failed_attempt_leaves_no_branch_behind(world: World, fault: str) -> Non
     assert world.destination.tables[NAME].refs == before
     flush(world.ports(UPSERT))
     assert world.rows(NAME) == [{"id": "a", "name": "x"}, {"id": "b", "name": "y"}]
+
+
+X, Y, FOREIGN = {"id": "a", "name": "x"}, {"id": "b", "name": "y"}, {"id": "z", "name": "foreign"}
+BUSY = {
+    "append": APPEND,
+    "upsert": a_pipeline(a_table(mode="upsert")),
+    "upsert_delete": UPSERT,
+    "delete": a_pipeline(a_table(mode="delete")),
+}
+
+
+@pytest.mark.parametrize("mode", BUSY)
+def test_writer_that_commits_more_often_than_a_merge_takes_starves_nobody(world: World, mode: str) -> None:
+    pipeline = BUSY[mode]
+    flush(world.ports(pipeline))
+    produce(world, "b", "y")
+    merges, began = len(world.engine.merges), world.clock.ms
+    flush(world.ports(pipeline, destination=BusyTable(world.destination, 9, FOREIGN)))
+    assert world.rows(NAME) == [X, Y, *[FOREIGN] * 9]
+    assert offsets(world) == {"orders": {0: 2}}
+    assert len(world.engine.merges) == merges + 1
+    assert world.clock.ms - began < 1000
+    table = world.destination.tables[NAME]
+    assert set(table.refs) == {"main", "tidegate_shop"}
+    assert table.refs["main"] == table.refs["tidegate_shop"]
+
+
+def test_row_that_is_replaced_while_others_append_is_there_once(world: World) -> None:
+    flush(world.ports(UPSERT))
+    produce(world, "a", "new")
+    produce(world, "c", "d")
+    merges = len(world.engine.merges)
+    flush(world.ports(UPSERT, destination=BusyTable(world.destination, 3, FOREIGN)))
+    assert world.rows(NAME) == [{"id": "a", "name": "new"}, {"id": "c", "name": "d"}, *[FOREIGN] * 3]
+    assert len(world.engine.merges) == merges + 1
+
+
+ASKS_ROWS = {
+    "a key of the batch was written": (UPSERT, {"id": "b", "name": "foreign"}),
+    "sequence_by": (a_pipeline(a_table(sequence_by=("offset",)), source={"metadata": {"offset": "offset"}}), FOREIGN),
+    "soft deletes": (a_pipeline(a_table(deletes="soft")), FOREIGN),
+    "partial updates": (a_pipeline(a_table(partial_updates=True)), FOREIGN),
+}
+
+
+@pytest.mark.parametrize("case", ASKS_ROWS)
+def test_merge_whose_result_depends_on_rows_that_others_may_have_changed_runs_again(world: World, case: str) -> None:
+    pipeline, foreign = ASKS_ROWS[case]
+    flush(world.ports(pipeline))
+    produce(world, "b", "y")
+    merges = len(world.engine.merges)
+    flush(world.ports(pipeline, destination=BusyTable(world.destination, 1, foreign)))
+    assert len(world.engine.merges) == merges + 2
+    assert offsets(world) == {"orders": {0: 2}}
+
+
+def test_column_that_only_others_write_is_not_taken_from_a_row_that_may_be_gone(world: World) -> None:
+    flush(world.ports(UPSERT))
+    table = world.destination.tables[NAME]
+    table.columns, table.schema_id = (*table.columns, Column("note", "STRING")), table.schema_id + 1
+    produce(world, "a", "new")
+    merges = len(world.engine.merges)
+    flush(world.ports(UPSERT, destination=BusyTable(world.destination, 1, FOREIGN)))
+    assert len(world.engine.merges) == merges + 2
+
+
+def test_rows_are_not_put_onto_a_main_whose_history_left_the_cut(world: World) -> None:
+    flush(world.ports(UPSERT))
+    first = world.destination.tables[NAME].refs["main"]
+    world.destination.foreign_append(NAME, FOREIGN)
+    produce(world, "b", "y")
+    merges = len(world.engine.merges)
+
+    class RolledBack(BusyTable):
+        def publish(self, publication: Publication) -> None:
+            if self.left:
+                self.left -= 1
+                self._port.rollback(NAME, first)
+            self._port.publish(publication)
+
+    flush(world.ports(UPSERT, destination=RolledBack(world.destination)))
+    assert (world.rows(NAME), len(world.engine.merges)) == ([X, Y], merges + 2)
+
+
+def test_other_run_that_publishes_while_rows_are_put_onto_its_main_wins(world: World) -> None:
+    flush(world.ports(UPSERT))
+    produce(world, "b", "y")
+
+    class OtherRun(BusyTable):
+        def reparent(self, *args: Any) -> Any:
+            flush(world.ports(UPSERT))
+            return self._port.reparent(*args)
+
+    with suppress(NothingToDo):
+        flush(world.ports(UPSERT, destination=OtherRun(world.destination, 1, FOREIGN)))
+    assert world.rows(NAME) == [X, Y, FOREIGN]
+    assert offsets(world) == {"orders": {0: 2}}
+    assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}

@@ -12,7 +12,8 @@ TBLPROPERTIES (
   'write.merge.mode' = 'merge-on-read',
   'write.update.mode' = 'merge-on-read',
   'write.delete.mode' = 'merge-on-read',
-  'write.metadata.delete-after-commit.enabled' = 'true'
+  'write.metadata.delete-after-commit.enabled' = 'true',
+  'tidegate.created-by' = {{ pipeline | text }}
 {%- for key, value in properties.items() %},
   {{ key | text }} = {{ value | text }}
 {%- endfor %}

@@ -125,6 +125,10 @@ class BigQueryDestination:
         for made in tables_made(publication.statements):
             bigquery_marks.stay(warehouse, f"{catalog}.{made}")
 
+    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+        """See the port: nothing is written before it is published."""
+        return None
+
     def drop_branch(self, table: str, branch: str) -> None:
         """See the port: there are no branches."""
 

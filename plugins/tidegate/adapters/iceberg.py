@@ -16,6 +16,7 @@ from tidegate.adapters import (
     iceberg_keys,
     iceberg_layout,
     iceberg_overlap,
+    iceberg_reparent,
     iceberg_rows,
     iceberg_staging,
     iceberg_state,
@@ -96,6 +97,16 @@ class IcebergDestination:
     def publish(self, publication: Publication) -> None:
         """See the port."""
         iceberg_commit.publish(self._table(publication.table), publication, self._branch(publication.table))
+
+    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+        """See the port."""
+        table, staged = self._table(publication.table), self.catalogs.table(keys["source"]) if keys else None
+        ranges = iceberg_bounds.ranges_of(staged, keys) if keys and staged is not None else ()
+        added = iceberg_reparent.added_by(table, publication, onto, None if keys is None else ranges)
+        if added is None:
+            return None
+        iceberg_reparent.reparent(table, publication, onto, added, self._branch(publication.table))
+        return self.head(publication.table, publication.branch)
 
     def drop_branch(self, table: str, branch: str) -> None:
         """See the port."""

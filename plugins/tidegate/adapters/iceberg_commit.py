@@ -9,6 +9,7 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
+    AddSnapshotUpdate,
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
     AssertTableUUID,
@@ -71,17 +72,22 @@ def _stands_at(table: Table, target: str, snapshot_id: int) -> tuple[TableRequir
     return (main,) if target == MAIN else (main, AssertRefSnapshotId(ref=target, snapshot_id=None))
 
 
+def _unmoved(table: Table, publication: Publication, main: int, target: str) -> tuple[TableRequirement, ...]:
+    """Table and schema are those of the publication, main stands at that snapshot, and the branch at the head."""
+    return (
+        AssertTableUUID(uuid=UUID(publication.uuid)),
+        *_stands_at(table, target, main),
+        AssertRefSnapshotId(ref=publication.branch, snapshot_id=publication.head),
+        AssertCurrentSchemaId(current_schema_id=publication.schema_id),
+    )
+
+
 def publish(table: Table, publication: Publication, target: str = MAIN) -> None:
     """The law: main, tag and properties move together, if main, branch, schema and table are still what was merged.
 
     With a `target` that moves in place of main, and main stays where it is.
     """
-    requirements = (
-        AssertTableUUID(uuid=UUID(publication.uuid)),
-        *_stands_at(table, target, publication.cut),
-        AssertRefSnapshotId(ref=publication.branch, snapshot_id=publication.head),
-        AssertCurrentSchemaId(current_schema_id=publication.schema_id),
-    )
+    requirements = _unmoved(table, publication, publication.cut, target)
     updates: list[TableUpdate] = [
         _moved(table, target, publication.head),
         SetPropertiesUpdate(updates=publication.properties),
@@ -90,6 +96,16 @@ def publish(table: Table, publication: Publication, target: str = MAIN) -> None:
     if publication.tag is not None:
         updates.append(_reference(publication.tag, SnapshotRefType.TAG, publication.head))
     commit(table, requirements, updates)
+
+
+def put_in_place_of(
+    table: Table, publication: Publication, onto: int, snapshot: TableUpdate, target: str = MAIN
+) -> None:
+    """Add a snapshot above `onto`, and move the publication's branch to it from the head, which is removed."""
+    assert isinstance(snapshot, AddSnapshotUpdate)
+    requirements = _unmoved(table, publication, onto, target)
+    moved = _reference(publication.branch, SnapshotRefType.BRANCH, snapshot.snapshot.snapshot_id)
+    commit(table, requirements, (snapshot, moved, RemoveSnapshotsUpdate(snapshot_ids=[publication.head])))
 
 
 def append_empty(table: Table, branch: str, summary: dict[str, str]) -> None:

@@ -1,9 +1,11 @@
 """What the rows of an Iceberg table are stored in: how many files, how small, how many deletes. From metadata alone."""
 
 from collections import Counter
+from typing import NamedTuple
 
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
 
 from tidegate import names
 from tidegate.adapters.iceberg_lineage import Lineage
@@ -11,6 +13,7 @@ from tidegate.ports import TableFiles
 
 TARGET_BYTES = 512 * 1024 * 1024  # Iceberg's own default
 SMALL_SHARE = 0.75  # below this part of the target, Iceberg's rewrite takes a file for small
+TAG = SnapshotRefType.TAG
 LOCAL = ("file:", "hdfs:", "/")
 
 
@@ -22,6 +25,7 @@ def files_in(table: Table) -> TableFiles:
     data = [e.data_file for e in entries if e.data_file.content == DataFileContent.DATA]
     deletes = [e.data_file for e in entries if e.data_file.content != DataFileContent.DATA]
     target = int(table.metadata.properties.get("write.target-file-size-bytes", TARGET_BYTES))
+    tagged = _tagged(table)
     small = [file for file in data if file.file_size_in_bytes < SMALL_SHARE * target]
     return TableFiles(
         data_files=len(data),
@@ -33,7 +37,9 @@ def files_in(table: Table) -> TableFiles:
         deleted_rows=sum(file.record_count for file in deletes),
         manifests=len(manifests),
         snapshots=len(table.metadata.snapshots),
-        since_tagged=_since_tagged(table),
+        since_tagged=tagged.depth,
+        tagged_ms=tagged.oldest_ms,
+        branch_age_ms=tagged.branch_age_ms,
         is_local=table.location().startswith(LOCAL),
     )
 
@@ -42,12 +48,25 @@ def _partition(file: DataFile) -> str:
     return f"{file.spec_id} {file.partition}"
 
 
-def _since_tagged(table: Table) -> int:
-    """How many of main's snapshots, counted from the newest, hold all tags of pipelines that main leads back to."""
-    tagged = {ref.snapshot_id for name, ref in table.metadata.refs.items() if names.is_ours(name)}
-    depths = [
-        depth
-        for depth, snapshot in enumerate(Lineage(table.metadata).ancestors(table.current_snapshot()), 1)
-        if snapshot.snapshot_id in tagged
-    ]
-    return max(depths, default=0)
+class _Tagged(NamedTuple):
+    """What leads from branches down to the farthest tags of pipelines on them."""
+
+    depth: int
+    oldest_ms: int | None
+    branch_age_ms: int | None
+
+
+def _tagged(table: Table) -> _Tagged:
+    """Of each branch that is no attempt's: a pipeline may write another one than main."""
+    refs, lineage = table.metadata.refs, Lineage(table.metadata)
+    tags = {ref.snapshot_id for name, ref in refs.items() if ref.snapshot_ref_type == TAG and names.is_ours(name)}
+    depth, oldest, ages = 0, [], []
+    for name, ref in refs.items():
+        if ref.snapshot_ref_type == TAG or names.is_ours(name):
+            continue
+        chain = list(lineage.ancestors(lineage.snapshot(ref.snapshot_id)))
+        deepest = max((n for n, snapshot in enumerate(chain, 1) if snapshot.snapshot_id in tags), default=0)
+        depth = max(depth, deepest)
+        oldest += [snapshot.timestamp_ms for snapshot in chain[:deepest]]
+        ages += [ref.max_snapshot_age_ms] if deepest and ref.max_snapshot_age_ms is not None else []
+    return _Tagged(depth, min(oldest, default=None), min(ages, default=None))

@@ -4,7 +4,7 @@ What is told here lets a batch be appended without looking for its keys: a file 
 them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyiceberg.conversions import from_bytes
@@ -34,9 +34,8 @@ BYTES = {DateType: 4, TimestampType: 8, TimestamptzType: 8}
 
 def overlap_of(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> Overlap | None:
     """The files that `ranges` do not rule out; None where too many would have to be looked at, or none can be."""
-    snapshot = table.metadata.snapshot_by_id(snapshot_id)
-    compared = [(found, field) for found in ranges if (field := _field(table, found)) is not None]
-    if snapshot is None or not compared:
+    snapshot, is_outside = table.metadata.snapshot_by_id(snapshot_id), outside_of(table, ranges)
+    if snapshot is None or is_outside is None:
         return None
     manifests = [m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA]
     files = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
@@ -46,10 +45,18 @@ def overlap_of(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> Ov
     def rows_of(manifest: ManifestFile) -> list[int]:
         entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
         held = (entry.data_file for entry in entries)
-        return [file.record_count for file in held if not any(_is_outside(file, *one) for one in compared)]
+        return [file.record_count for file in held if not is_outside(file)]
 
     rows = [count for counts in ExecutorFactory.get_or_create().map(rows_of, manifests) for count in counts]
     return Overlap(len(rows), sum(rows))
+
+
+def outside_of(table: Table, ranges: Sequence[KeyRange]) -> Callable[[DataFile], bool] | None:
+    """What tells that a file holds no key within all of `ranges`; None where none of them can be compared."""
+    compared = [(found, field) for found in ranges if (field := _field(table, found)) is not None]
+    if not compared:
+        return None
+    return lambda file: any(_is_outside(file, *one) for one in compared)
 
 
 def _field(table: Table, found: KeyRange) -> NestedField | None:

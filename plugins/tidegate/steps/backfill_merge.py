@@ -46,7 +46,7 @@ def merge_slice(one: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
 
     Main moved, by a flush or by others: back to 1, so that a newer record is never overwritten.
     """
-    return in_rounds(one.where, partial(_round, one, one.ports.now_ms()))
+    return in_rounds(one.ports, one.where, partial(_round, one, one.ports.now_ms()))
 
 
 def _round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:

@@ -107,7 +107,7 @@ def _found(ports: Ports, planned: PlannedBatch, asked: StageTable) -> dict[str, 
 
 def advance(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
     """Say that the batch's names are known; all that they name is staged. One compare-and-swap, like a publish."""
-    in_rounds(f"pipeline={ports.pipeline.name} table={planned.table}", partial(_advance, ports, plan, planned))
+    in_rounds(ports, f"pipeline={ports.pipeline.name} table={planned.table}", partial(_advance, ports, plan, planned))
 
 
 def _advance(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:

@@ -21,6 +21,8 @@ CROWD = 5
 DELETE_FILES, DELETED_SHARE = 10, 0.1
 MANIFESTS = 50
 MEANWHILE = 20  # snapshots that this very run, and others beside it, may put onto main before expiry looks at it
+SKEW_MS = 60_000  # how far the clocks of two writers may differ: Iceberg refuses a snapshot that is older than that
+AGING_MS = 6 * 3_600_000  # longer than a compaction takes
 
 
 def maintained_tables(ports: Ports) -> list[str]:
@@ -79,9 +81,9 @@ def rewritten(ports: Ports, table: str, files: TableFiles, statements: dict[str,
 def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
     settings, render = ports.pipeline.maintenance, renderer(ports, table)
 
-    def before(seconds: int) -> str:
-        moment = datetime.fromtimestamp(ports.now_ms() / 1000 - seconds, UTC)
-        return moment.strftime("%Y-%m-%d %H:%M:%S")
+    def before(seconds: int, at_most_ms: int | None = None) -> str:
+        ms = ports.now_ms() - seconds * 1000
+        return _moment(ms if at_most_ms is None else min(ms, at_most_ms))
 
     orphans = {
         "orphans": render(
@@ -90,14 +92,34 @@ def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
     }
     if table in {names.intermediate_table(ports.pipeline, own) for own in fan_out(ports).pipeline.tables}:
         return orphans
+    # Expiry must not cut a branch off from a tagged snapshot: that could not be told from a rollback any more. How many
+    # snapshots others add before it runs, behind a long compaction, cannot be known; that they are newer can.
+    kept_ms = None if files.tagged_ms is None else files.tagged_ms - SKEW_MS
     expire = render(
         "expire",
-        older_than=before(settings.keep_snapshots_for_seconds),
-        # expiry must not cut main off from a tagged snapshot: that could not be told from a rollback any more
+        older_than=before(settings.keep_snapshots_for_seconds, kept_ms),
         retain_last=max(settings.keep_snapshots, files.since_tagged + MEANWHILE),
     )
     rewrites = _rewrites(render, settings, files) if is_rewritten(ports, table) else {}
-    return {**rewrites, "expire": expire, **orphans}
+    return {**rewrites, **({"expire": expire} if _may_expire(ports, table, files) else {}), **orphans}
+
+
+def _may_expire(ports: Ports, table: str, files: TableFiles) -> bool:
+    """Whether a branch's own retention, which goes before what expiry is asked for, keeps the tagged snapshots."""
+    if files.tagged_ms is None or files.branch_age_ms is None:
+        return True
+    if files.tagged_ms - SKEW_MS > ports.now_ms() - files.branch_age_ms + AGING_MS:
+        return True
+    log.warning(
+        "nothing expires: pipeline=%s table=%s: a branch has max_snapshot_age_ms=%s, by which the last published "
+        "snapshot would be cut off; raise it, or publish a batch",
+        ports.pipeline.name, table, files.branch_age_ms,
+    )  # fmt: skip
+    return False
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def renderer(ports: Ports, table: str) -> Callable[..., str]:

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from tidegate import names
 from tidegate.audits import audited
@@ -24,7 +25,7 @@ from tidegate.states import Source
 from tidegate.steps.stage import table_named
 from tidegate.swap import Swap, changed_rows, cost, in_rounds, publish, written
 from tidegate.versions import changes_columns, held_columns
-from tidegate.writing import Way, is_always_written, way_of
+from tidegate.writing import Way, is_always_written, reparenting_of, way_of
 
 log = logging.getLogger(__name__)
 WRITTEN_AS = "tidegate.written-as"
@@ -58,7 +59,7 @@ def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
     Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
     """
     work = _Merge(ports, table_named(ports, staged.table), staged, ports.now_ms())
-    return in_rounds(work.where, partial(_round, work))
+    return in_rounds(ports, work.where, partial(_round, work))
 
 
 def _round(work: _Merge) -> PublishedBatch:
@@ -94,7 +95,10 @@ def _prepared(work: _Merge) -> TableState:
     _check_same_table(work, state)
     effective_position(work.ports.pipeline, work.table, state)  # nothing is touched in a table that was rolled back
     if state is None:
-        _create(work)
+        _create(work, "create_namespace", "create_table", "order_table")
+        state = _state(work)
+    elif _is_unordered(work, state):
+        _create(work, "order_table")
         state = _state(work)
     if state is None:
         raise RetryLater(f"{work.where}: the table was created and is not there; it will be tried again")
@@ -131,7 +135,18 @@ def _evolve_deletes(work: _Merge, table: Table) -> None:
             ) from error
 
 
-def _create(work: _Merge) -> None:
+def _is_unordered(work: _Merge, state: TableState) -> bool:
+    """Whether a run of this pipeline that created the table may have ended before it was given its order.
+
+    A table gets its first snapshot after its order, which is given again without harm.
+    """
+    table, name = work.table, work.ports.pipeline.name
+    if state.snapshot_id is not None or not table.create.cluster_by or not table.create.enabled:
+        return False
+    return work.ports.destination.property(table.name, names.CREATED_BY) == name
+
+
+def _create(work: _Merge, *wanted: str) -> None:
     table, pipeline = work.table, work.ports.pipeline
     if not table.create.enabled:
         raise GiveUp(f"{work.where}: the table does not exist and create.enabled=false; create it and run again")
@@ -142,9 +157,10 @@ def _create(work: _Merge) -> None:
         "partition_by": table.create.partition_by,
         "cluster_by": table.create.cluster_by,
         "properties": table.create.properties,
+        "pipeline": pipeline.name,
     }
-    wanted = ["create_namespace", "create_table"] + (["order_table"] if table.create.cluster_by else [])
-    rendered = (work.ports.sql_for(table.name).render(name, **values) for name in wanted)
+    chosen = [name for name in wanted if name != "order_table" or table.create.cluster_by]
+    rendered = (work.ports.sql_for(table.name).render(name, **values) for name in chosen)
     try:
         statements = tuple(statement for statement in rendered if statement)
         work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements, table=table.name))
@@ -197,7 +213,8 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
     table = resolved(work.table, ports.pipeline.source.metadata, state)
     properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
     branch = names.branch(name, work.staged.batch, attempt)
-    way = _way(work, table, state, branch)
+    values = merge_values(ports.pipeline, table, work.staged, branch)
+    way = _way(work, table, state, values)
     swap = Swap(
         ports=ports,
         where=work.where,
@@ -212,6 +229,7 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         audited=audited(ports, table, work.staged, branch, attempt),
         source=Source(names.intermediate_table(ports.pipeline, table), work.staged.batch, work.staged.attempt),
         conf=ALL_DIFFER if work.staged.keys_differ else {},
+        reparenting=reparenting_of(table, work.staged, values),
         must_add=work.staged.counts.staged if is_always_written(table, work.staged) else 0,
     )
     rows = merge_statements(ports, table, work.staged, branch, way) if work.staged.counts.staged else ()
@@ -222,10 +240,9 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
     return _result(work, head, position, "published")
 
 
-def _way(work: _Merge, table: Table, state: TableState, branch: str) -> Way:
+def _way(work: _Merge, table: Table, state: TableState, values: dict[str, Any]) -> Way:
     if not work.staged.counts.staged:
         return Way(written_as="")
-    values = merge_values(work.ports.pipeline, table, work.staged, branch)
     return way_of(work.ports, table, work.staged, state, values)
 
 

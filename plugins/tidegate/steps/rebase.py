@@ -82,7 +82,7 @@ def rebase(ports: Ports, proposed: list[TableMove]) -> None:
     offsets before and after.
     """
     for move in proposed:
-        in_rounds(_where(ports, move), partial(_move, ports, move))
+        in_rounds(ports, _where(ports, move), partial(_move, ports, move))
 
 
 def _where(ports: Ports, move: TableMove) -> str:

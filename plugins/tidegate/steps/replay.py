@@ -73,7 +73,7 @@ def _replay(work: Replay) -> Replayed | None:
         if not letters.span:
             return None
         _check_mode(work, table)
-        head = in_rounds(work.where, partial(_round, work, letters))
+        head = in_rounds(ports, work.where, partial(_round, work, letters))
     else:
         head = None
     return _marked(work, head)

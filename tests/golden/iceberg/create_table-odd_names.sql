@@ -13,5 +13,6 @@ TBLPROPERTIES (
   'write.merge.mode' = 'merge-on-read',
   'write.update.mode' = 'merge-on-read',
   'write.delete.mode' = 'merge-on-read',
-  'write.metadata.delete-after-commit.enabled' = 'true'
+  'write.metadata.delete-after-commit.enabled' = 'true',
+  'tidegate.created-by' = 'it\'s a shop'
 )

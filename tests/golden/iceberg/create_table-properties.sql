@@ -9,6 +9,7 @@ TBLPROPERTIES (
   'write.update.mode' = 'merge-on-read',
   'write.delete.mode' = 'merge-on-read',
   'write.metadata.delete-after-commit.enabled' = 'true',
+  'tidegate.created-by' = 'it\'s a shop',
   'write.format.default' = 'orc',
   'comment' = 'it\'s \\ here'
 )
