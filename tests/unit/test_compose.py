@@ -1,20 +1,27 @@
 """docker-compose.yaml without an engine: what can be known of it before anybody has a container runtime."""
 
+import ast
 import importlib.util
 import json
 import os
 import re
 import shutil
 import socket
+import string
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from tidegate.adapters import sqlite_catalog
 from tidegate.adapters.catalogs_file import load_catalogs
 from tidegate.adapters.connections import connection_from_env
@@ -28,7 +35,7 @@ from local.spark import JVM
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-ONCE = {"kafka-topics", "minio-init", "airflow-init"}
+ONCE = {"kafka-topics", "object-store-init", "airflow-init"}
 # The keys of a service in the Compose specification that this file may use, with the type of each.
 SERVICE: dict[str, type | tuple[type, ...]] = {
     "image": str, "build": dict, "hostname": str, "command": list, "entrypoint": list, "environment": dict,
@@ -81,11 +88,12 @@ def test_only_keys_and_types_of_the_specification() -> None:
         assert all(isinstance(word, str) for word in service.get("command", [])), name
 
 
-@pytest.mark.parametrize("name", list(services()))
-def test_image_is_pinned(name: str) -> None:
-    image, _, tag = services()[name]["image"].rpartition(":")
-    assert image, f"{name} has no tag"
-    assert re.search(r"\d+\.\d+\.\d+|\d+\.\d+-|RELEASE\.\d{4}", tag), f"{name}: {tag} can change"
+def test_every_image_is_pinned_and_none_is_of_a_registry_that_has_dropped_it() -> None:
+    for name, service in services().items():
+        image, _, tag = service["image"].rpartition(":")
+        assert image, f"{name} has no tag"
+        assert image != "minio/minio", "its public images are gone"
+        assert re.fullmatch(r"\d+\.\d+(\.\d+|-.+)?|\d+\.\d+\.\d+-.+", tag), f"{name}: {tag} can change"
 
 
 def test_base_images_of_the_build_are_pinned() -> None:
@@ -97,13 +105,40 @@ def test_base_images_of_the_build_are_pinned() -> None:
     assert wanted == {"spark", "airflow"}
 
 
-@pytest.mark.parametrize("name", long_running())
-def test_long_running_service_has_a_health_check(name: str) -> None:
-    service = services()[name]
-    check = service["healthcheck"]
-    assert set(check) <= HEALTHCHECK
-    assert check["test"][0] == "CMD"
-    assert all(DURATION.fullmatch(check[key]) for key in ("interval", "timeout"))
+def test_long_running_services_have_health_checks_and_none_starts_a_jvm() -> None:
+    for name in long_running():
+        check = services()[name]["healthcheck"]
+        assert set(check) <= HEALTHCHECK, name
+        assert check["test"][0] == "CMD", name
+        assert all(DURATION.fullmatch(check[key]) for key in ("interval", "timeout")), name
+        assert not any("/opt/kafka/bin" in word or "java" in word for word in check["test"]), name
+
+
+def test_everything_of_the_include_folder_reaches_airflow_but_for_the_catalogs_of_the_stack() -> None:
+    for name, service in services().items():
+        if name.startswith("airflow-"):
+            mounted = [volume.split(":")[:2] for volume in service["volumes"] if "/etc/tidegate" in volume]
+            assert mounted[0] == ["./include", service["environment"]["TIDEGATE_INCLUDE"]], name
+            assert mounted[1:] == [["./deploy/include/catalogs.yaml", "/etc/tidegate/catalogs.yaml"]], name
+            assert (ROOT / "include" / "catalogs.yaml").is_file(), "a file is mounted over a file that is there"
+
+
+def test_every_setting_is_one_that_the_installed_airflow_knows() -> None:
+    described = airflow_settings()
+    named = {name for service in services().values() for name in service.get("environment", {})}
+    wanted = [name.split("__")[1:] for name in named if name.startswith("AIRFLOW__")]
+    assert len(wanted) > 10
+    for section, key in wanted:
+        assert key.lower() in described.get(section.lower(), {}), f"AIRFLOW__{section}__{key}"
+
+
+def airflow_settings() -> dict[str, set[str]]:
+    """By section the settings that Airflow describes itself."""
+    found = importlib.util.find_spec("airflow")
+    assert found
+    assert found.submodule_search_locations
+    text = (Path(next(iter(found.submodule_search_locations))) / "config_templates" / "config.yml").read_text()
+    return {section: set(about["options"]) for section, about in yaml.safe_load(text).items()}
 
 
 def test_services_wait_for_a_condition_that_can_come_true() -> None:
@@ -138,7 +173,7 @@ def test_mounted_paths_exist_and_named_volumes_are_declared() -> None:
 def test_scripts_that_are_run_are_executable() -> None:
     mounted = [ROOT / source for _, source, _ in mounts() if source.endswith(".sh")]
     copied = re.findall(r"deploy/[\w/.-]+\.(?:sh|py)", "".join(_executable_copies()))
-    assert len(mounted) == 3
+    assert len(mounted) == 4
     assert copied
     for path in [*mounted, *(ROOT / name for name in copied)]:
         assert os.access(path, os.X_OK), path
@@ -160,10 +195,10 @@ def test_what_the_build_copies_exists_and_is_not_ignored() -> None:
             assert any(source.rstrip("/").startswith(name) for name in allowed), source
 
 
-@pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.sh")), ids=lambda path: path.name)
-def test_shell_script_parses(path: Path) -> None:
-    shell = "bash" if "bash" in path.read_text().splitlines()[0] else "sh"
-    subprocess.run([shell, "-n", str(path)], check=True)
+def test_shell_scripts_parse() -> None:
+    for path in sorted(DEPLOY.rglob("*.sh")):
+        shell = "bash" if "bash" in path.read_text().splitlines()[0] else "sh"
+        subprocess.run([shell, "-n", str(path)], check=True)
 
 
 def test_every_variable_must_be_set_and_none_has_a_default() -> None:
@@ -233,6 +268,55 @@ def test_the_image_gets_pyspark_from_the_lock() -> None:
     assert "--hash=sha256:" in locked(_text("requirements.txt"), "pyspark")
     with pytest.raises(KeyError, match="run make lock"):
         locked(_text("requirements.txt"), "no-such-package")
+
+
+def test_the_spark_image_has_what_the_jobs_import_on_its_workers() -> None:
+    installed = re.search(r"locked.py /tmp/requirements.txt (.*) >", _text("deploy/Dockerfile"))
+    assert installed
+    ours = {"pyspark", "tidegate", "tidegate_spark", *sys.stdlib_module_names}
+    imported = set()
+    for file in (ROOT / "jobs").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module or "")
+    foreign = {name.partition(".")[0] for name in imported} - ours
+    packages = {"pyarrow": "pyarrow", "confluent_kafka": "confluent-kafka", "google": "protobuf"}
+    assert {packages[name] for name in foreign} == set(installed.group(1).split()) - {"pyspark", "py4j"}
+
+
+def test_the_airflow_image_has_no_tools_of_tests_and_all_that_the_rest_needs() -> None:
+    runtime = script(DEPLOY / "airflow" / "runtime.py").runtime
+    kept = runtime(_text("requirements.in"), _text("requirements.txt"))
+    tools = {"pytest", "pytest-xdist", "hypothesis", "zetasql", "playwright", "ruff", "mypy", "pre-commit", "uv"}
+    assert not tools & set(kept)
+    assert {"apache-airflow", "pyspark", "pyiceberg", "psycopg2-binary", "confluent-kafka"} <= set(kept)
+    assert all("--hash=sha256:" in entry for entry in kept.values())
+    for name in kept:
+        with suppress(PackageNotFoundError):  # of another platform
+            needed = (Requirement(text) for text in requires(name) or ())
+            for one in needed:
+                if one.marker is None or one.marker.evaluate({"extra": ""}):
+                    assert canonicalize_name(one.name) in kept, f"{name} needs {one.name}"
+    with pytest.raises(KeyError, match="nothing-like-it"):
+        runtime("nothing-like-it==1\n", _text("requirements.txt"))
+
+
+def test_the_object_stores_user_is_the_one_of_the_catalogs_connection() -> None:
+    text = _text("deploy/s3/server.sh")
+    given = {"LAKE_ACCESS_KEY": "key1", "LAKE_SECRET_KEY": "secret1"}
+    document = re.search(r"<<EOF\n(.*?)\nEOF", text, re.DOTALL)
+    assert document
+    [user] = json.loads(string.Template(document.group(1)).substitute(given))["identities"]
+    assert user["credentials"] == [{"accessKey": "key1", "secretKey": "secret1"}]
+    bucket = load_catalogs(DEPLOY / "include")["lake"].properties["warehouse"].split("/")[2]
+    assert {action.partition(":")[2] for action in user["actions"]} == {bucket}
+    assert set(given) == set(services()["object-store"]["environment"])
+    endpoint = load_catalogs(DEPLOY / "include")["lake"].properties["s3.endpoint"]
+    assert endpoint == "http://object-store:8333"
+    assert "-s3.port=8333" in text
+    assert f"-name {bucket}" in _text("deploy/s3/bucket.sh")
 
 
 def test_the_catalog_database_is_made_as_sqlites_is() -> None:

@@ -1,0 +1,42 @@
+"""Prints the lock without what only tests and the local stack need: ``runtime.py requirements.in requirements.txt``.
+
+`requirements.in` says under which heading a package stands, the lock what each package was needed by.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+LEFT_OUT = ("# The local stack and the demo", "# Tests and habits")
+ENTRY = re.compile(r"^([a-z0-9._-]+)==.*(?:\n    .*)+", re.MULTILINE)
+VIA = re.compile(r"^    #(?: via)? +(?:via )?(\S.*)$", re.MULTILINE)
+ROOT = "-r requirements.in"
+
+
+def direct(requirements: str) -> set[str]:
+    """The packages under the headings that are not left out."""
+    found, is_kept = set(), True
+    for line in requirements.splitlines():
+        if line.startswith("#"):
+            is_kept = line not in LEFT_OUT
+        elif is_kept and (name := re.match(r"[A-Za-z0-9._-]+", line)):
+            found.add(name.group().lower())
+    return found
+
+
+def runtime(requirements: str, lock: str) -> dict[str, str]:
+    """The lock's entries, by package, that the direct ones need; KeyError for a direct one that is not locked."""
+    entries: dict[str, list[str]] = {}  # a package has one for each range of Python versions
+    for found in ENTRY.finditer(lock):
+        entries.setdefault(found.group(1), []).append(found.group())
+    needed_by = {name: {via for via in VIA.findall("\n".join(texts)) if via != ROOT} for name, texts in entries.items()}
+    kept, new = set[str](), direct(requirements)
+    while new:
+        kept |= new
+        new = {name for name, users in needed_by.items() if users & kept} - kept
+    return {name: "\n".join(entries[name]) for name in sorted(kept)}
+
+
+if __name__ == "__main__":
+    given = (Path(name).read_text() for name in sys.argv[1:3])
+    print("\n".join(runtime(*given).values()))
