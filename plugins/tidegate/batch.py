@@ -56,6 +56,11 @@ class Counts:
         return f"the records do not add up: {told}; nothing was merged"
 
 
+def can_be_merged(span: int, outcome: Mapping[str, Any]) -> bool:
+    """Whether a stage job over ranges of that span left something that may ever be merged."""
+    return not outcome["bad"] and Counts.of(span, outcome).unexplained() is None
+
+
 @dataclass(frozen=True)
 class PlannedBatch:
     """What `plan` decided for one table. `attempt` is set when a batch that is already staged is resumed.

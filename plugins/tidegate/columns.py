@@ -1,6 +1,7 @@
 """Which columns a destination table has, and from which part of a record each one comes."""
 
 import hashlib
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tidegate.datatypes import Array, DataType, Map, Struct, ddl, parse
@@ -95,8 +96,20 @@ def value_columns(table: Table) -> tuple[Column, ...]:
             f"value.schema of table={table.name} is missing and there is no table to take it from: add value.schema"
         )
     if table.value.fields_include == "EXCEPT_KEY":
-        return tuple(c for c in columns if c.name not in table.key.fields)
+        key = table.key
+        left_out = names_of_key(key.fields, key.prefix, key.into, [c.name for c in key.columns or ()])
+        return tuple(c for c in columns if c.name not in left_out)
     return columns
+
+
+def names_of_key(fields: Sequence[str], prefix: str, into: str | None, stated: Collection[str]) -> set[str]:
+    """The columns that EXCEPT_KEY leaves out of the value: the key's, and fields that the value's schema only types.
+
+    Where the key's columns have names of their own, a field that the key's schema has `stated` leaves the value's
+    column of that name alone.
+    """
+    of_key = {into} if into is not None else {prefix + name for name in fields}
+    return of_key | {name for name in fields if name not in stated}
 
 
 def unchanged_columns(table: Table) -> tuple[str, ...]:

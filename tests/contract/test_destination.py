@@ -662,7 +662,55 @@ def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit)
     assert kit.port.staged(STAGED, TABLE) == []
     assert kit.port.staged_outcome(STAGED, "a1") is None
     assert kit.port.staged_outcome(STAGED, "a2")["bad"] == 1
+
+
+def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_next_clean_up(kit: Kit) -> None:
+    kit.stage(1, "open", 3)
+    kit.stage(2, "unfinished", 2, finished=False)
+    kit.stage(4, "bad", 3, bad=1)
+    kit.stage(3, "bad too", 2, bad=2)
     assert kit.port.highest_staged(STAGED) == 2
+    kit.port.clean_up(STAGED, 0)
+    assert sorted({row["batch_number"] for row in kit.rows(STAGED)} - {2}) == [1]
+    assert [kit.port.staged_outcome(STAGED, name) is None for name in ("open", "bad", "bad too")] == [False, True, True]
+    assert kit.port.highest_staged(STAGED) == 2
+    kit.finish("unfinished", outcome_of(2))
+    assert [(s.batch, s.attempt) for s in kit.port.staged(STAGED, TABLE)] == [(1, "open"), (2, "unfinished")]
+    if kit.load:  # no snapshot of theirs is left either
+        attempts = {s.summary.get("tidegate.attempt") for s in kit.load(STAGED).snapshots()}
+        assert attempts - {None} == {"open", "unfinished"}
+
+
+def test_attempt_that_follows_a_bad_one_under_its_number_is_kept(kit: Kit) -> None:
+    kit.stage(1, "bad", 3, bad=1)
+    kit.stage(1, "good", 4)
+    kit.port.clean_up(STAGED, 0)
+    (staged,) = kit.port.staged(STAGED, TABLE)
+    assert (staged.attempt, staged.counts.staged, kit.port.highest_staged(STAGED)) == ("good", 4, 1)
+    assert sum(row.get("attempt", "good") == "good" for row in kit.rows(STAGED)) == 4
+
+
+def test_complete_attempt_before_a_bad_one_under_its_number_is_kept_for_a_merge_that_has_begun(kit: Kit) -> None:
+    kit.stage(1, "good", 4)
+    before = kit.port.staged(STAGED, TABLE)
+    kit.stage(1, "bad", 3, bad=1)
+    kit.port.clean_up(STAGED, 0)
+    assert kit.port.staged(STAGED, TABLE) == before
+    if kit.load:
+        assert kit.load(STAGED).scan(snapshot_id=before[0].snapshot_id).to_arrow().num_rows == 4
+
+
+def test_bad_attempts_that_follow_each_other_leave_nothing_behind(kit: Kit) -> None:
+    for run in range(6):
+        number = kit.port.highest_staged(STAGED) + 1 if run else 1
+        kit.stage(number, f"a{run}", 3 * (run % 2), bad=1)
+        kit.port.clean_up(STAGED, 0)
+    assert number <= 2
+    assert kit.rows(STAGED) == []
+    if kit.load:
+        assert len(kit.load(STAGED).snapshots()) <= 2
+    if kit.bytes_on_disk and not kit.load:
+        assert kit.bytes_on_disk(STAGED) == []
 
 
 def test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_newer(kit: Kit) -> None:

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from tidegate import names
-from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch
+from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch, can_be_merged
 from tidegate.bounds import Bounds
 from tidegate.datatypes import Struct
 from tidegate.errors import GiveUp
@@ -269,6 +269,7 @@ class MemoryDestination:
     def highest_staged(self, intermediate: str) -> int:
         found = self.tables.get(intermediate)
         summaries = [s.summary for s in found.snapshots.values()] if found else []
+        summaries = [s for s in summaries if not self._is_dead(intermediate, s)]
         at_creation = int(found.properties.get("tidegate.highest-batch", "0")) if found else 0
         return max([at_creation, *(int(s.get(f"tidegate.{n}", "0")) for s in summaries for n in ("batch", "clean-up"))])
 
@@ -276,7 +277,10 @@ class MemoryDestination:
         found = self.tables.get(intermediate)
         if found is None:
             return {}
-        spent = [s for s in found.snapshots.values() if _is_spent(s, up_to_batch)]
+        dead = [s for s in found.snapshots.values() if self._is_dead(intermediate, s.summary)]
+        last = {s.summary.get("tidegate.batch"): s for s in sorted(found.snapshots.values(), key=lambda s: s.sequence)}
+        numbers = {int(b) for s in dead if last[b := s.summary["tidegate.batch"]] is s}
+        spent = [s for s in found.snapshots.values() if _is_spent(s, up_to_batch) or s in dead]
         gone = {s.id for s in spent}
         alive = {s.summary.get("tidegate.attempt", "") for s in found.snapshots.values() if s.id not in gone}
         for prefix in (names.staged_property(""), names.audit_property("")):
@@ -284,12 +288,19 @@ class MemoryDestination:
                 del found.properties[name]
         if not spent or all(found.refs.get("main") == s.id and "tidegate.clean-up" in s.summary for s in spent):
             return {"batches": 0, "snapshots": len(spent), "files": 0}
-        kept = tuple(row for row in found.rows() if row["batch_number"] > up_to_batch)
+        kept = tuple(r for r in found.rows() if r["batch_number"] > up_to_batch and r["batch_number"] not in numbers)
         self.add_snapshot(intermediate, "main", kept, {"tidegate.clean-up": str(up_to_batch)})
         for snapshot in spent:
             del found.snapshots[snapshot.id]
         batches = {s.summary["tidegate.batch"] for s in spent if "tidegate.batch" in s.summary}
         return {"batches": len(batches), "snapshots": len(spent), "files": len(spent)}
+
+    def _is_dead(self, intermediate: str, summary: Mapping[str, str]) -> bool:
+        """Whether an attempt has ended, and with something that is never merged."""
+        outcome = self.staged_outcome(intermediate, summary.get("tidegate.attempt", ""))
+        if outcome is None or "tidegate.staged" not in summary:
+            return False
+        return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, outcome)
 
     def forget_deletes(self, deletes: str, before_ms: int) -> int:
         rows = self.tables[deletes].rows() if deletes in self.tables else []

@@ -147,3 +147,30 @@ def test_pipeline_of_one_table_fails_as_before(world: World) -> None:
     with pytest.raises(NothingToDo):
         flush(world.ports(a_pipeline(APART[1])))
     assert isinstance(plan(world.ports(alone)), Plan)
+
+
+@pytest.mark.parametrize("published", [0, 2])
+def test_runs_that_meet_the_same_bad_record_use_one_number_and_leave_nothing_staged(
+    world: World, published: int
+) -> None:
+    alone = a_pipeline(APART[0])
+    for n in range(published):
+        produce(world, "broken", "a", n)
+        flush(world.ports(alone))
+    world.broker.produce("broken", {"id": "b"}, BAD, 1)
+    numbers = set()
+    for n in range(30):
+        produce(world, "broken", f"{n}", n, n % 2)
+        with pytest.raises(BadRecord, match="partition=1 offset=0"):
+            flush(world.ports(alone))
+        numbers.add(world.engine.stages[-1].batch)
+        staged = world.destination.tables[f"{BROKEN}_shop_tmp"]
+        assert (staged.rows(), len(staged.snapshots)) == ([], 1)
+        assert [name for name in staged.properties if name.startswith("tidegate.staged.")] == []
+    assert max(numbers) <= published + 2
+    world.broker.partitions["broken"][1].records.pop(0)
+    flush(world.ports(alone))
+    assert len(world.rows(BROKEN)) == 31
+    state = world.destination.state(BROKEN, "shop")
+    assert state is not None
+    assert state.highest_batch <= published + 2

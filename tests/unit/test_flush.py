@@ -104,7 +104,10 @@ def test_clean_up_keeps_what_is_staged_and_not_published(world: World) -> None:
 def test_clean_up_before_the_first_publish_removes_nothing(world: World) -> None:
     ports = world.ports(a_pipeline())
     stage(ports, plan(ports))
-    assert clean_up(ports) == [{"table": ORDERS, "published": None}]
+    before = world.destination.staged(f"{ORDERS}_shop_tmp", ORDERS)
+    nothing = {"batches": 0, "snapshots": 0, "files": 0}
+    assert clean_up(ports) == [{"table": ORDERS, "published": None, **nothing}]
+    assert world.destination.staged(f"{ORDERS}_shop_tmp", ORDERS) == before != []
     assert len(world.destination.tables["lake.shop.orders_shop_tmp"].rows()) == 1
 
 

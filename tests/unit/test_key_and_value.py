@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from fakes import World, a_pipeline, a_table
-from tidegate.columns import destination_columns, key_columns, key_leaves, verified_fields
+from tidegate.columns import destination_columns, key_columns, key_leaves, value_columns, verified_fields
 from tidegate.errors import BadRecord, ConfigurationError
 from tidegate.flush import flush
 from tidegate.pipeline import Column, Table
@@ -41,6 +41,34 @@ def test_rows_are_found_by_the_leaves_of_the_struct(world: World) -> None:
     world.broker.produce("orders", {"id": "x", "line": "1"}, None)
     flush(world.ports(pipeline))
     assert world.rows(NAME) == [{"k": {"id": "x", "line": None}, "name": "a2"}]
+
+
+@pytest.mark.parametrize(("prefix", "into"), [("k_", None), ("", "k")])
+def test_declared_column_of_the_value_stays_where_the_key_has_columns_of_other_names(
+    world: World, prefix: str, into: str | None
+) -> None:
+    """As in Flink: EXCEPT_KEY leaves out the table's key columns, and `id` is none of them here."""
+    table = a_table(NAME, prefix=prefix, fields_include="EXCEPT_KEY")
+    pipeline = a_pipeline(replace(table, key=replace(table.key, columns=(Column("id", "STRING"),), into=into)))
+    for id, own in (("x", "1"), ("y", "2"), ("x", "3")):
+        world.broker.produce("orders", {"id": id}, {"id": own, "name": f"of {own}"})
+    flush(world.ports(pipeline))
+
+    def row(id: str, own: str) -> dict:
+        return {**({into: {"id": id}} if into else {prefix + "id": id}), "id": own, "name": f"of {own}"}
+
+    assert sorted(world.rows(NAME), key=lambda r: r["id"]) == [row("y", "2"), row("x", "3")]
+    # without a schema of its own the key has its type from the value's, which then says nothing of the value
+    told = replace(pipeline.tables[0], key=replace(pipeline.tables[0].key, columns=None))
+    assert [c.name for c in value_columns(told)] == ["name"]
+
+
+def test_prefixed_key_columns_that_the_destination_holds_are_no_columns_of_the_value() -> None:
+    table = a_table(NAME, prefix="k_", columns=tuple(Column(n, "STRING") for n in ("k_id", "id", "name")))
+    table = replace(table, value=replace(table.value, fields_include="EXCEPT_KEY"))
+    keyed = replace(table, key=replace(table.key, columns=(Column("id", "STRING"),)))
+    assert [c.name for c in value_columns(keyed)] == ["id", "name"]
+    assert [c.name for c in destination_columns(keyed, {})] == ["k_id", "id", "name"]
 
 
 def verifying(**given):

@@ -15,7 +15,7 @@ from typing import Any
 from tidegate.adapters.bigquery_client import Warehouse, job_name
 from tidegate.adapters.bigquery_errors import JobFailed
 from tidegate.adapters.bigquery_loads import Load, load
-from tidegate.batch import DELETES, ROWS, UNCHANGED, Counts, StagedBatch
+from tidegate.batch import DELETES, ROWS, UNCHANGED, Counts, StagedBatch, can_be_merged
 from tidegate.crash_points import reached
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.offsets import Ranges
@@ -210,10 +210,28 @@ def shape_of(warehouse: Warehouse, intermediate: str) -> str | None:
 
 
 def highest_batch(warehouse: Warehouse, intermediate: str) -> int:
-    """The highest batch number that any attempt wrote, or that was ever cleaned up; 0 for none."""
-    found = (BATCH.search(f"/{name}") for name in warehouse.folder.names(folder_of(intermediate)))
+    """The highest batch number of an attempt that may be merged, or that was ever cleaned up; 0 for none."""
+    numbers = {batch for batch, _ in _attempts(warehouse, intermediate)} - _dead(warehouse, intermediate)
     table = warehouse.table(intermediate)
-    return max([_label(table) if table else 0, *(int(match[1]) for match in found if match)])
+    return max([_label(table) if table else 0, *numbers])
+
+
+def _attempts(warehouse: Warehouse, intermediate: str) -> set[tuple[int, str]]:
+    """Number and attempt of everything that has a file."""
+    found = (BATCH.search(f"/{name}") for name in warehouse.folder.names(folder_of(intermediate)))
+    return {(int(match[1]), match[2]) for match in found if match}
+
+
+def _dead(warehouse: Warehouse, intermediate: str) -> set[int]:
+    """Numbers of which every attempt has ended with something that is never merged."""
+    attempts = _attempts(warehouse, intermediate)
+    ended: set[tuple[int, str]] = set()
+    for landed in _landed(warehouse, intermediate):
+        summary = landed["summary"]
+        span = Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span
+        if not can_be_merged(span, landed["outcome"]):
+            ended.add((int(summary["tidegate.batch"]), summary["tidegate.attempt"]))
+    return {batch for batch, _ in attempts} - {batch for batch, _ in attempts - ended}
 
 
 def _label(table: Any) -> int:
@@ -224,11 +242,12 @@ def _label(table: Any) -> int:
 def clean(warehouse: Warehouse, intermediate: str, up_to_batch: int) -> dict[str, int]:
     """Remove batches up to that one: partitions, which costs nothing, then every file, those of killed attempts too.
 
-    Only what has files is looked at: a partition's rows go before the files that tell of them.
+    Only what has files is looked at: a partition's rows go before the files that tell of them. Later numbers go too
+    where none of their attempts is ever merged.
     """
     names = warehouse.folder.names(folder_of(intermediate))
-    found = (BATCH.search(f"/{name}") for name in names)
-    batches = sorted({int(match[1]) for match in found if match and int(match[1]) <= up_to_batch})
+    known = {batch for batch, _ in _attempts(warehouse, intermediate) if batch <= up_to_batch}
+    batches = sorted(known | _dead(warehouse, intermediate))
     table = warehouse.table(intermediate)
     if table is None and not names:
         return {}

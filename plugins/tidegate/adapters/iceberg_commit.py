@@ -146,13 +146,16 @@ def forget(table: Table, branches: list[str], mark: str) -> None:
         commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
 
 
-def drop_staged(table: Table, up_to_batch: int, snapshot_ids: list[int], properties: list[str]) -> None:
-    """Remove batches, their snapshots and their counts from an intermediate table, in one commit."""
+def drop_staged(
+    table: Table, up_to_batch: int, numbers: list[int], snapshot_ids: list[int], properties: list[str]
+) -> None:
+    """Remove batches up to one, and of those `numbers`, their snapshots and counts from an intermediate table."""
     transaction = table.transaction()
     mark = {"tidegate.clean-up": str(up_to_batch)}
     with warnings.catch_warnings():  # their rows may be gone already, and only snapshots and counts be left
         warnings.filterwarnings("ignore", "Delete operation did not match any records")
-        transaction.delete(f"batch_number <= {up_to_batch}", snapshot_properties=mark)
+        beside = f" or batch_number in ({', '.join(map(str, numbers))})" if numbers else ""
+        transaction.delete(f"batch_number <= {up_to_batch}{beside}", snapshot_properties=mark)
     updates: list[TableUpdate] = list(transaction._updates)
     expired = [i for i in snapshot_ids if i != transaction.table_metadata.current_snapshot_id]
     if expired:

@@ -17,7 +17,7 @@ from tidegate import names
 from tidegate.adapters import iceberg_commit
 from tidegate.adapters.iceberg_files import files_of, remove
 from tidegate.adapters.iceberg_state import batch_of, summary_of
-from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch
+from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch, can_be_merged
 from tidegate.crash_points import reached
 from tidegate.offsets import Ranges
 from tidegate.ports import Staging
@@ -114,24 +114,37 @@ def _staged(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch |
 
 
 def highest_batch(table: Table) -> int:
-    """The highest batch number that any attempt wrote, or that was ever cleaned up; 0 for none."""
+    """The highest batch number of an attempt that may be merged, or that was ever cleaned up; 0 for none."""
     cleaned = [int(summary_of(s).get("tidegate.clean-up", "0")) for s in table.metadata.snapshots]
     at_creation = int(table.metadata.properties.get("tidegate.highest-batch", "0"))
-    return max([at_creation, *cleaned, *(batch_of(s) or 0 for s in table.metadata.snapshots)])
+    return max([at_creation, *cleaned, *(batch_of(s) or 0 for s in table.metadata.snapshots if not _is_dead(table, s))])
+
+
+def _is_dead(table: Table, snapshot: Snapshot) -> bool:
+    """Whether its attempt has ended, and with something that is never merged."""
+    summary = summary_of(snapshot)
+    found = outcome_of(table, summary.get("tidegate.attempt", ""))
+    if found is None or "tidegate.staged" not in summary:
+        return False
+    return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, found)
 
 
 def clean(table: Table, up_to_batch: int) -> dict[str, int]:
     """Remove batches up to that one: rows, snapshots, counts, then every file that nothing refers to any more.
 
     Attempts that were killed leave files that no snapshot knows; those of batches that are published may go as well:
-    no merge of such a batch can be published, so a late commit that names them is never read.
+    no merge of such a batch can be published, so a late commit that names them is never read. Of later batches go the
+    attempts that are never merged; their rows too, unless another attempt has written over them.
     """
-    old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch)]
+    dead = [s for s in table.metadata.snapshots if _is_dead(table, s) and not _is_bare(table, s)]
+    last = {batch_of(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
+    numbers = [batch for s in dead if (batch := batch_of(s)) and batch > up_to_batch and last[batch] is s]
+    old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch) or s in dead]
     current = table.metadata.current_snapshot_id
     nothing_new = [s.snapshot_id for s in old] == [current] and _is_empty(old[0])
     counts = _counts_without(table, old)
     if old and not nothing_new:
-        iceberg_commit.drop_staged(table, up_to_batch, [s.snapshot_id for s in old], counts)
+        iceberg_commit.drop_staged(table, up_to_batch, numbers, [s.snapshot_id for s in old], counts)
     elif counts:
         iceberg_commit.drop_counts(table, counts)
     before = files_of(table, old)
@@ -143,6 +156,12 @@ def clean(table: Table, up_to_batch: int) -> dict[str, int]:
         reached("clean_up.removed")
     batches = {batch for snapshot in old if (batch := batch_of(snapshot)) is not None}
     return {"batches": len(batches), "snapshots": len(old), "files": len(doomed)}
+
+
+def _is_bare(table: Table, snapshot: Snapshot) -> bool:
+    """Whether it is the newest and wrote no row: there is nothing to delete, so it stays until another one follows."""
+    is_current = snapshot.snapshot_id == table.metadata.current_snapshot_id
+    return is_current and summary_of(snapshot).get("added-records", "0") == "0"
 
 
 def _counts_without(table: Table, old: list[Snapshot]) -> list[str]:

@@ -17,9 +17,10 @@ def clean_up(ports: Ports) -> list[dict[str, Any]]:
     """Return, for each table, what was removed.
 
     For each table: batches up to the one published *for that table* send their dead letters to `errors.topic`, if there
-    is one, and go from its intermediate table, with their snapshots and files; then this pipeline's branches of those
-    batches; then deletes that have been remembered long enough. Idempotent, but for what was sent before a failure. A
-    failure is reported and logged and never fails the flush: the next run does what this one left.
+    is one, and go from its intermediate table, with their snapshots and files; so do attempts at later batches that a
+    bad record has ended, which are never merged; then this pipeline's branches of the published batches; then deletes
+    that have been remembered long enough. Idempotent, but for what was sent before a failure. A failure is reported and
+    logged and never fails the flush: the next run does what this one left.
 
     `measure` says that so many batches were published that the table's files should be looked at: see compact.
     """
@@ -32,7 +33,7 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
     try:
         state = ports.destination.state(table.name, ports.pipeline.name)
         if state is None or state.recorded is None:
-            return report
+            return report | ports.destination.clean_up(names.intermediate_table(ports.pipeline, table), 0)
         batch = report["published"] = state.recorded.batch
         report |= _sent(ports, table, batch)
         cleaned = ports.destination.clean_up(*_rubbish(ports, table, batch))
