@@ -13,9 +13,10 @@ NEARING = 0.5  # of the time that records, or tombstones, are kept
 def cautions(ports: Ports, log: Log, following: Offsets) -> list[str]:
     """One sentence for each danger; `following` are the pipeline's next offsets. Asks the brokers; changes nothing.
 
-    What the brokers will not tell, for want of rights, is a sentence of its own.
+    What the pipeline's file says and probably does not mean comes first. What the brokers will not tell, for want of
+    rights, is a sentence of its own.
     """
-    found: list[str] = []
+    found: list[str] = [*ports.pipeline.warnings]
     for look in (_hanging, _expiring):
         try:
             found += look(ports, log, following)

@@ -255,7 +255,10 @@ class Catalog:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One pipeline file. `template` is the entry of `tables` whose name records fill in; there is at most one."""
+    """One pipeline file. `template` is the entry of `tables` whose name records fill in; there is at most one.
+
+    `warnings` say what stands in the file and is probably not meant.
+    """
 
     name: str
     source: Source
@@ -271,6 +274,7 @@ class Pipeline:
     template: Table | None = None
     freshness_target_seconds: int | None = None
     on_failure: tuple[Notifier, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def entries(self) -> tuple[Table, ...]:

@@ -125,6 +125,19 @@ def _check_offset(where: str, topic: str, partition: int, offset: int, log: Log)
         )
 
 
+def check_start(pipeline: Pipeline, table: Table, asked: Offsets, log: Log) -> None:
+    """Raise when a first batch cannot start where it is asked to: the log has lost those records already."""
+    for topic, partition, offset in pairs(asked):
+        begin = offset_of(log.begin, topic, partition)
+        if begin is not None and offset < begin:
+            raise PositionLost(
+                f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} asks for "
+                f"offset={offset} of topic={topic} partition={partition}, and the log starts at offset={begin}, so "
+                f"{begin - offset} offsets are gone before they were read; set source.start to what the log still "
+                "holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
+            )
+
+
 def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
     """Raise when a table would lack keys for good: what a compacted topic keeps is told once, at whatever offset."""
     for topic, partition, offset in pairs(start):

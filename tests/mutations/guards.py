@@ -483,10 +483,10 @@ GUARDS = [
         "tests/unit/test_dynamic.py::test_names_are_not_known_as_long_as_one_of_their_tables_is_not_staged",
     ),
     Guard(
-        'a clean-up takes a later batch only where its attempt is never merged',
-        'plugins/tidegate/adapters/iceberg_staging.py',
-        'and batch > up_to_batch and last[batch] is s]',
-        'and batch > up_to_batch]',
-        'tests/contract/test_destination.py::test_attempt_that_follows_a_bad_one_under_its_number_is_kept[iceberg]',
+        "a clean-up takes a later batch only where its attempt is never merged",
+        "plugins/tidegate/adapters/iceberg_staging.py",
+        "and batch > up_to_batch and last[batch] is s]",
+        "and batch > up_to_batch]",
+        "tests/contract/test_destination.py::test_attempt_that_follows_a_bad_one_under_its_number_is_kept[iceberg]",
     ),
 ]

@@ -1,14 +1,16 @@
 """heartbeat: what it tells, how often, what a hook may change, and which dangers it sees coming."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes import World, a_pipeline, a_table
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.flush import flush
 from tidegate.offsets import Offsets
-from tidegate.pipeline import Heartbeat, Pipeline
+from tidegate.pipeline import Heartbeat, Pipeline, Start
 from tidegate.ports import Retention
+from tidegate.status import status
 from tidegate.steps.heartbeat import Beat, heartbeat
 from tidegate.topics import row_topics
 
@@ -108,6 +110,42 @@ def test_without_an_interval_nothing_is_sent_and_offsets_are_kept_all_the_same(w
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
 
 
+@pytest.mark.parametrize("kind", ["earliest", "group", "latest"])
+def test_a_topic_that_is_empty_everywhere_is_committed_and_read_from_there(kind: str) -> None:
+    world = World()
+    for topic in ("orders", "quiet"):
+        world.broker.create(topic, 2)
+    pipeline = a_pipeline(
+        a_table(topics=("orders",)),
+        a_table("lake.shop.quiet", topics=("quiet",)),
+        source={"start": Start(kind)},
+    )
+    world.broker.partitions["quiet"][1].begin = world.broker.partitions["quiet"][1].end = 7  # retention took them all
+    with pytest.raises(NothingToDo):
+        flush(world.ports(pipeline))
+    assert world.broker.groups[GROUP] == {"orders": {0: 0, 1: 0}, "quiet": {0: 0, 1: 7}}
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    flush(world.ports(pipeline))
+    assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 0}, "quiet": {0: 0, 1: 7}}
+    world.broker.produce("quiet", {"id": "q"}, {"id": "q", "name": "x"}, 1)
+    flush(world.ports(pipeline))
+    assert world.rows("lake.shop.quiet") == [{"id": "q", "name": "x"}]
+    assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 0}, "quiet": {0: 0, 1: 8}}
+
+
+def test_what_is_committed_for_an_empty_topic_stays_so_that_a_start_at_the_group_sees_what_is_lost() -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    world.broker.partitions["orders"][1].begin = world.broker.partitions["orders"][1].end = 7
+    world.broker.commit(GROUP, {"orders": {1: 3}})
+    pipeline = a_pipeline(source={"start": Start("group")})
+    for _ in range(2):
+        with pytest.raises(GiveUp, match=r"offset=3 of topic=orders partition=1, .* so 4 offsets are gone"):
+            flush(world.ports(pipeline))
+        heartbeat(world.ports(pipeline))
+        assert world.broker.groups[GROUP] == {"orders": {0: 0, 1: 3}}
+
+
 def test_the_topic_of_heartbeats_is_never_read_as_rows(world: World) -> None:
     flush(world.ports(beating()))
     everything = beating()
@@ -151,7 +189,6 @@ def test_a_partition_without_data_is_fresh_by_a_connectors_heartbeat_alone(world
 
 def hooking(world: World, change: Any, *topics: str) -> Any:
     """A heartbeat whose hook applies `change` to its copy of the offsets."""
-    from dataclasses import replace
 
     def hook(pipeline: str, offsets: Offsets) -> Offsets:
         assert pipeline == "shop"
@@ -194,6 +231,14 @@ def test_a_hook_that_goes_too_far_is_overruled_and_told(world: World, change: An
     with pytest.raises(GiveUp, match=reason):
         hooking(world, change)
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
+
+
+def test_what_a_file_probably_does_not_mean_is_warned_of(world: World) -> None:
+    pipeline = replace(beating(), warnings=("orders.yaml:1: source.key: no key.fields",))
+    flush(world.ports(pipeline))
+    world.clock.tick(11 * MINUTE)
+    assert beat(world, pipeline).warnings == pipeline.warnings
+    assert status(world.ports(pipeline))["warnings"] == list(pipeline.warnings)
 
 
 def test_a_transaction_that_never_ends_is_warned_of(world: World) -> None:

@@ -7,6 +7,7 @@ import yaml
 from pipeline_files import MINIMAL, load, problems, source, table
 from tidegate.adapters.pipeline_file import json_schema, load_all
 from tidegate.adapters.pipeline_model import PipelineModel
+from tidegate.cli.commands import main
 from tidegate.errors import ConfigurationError
 from tidegate.pipeline import Column, Pipeline, Start
 from tidegate.running import Maintenance
@@ -73,6 +74,29 @@ def test_a_key_makes_upsert_and_delete_the_default(include: Path) -> None:
     assert load(include, source("key: {fields: [id]}")).tables[0].mode == "upsert_delete"
     only = "tables: [{name: lake.a.b, delete: false}]"
     assert load(include, f"source: {{topics: [t], key: {{fields: [id]}}}}\n{only}").tables[0].mode == "upsert"
+
+
+def test_key_without_fields_is_an_append_that_is_warned_of_unless_it_is_said(include: Path) -> None:
+    (warning,) = load(include, source("key: {format: json, schema: id INT}")).warnings
+    for words in ("orders.yaml:1: source.key: no key.fields", "appended to lake.shop.orders", "key.fields: []"):
+        assert words in warning
+    own = "source: {topics: [t]}\ntables: [{name: lake.a.b}, {name: lake.a.c, key: {format: string}}]"
+    (warning,) = load(include, own).warnings
+    assert "orders.yaml:2: tables[1].key: no key.fields, so every record is appended to lake.a.c" in warning
+    meant = ("", "key: {format: json, fields: []}", "key: {fields: [id]}")
+    assert [load(include, source(text)).warnings for text in meant] == [(), (), ()]
+    appended = source("key: {format: json}", tables="[{name: lake.shop.orders, upsert: false, delete: false}]")
+    assert load(include, appended).warnings == ()
+
+
+def test_validate_prints_warnings_and_succeeds(include: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = include / "pipelines" / "orders.yaml"
+    file.write_text(source("key: {format: json}"))
+    assert main(["validate", str(file)]) == 0
+    ok, warning = capsys.readouterr().out.splitlines()
+    assert ok == f"{file}: ok"
+    assert warning.startswith("  warning: ")
+    assert "no key.fields" in warning
 
 
 def test_topics_that_share_keys_need_an_order(include: Path) -> None:

@@ -123,6 +123,15 @@ REFUSED = {
         source("key: {fields: [idd], schema: id BIGINT}"),
         "source.key.fields[0]=idd: not a column of key.schema (id)",
     ),
+    "key field with a type in no schema": (
+        source("key: {format: json, fields: [sku]}, value: {schema: 'id BIGINT, name STRING'}"),
+        "source.key.fields[0]=sku: has no type: it is not in value.schema, and there is no key.schema",
+    ),
+    "field of a table's own key with a type in no schema": (
+        "source: {topics: [a], key: {fields: [id]}, value: {schema: 'id BIGINT'}}\n"
+        "tables: [{name: lake.a.b, key: {fields: [id, line]}}]",
+        "tables[0].key.fields[1]=line: has no type",
+    ),
     "string key with two fields": (
         source("key: {format: string, fields: [a, b]}"),
         "source.key.fields=[a, b]: a key of",

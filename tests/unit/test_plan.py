@@ -143,6 +143,28 @@ def test_table_of_upserts_does_not_start_in_the_middle_of_a_compacted_topic(worl
     assert planned(world, replace(PIPELINE, source=source)).ranges == accepted.ranges
 
 
+@pytest.mark.parametrize("mode", ["upsert_delete", "append"])
+@pytest.mark.parametrize("start", [Start("latest"), Start("group"), Start("offsets", offsets={"orders": {0: 1, 1: 0}})])
+def test_table_does_not_start_behind_records_that_were_asked_for_and_are_gone(
+    world: World, start: Start, mode: str
+) -> None:
+    for partition in (0, 1):
+        for _ in range(4):
+            world.broker.produce("orders", {"id": "x"}, {"id": "x", "name": "x"}, partition)
+    world.broker.commit(PIPELINE.source.group, {"orders": {0: 1, 1: 0}})
+    world.broker.retain_from("orders", 5)
+    table = a_table(mode=mode, keys=("id",) if mode != "append" else (), columns=PIPELINE.tables[0].value.columns)
+    pipeline = replace(PIPELINE, source=replace(PIPELINE.source, start=start), tables=(table,))
+    with pytest.raises(PositionLost, match=r"offset=1 of topic=orders partition=0, .* offset=5, so 4 offsets are gone"):
+        plan(world.ports(pipeline))
+    end = world.broker.log(("orders",), "read_committed").end["orders"]
+    accepted = planned(world, replace(pipeline, on_incomplete_start="accept"))
+    assert accepted.ranges == Ranges({"orders": {0: (5, end[0]), 1: (0, end[1])}})
+    world.broker.groups.clear()
+    earliest = replace(pipeline, source=replace(pipeline.source, start=Start("earliest")))
+    assert planned(world, earliest).ranges == accepted.ranges
+
+
 def test_recreated_topic_fails_the_plan(world: World) -> None:
     flush(world.ports(PIPELINE))
     world.broker.create("orders", 2)
@@ -202,9 +224,11 @@ def test_start_at_offsets_leaves_other_partitions_at_their_begin(world: World) -
 
 
 @pytest.mark.parametrize(("asked", "begins"), [(0, 1), (99, 3)])
-def test_start_outside_the_log_is_moved_into_it(world: World, asked: int, begins: int) -> None:
+def test_start_outside_the_log_is_moved_into_it_where_that_is_accepted(world: World, asked: int, begins: int) -> None:
     world.broker.retain_from("orders", 1, partition=0)
-    chosen = planned(world, a_pipeline(**start("offsets", offsets={"orders": {0: asked}})))
+    chosen = planned(
+        world, a_pipeline(**start("offsets", offsets={"orders": {0: asked}}), on_incomplete_start="accept")
+    )
     assert chosen.ranges.by_topic["orders"][0] == (begins, 3)
 
 

@@ -39,6 +39,7 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     value_columns = check_value(value, value_path, findings)
     in_value = {column.name.casefold(): column for column in value_columns or ()}
     _check_key_columns(key, key_columns, in_value, key_path, findings)
+    _check_key_types(key, value_columns, key_path, findings)
     if model.source.verify_integrity:
         check_integrity(key, value, (key_path, value_path), findings)
     taken = set(in_value) | _key_names(key)
@@ -85,6 +86,17 @@ def _check_key_columns(
         elif same and types.get(name, same.type) != same.type:
             clash = f"{name} is {types[name]} here and {same.type} in value.schema, but one column"
             findings.add((*path, "schema"), f"{clash}; use one type, or key.prefix")
+
+
+def _check_key_types(key: KeyModel, in_value: tuple[Column, ...] | None, path: KeyPath, findings: Findings) -> None:
+    """A key field has its type from the key's schema or, where there is none, from the value's."""
+    described = key.format in ("avro", "protobuf") or (key.json_ is not None and key.json_.registry is not None)
+    if key.schema_ is not None or described or in_value is None:
+        return
+    names = {column.name for column in in_value}
+    for index, name in enumerate(key.fields):
+        if name not in names:
+            findings.add((*path, "fields", index), "has no type: it is not in value.schema, and there is no key.schema")
 
 
 def _key_names(key: KeyModel) -> set[str]:

@@ -18,19 +18,26 @@ class Findings:
         self.document = document
         self.found = [(line, f"{document.shown}:{line}: {message}") for line, message in document.problems]
         self.broken: list[KeyPath] = []
+        self.warnings: list[str] = []
 
     def add(self, path: KeyPath, message: str) -> None:
         """Note a problem at `path`, unless the value there is already known to be broken."""
         if any(path[: len(b)] == b or b[: len(path)] == path for b in self.broken if b):
             return
-        line = self.document.line(path)
-        where = dotted(path) + shown_value(path, value_at(self.document.data, path))
-        entry = (
-            line,
-            f"{self.document.shown}:{line}: {where}: {message}" if path else f"{self.document.shown}:{line}: {message}",
-        )
+        entry = self._entry(path, message)
         if entry not in self.found:
             self.found.append(entry)
+
+    def warn(self, path: KeyPath, message: str) -> None:
+        """Note what is allowed and probably not meant."""
+        _, text = self._entry(path, message)
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def _entry(self, path: KeyPath, message: str) -> tuple[int, str]:
+        line = self.document.line(path)
+        where = dotted(path) + shown_value(path, value_at(self.document.data, path)) + ": " if path else ""
+        return line, f"{self.document.shown}:{line}: {where}{message}"
 
     def add_broken(self, path: KeyPath, message: str) -> None:
         """Note that the value at `path` cannot be used at all: later checks of it would only repeat that."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def load_pipeline(
     model = read_model(PipelineModel, filled_in(document.data, defaults), findings)
     _check_whole(path, model, _catalogs_beside(path, findings) if catalogs is None else catalogs, findings)
     findings.raise_if_any()
-    return to_pipeline(path.stem, model)
+    return replace(to_pipeline(path.stem, model), warnings=tuple(findings.warnings))
 
 
 def _catalogs_beside(path: Path, findings: Findings) -> Mapping[str, Catalog | str]:

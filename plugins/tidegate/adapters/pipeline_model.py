@@ -258,7 +258,7 @@ class PipelineModel(Words):
         default="fail", description="What to do when a topic gains partitions."
     )
     on_incomplete_start: Literal["fail", "accept"] = Field(
-        default="fail", description="What to do when a table of upserts would start in the middle of a compacted topic."
+        default="fail", description="What to do when a new table would start behind what it needs, or is asked to read."
     )
     freshness_target: Duration | None = Field(
         default=None, gt=0, description="The run turns red when a record has waited longer than this."

@@ -69,8 +69,16 @@ def _check_iceberg_only(
 
 
 def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
-    if (table.key or model.source.key).fields:
+    key = table.key or model.source.key
+    if key.fields:
         return
+    given = key.model_fields_set
+    if given and "fields" not in given and table.upsert is None and table.delete is None:
+        findings.warn(
+            (*path, "key") if table.key else ("source", "key"),
+            f"no key.fields, so every record is appended to {table.name} and no row is ever found by its key; give "
+            "key.fields, or key.fields: [] if that is meant",
+        )
     for word, wanted in (("upsert", table.upsert), ("delete", table.delete)):
         if wanted:
             findings.add((*path, word), "needs a key to find the row by; give source.key.fields, or set it to false")

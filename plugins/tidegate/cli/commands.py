@@ -23,6 +23,7 @@ from tidegate.cli.dead_letters import add_dead_letters, dead_letters
 from tidegate.cli.flush import add_flush, run_flush
 from tidegate.cli.publications import add_publish, is_publication, publications_status, run_publish, status_text
 from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
+from tidegate.pipeline import Pipeline
 from tidegate.ports import Ports
 from tidegate.settings import include_folder
 from tidegate.status import status
@@ -85,13 +86,20 @@ def _ports(name: str) -> Ports:
 def _validate(words: argparse.Namespace) -> int:
     if words.file is not None:
         is_out = words.file.resolve().parent.name == "publications"
-        _ = load_publication(words.file) if is_out else load_pipeline(words.file)
-        print(f"{words.file}: ok")
+        loaded = load_publication(words.file) if is_out else load_pipeline(words.file)
+        print(_judged(str(words.file), loaded))
         return 0
     results = [*load_all(include_folder()), *load_publications(include_folder())]
     problems = catalog_problems(include_folder())
-    print("\n".join([*problems, *(str(r) if isinstance(r, ConfigurationError) else f"{n}: ok" for n, r in results)]))
+    print("\n".join([*problems, *(_judged(name, result) for name, result in results)]))
     return 1 if problems or any(isinstance(result, ConfigurationError) for _, result in results) else 0
+
+
+def _judged(name: str, result: object) -> str:
+    if isinstance(result, ConfigurationError):
+        return str(result)
+    warnings = result.warnings if isinstance(result, Pipeline) else ()
+    return "\n".join([f"{name}: ok", *(f"  warning: {warning}" for warning in warnings)])
 
 
 def _plan(words: argparse.Namespace) -> int:

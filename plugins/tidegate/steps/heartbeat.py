@@ -11,7 +11,7 @@ from tidegate.offsets import Offsets, merged
 from tidegate.ports import Ports
 from tidegate.reported import hooked
 from tidegate.steps.plan import first_start
-from tidegate.topics import ignored_topics, known_log
+from tidegate.topics import ignored_topics, known_log, row_topics
 from tidegate.view import come_to
 from tidegate.watermark import low_watermark, report
 
@@ -39,7 +39,8 @@ def heartbeat(ports: Ports) -> Beat:
     1. Commit what is published, and the ends of ignored topics, with the hook's say. Brokers forget a committed offset
        some days after its own last commit (`offsets.retention.minutes`), so quiet partitions need this too. Never
        beyond what is published: a partition's offset is the low watermark or, for topics that carry no rows, the end
-       of the log. While no table has a position, `start: latest` is held here.
+       of the log. While no table has a position, `start: latest` is held here. A topic that is empty everywhere, from
+       which no table has read, gets its end, unless something is committed for it.
     2. If the interval is over, it begins anew, whatever comes of the rest.
     3. Look for dangers, and send heartbeat records, if asked. A failure here is a warning: everything is published.
 
@@ -64,15 +65,24 @@ def _is_due(ports: Ports, before_ms: int | None) -> bool:
 def _offsets(ports: Ports) -> tuple[Offsets, GiveUp | None]:
     ignored = ignored_topics(ports)
     quiet = ports.broker.log(ignored, ports.pipeline.source.isolation).end if ignored else {}
-    own = low_watermark(ports) or _held_start(ports)
+    own = low_watermark(ports)
+    own = merged(_held_start(ports, own), own)
     try:
         return hooked(ports, own, quiet), None
     except GiveUp as refusal:
         return merged(own, quiet), refusal
 
 
-def _held_start(ports: Ports) -> Offsets:
-    return first_start(ports, known_log(ports)[0]) if ports.pipeline.source.start.kind == "latest" else {}
+def _held_start(ports: Ports, own: Offsets) -> Offsets:
+    """Of topics that no table has read from: where `start: latest` begins, and where those stand that are empty."""
+    if all(topic in own for topic in row_topics(ports)):
+        return {}
+    log = known_log(ports)[0]
+    if ports.pipeline.source.start.kind == "latest" and not own:
+        return first_start(ports, log)
+    empty = tuple(topic for topic in log.begin if topic not in own and log.begin[topic] == log.end[topic])
+    committed = ports.broker.committed(ports.pipeline.source.group, empty) if empty else {}
+    return merged({topic: log.end[topic] for topic in empty}, committed)
 
 
 def _told(ports: Ports, offsets: Offsets) -> Beat:

@@ -18,7 +18,7 @@ from tidegate.ports import Log, Ports, TableState
 from tidegate.position import Position
 from tidegate.refused import Refused, told
 from tidegate.sizing import Sizing
-from tidegate.standing import check_complete, check_log, effective_position, starts
+from tidegate.standing import check_complete, check_log, check_start, effective_position, starts
 from tidegate.superseding import LARGE, is_worth_it, last_per_raw_key, superseded_share
 from tidegate.topics import known_log, missing_topic, table_log
 
@@ -250,8 +250,11 @@ def _watermark(standing: _Standing, others: Sequence["_Standing | Refused"], ran
 
 
 def complete_start(ports: Ports, table: Table, log: Log) -> Offsets:
-    """Where a table without a position begins; refused where that leaves out keys for good."""
-    start = first_start(ports, log)
+    """Where a table without a position begins; refused where that leaves out what was asked for, or keys for good."""
+    asked = _asked_start(ports, log)
+    start = _inside(asked, log)
+    if ports.pipeline.on_incomplete_start == "fail":
+        check_start(ports.pipeline, table, asked, log)
     if table.upsert and ports.pipeline.on_incomplete_start == "fail":
         behind = tuple(sorted({t for t, p, offset in pairs(start) if offset > log.begin[t][p]}))
         check_complete(ports.pipeline, table, ports.broker.compacted(behind) if behind else (), start, log)
@@ -264,6 +267,10 @@ def first_start(ports: Ports, log: Log) -> Offsets:
     `latest` means what it means to Kafka's consumers: the end, unless the group has committed something. The heartbeat
     commits the first end that was seen, or the start would move on with every record and nothing would ever be read.
     """
+    return _inside(_asked_start(ports, log), log)
+
+
+def _asked_start(ports: Ports, log: Log) -> Offsets:
     source = ports.pipeline.source
     topics = tuple(log.begin)
     wanted: Offsets = {}
@@ -276,8 +283,11 @@ def first_start(ports: Ports, log: Log) -> Offsets:
             wanted = ports.broker.offsets_at(topics, source.start.timestamp_ms or 0)
         case "offsets":
             wanted = source.start.offsets
-    chosen = merged(log.begin, {t: parts for t, parts in wanted.items() if t in log.begin})
+    return merged(log.begin, {t: parts for t, parts in wanted.items() if t in log.begin})
+
+
+def _inside(asked: Offsets, log: Log) -> Offsets:
     return {
-        t: {p: min(max(chosen[t][p], begin), log.end[t][p]) for p, begin in parts.items()}
+        t: {p: min(max(asked[t][p], begin), log.end[t][p]) for p, begin in parts.items()}
         for t, parts in log.begin.items()
     }
