@@ -206,17 +206,11 @@ class Destination(Protocol):
         ...
 
     def highest_staged(self, intermediate: str) -> int:
-        """The highest batch number that any attempt ever wrote there, 0 for none.
-
-        One that ended with a bad record, or whose records do not add up, is never merged and leaves its number free.
-        """
+        """The highest batch number that was ever written there, 0 for none; not of attempts that are never merged."""
         ...
 
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
-        """Remove batches up to that one with their snapshots and files; returns counts for people.
-
-        Also of later numbers what is never merged: attempts that ended with a bad record, or do not add up.
-        """
+        """Remove batches up to that one, and later attempts that are never merged, with all files; returns counts."""
         ...
 
     def pipelines(self, table: str) -> tuple[str, ...]:
