@@ -2,16 +2,23 @@
 
 import io
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from contract_words import OWN_DELETES, OWN_STAGED
 from tidegate.adapters.bigquery import BigQueryDestination
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.templates import SqlFiles
+from tidegate.ownership import Ownership
 from tidegate.pipeline import Catalog
 from warehouse import PROJECT, client_of
+
+
+def labels_of(own: Ownership) -> str:
+    return f"[{', '.join(f'({key!r}, {value!r})' for key, value in own.labels.items())}]"
 
 
 class BigQueryHands:
@@ -61,7 +68,8 @@ class BigQueryHands:
 
         self.sql(
             f"CREATE TABLE IF NOT EXISTS {self.name(self.staged)} (batch_number INT64, n INT64, attempt STRING) "
-            "PARTITION BY RANGE_BUCKET(batch_number, GENERATE_ARRAY(1, 9991, 1))"
+            "PARTITION BY RANGE_BUCKET(batch_number, GENERATE_ARRAY(1, 9991, 1)) "
+            f"OPTIONS (labels = {labels_of(OWN_STAGED)})"
         )
         content = io.BytesIO()
         found = [{"batch_number": batch, "n": n, "attempt": attempt} for n in range(rows)]
@@ -83,14 +91,28 @@ class BigQueryHands:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
 
-    def note(self, table: str, text: str) -> None:
-        self.sql(f"CREATE TABLE {self.name(table)} (n INT64) OPTIONS (description = {json.dumps(text)})")
+    def note(self, table: str, text: str, labels: Mapping[str, str] | None = None) -> None:
+        marks = ", ".join(f"('{key}', '{value}')" for key, value in (labels or {}).items())
+        options = f"description = {json.dumps(text)}" + (f", labels = [{marks}]" if marks else "")
+        self.sql(f"CREATE TABLE {self.name(table)} (n INT64) OPTIONS ({options})")
+
+    def unmark(self, table: str) -> None:
+        found = self.client.get_table(f"{PROJECT}.shop.{table.rsplit('.', 1)[1]}")
+        found.labels = dict.fromkeys(found.labels)
+        self.client.update_table(found, ["labels"])
+
+    def make_as_before(self, table: str, shape: str) -> None:
+        labels = f"[('tidegate_shape', '{shape}')]"
+        self.sql(f"CREATE TABLE {self.name(table)} (batch_number INT64, n INT64) OPTIONS (labels = {labels})")
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         return [dict(row) for row in self.sql(f"SELECT * FROM {self.name(table)}")]
 
     def remember(self, table: str, deletes: dict[str, int]) -> None:
-        self.sql(f"CREATE TABLE IF NOT EXISTS {self.name(table)} (id STRING, `timestamp` TIMESTAMP)")
+        self.sql(
+            f"CREATE TABLE IF NOT EXISTS {self.name(table)} (id STRING, `timestamp` TIMESTAMP) "
+            f"OPTIONS (labels = {labels_of(OWN_DELETES)})"
+        )
         for id, ms in deletes.items():
             at = datetime.fromtimestamp(ms / 1000, UTC).isoformat()
             self.sql(f"INSERT INTO {self.name(table)} VALUES ('{id}', TIMESTAMP '{at}')")

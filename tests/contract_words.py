@@ -4,20 +4,23 @@ import json
 from dataclasses import replace
 
 from tidegate.batch import RECORDS
+from tidegate.ownership import Ownership
 from tidegate.pipeline import Column
 from tidegate.position import Position
 
 TABLE, PIPELINE, STAGED = "lake.shop.orders", "shop", "lake.shop.orders_shop_tmp"
 DELETES = f"{TABLE}_deletes"
+OWN_STAGED, OWN_DELETES = Ownership("intermediate", PIPELINE, "shop.orders"), Ownership("deletes", "", "shop.orders")
 COLUMNS = (Column("id", "STRING"), Column("n", "INT"))
 START = Position({"t": {0: 0}}, cluster_id="c", topic_ids={"t": "i"})
 FIRST = replace(START, offsets={"t": {0: 5}}, batch=1, staged_attempt="s1", timestamps={"t": {0: 99}})
 SECOND = replace(FIRST, offsets={"t": {0: 9}}, batch=2, staged_attempt="s2")
 
 
-def summary_of(batch: int, attempt: str) -> dict[str, str]:
+def summary_of(batch: int, attempt: str, pipeline: str = PIPELINE) -> dict[str, str]:
     asked = {"ranges": {"t": {"0": [0, 10]}}, "cluster_id": "c", "topic_ids": {"t": "i"}, "table_uuid": None}
-    return {"tidegate.batch": str(batch), "tidegate.attempt": attempt, "tidegate.staged": json.dumps(asked)}
+    told = {"tidegate.pipeline": pipeline, "tidegate.staged": json.dumps(asked)}
+    return {"tidegate.batch": str(batch), "tidegate.attempt": attempt, **told}
 
 
 def outcome_of(rows: int, bad: int = 0) -> str:

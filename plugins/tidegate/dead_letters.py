@@ -6,6 +6,7 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import StagedBatch
+from tidegate.ownership import own_dead_letters
 from tidegate.ports import Ports
 
 PLACE = ("table", "topic", "partition", "offset")
@@ -18,7 +19,7 @@ def dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[str, ...]
     They may be run again at any time: a place in the log is one dead letter for each table. A batch that is published
     has its dead letters written, and those that an attempt before it left at the same offsets are gone.
     """
-    name = names.dead_letter_table(ports.pipeline)
+    name, own = names.dead_letter_table(ports.pipeline), own_dead_letters(ports.pipeline)
     values: dict[str, Any] = {"table": name, "target": staged.table, "attempt": staged.attempt}
     statements, sql = [], ports.sql_for(name)
     if ports.destination.dead_letters_of_others(name, staged.table, staged.attempt, staged.ranges):
@@ -28,9 +29,11 @@ def dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[str, ...]
         values |= {"source": names.intermediate_table(ports.pipeline, table), "batch": staged.batch}
         statements += [
             sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
-            sql.render("create_dead_letters", table=name),
+            sql.render("create_dead_letters", table=name, own=own),
             sql.render("write_dead_letters", snapshot_id=staged.snapshot_id, **values),
         ]
+    if statements:
+        ports.destination.claim(name, own)
     return tuple(statements)
 
 

@@ -20,6 +20,7 @@ from tidegate.columns import (
 from tidegate.datatypes import Struct
 from tidegate.errors import GiveUp
 from tidegate.evolution import aligned_field, struct_of
+from tidegate.ownership import own_memory
 from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Ports, Sql
 from tidegate.spark_sql import quoted
@@ -50,7 +51,8 @@ def _history(ports: Ports, table: Table, staged: StagedBatch, values: dict[str, 
     bounds, columns = ANYWHERE, changes_columns(table, metadata)
     if not ports.destination.has_branches(table.name):
         bounds, columns = ports.destination.bounds(table.name, values), held_columns(table, metadata)
-    create = sql.render("create_deletes", table=names.changes_table(table), columns=columns)
+    own = own_memory(table, columns)
+    create = sql.render("create_deletes", table=names.changes_table(table), columns=columns, own=own)
     bounded = {**values, "bounds": bounds.found}
     return (create, *bounds.guards, *history_statements(sql, ports.pipeline, table, staged, bounded))
 
@@ -105,7 +107,9 @@ def _sequenced(
     merge = sql.render("merge_sequenced", **values)
     if not table.remembers_deletes:
         return (merge,)
-    create = sql.render("create_deletes", table=values["deletes"], columns=deletes_columns(table, _metadata(pipeline)))
+    columns = deletes_columns(table, _metadata(pipeline))
+    own = own_memory(table, columns)
+    create = sql.render("create_deletes", table=values["deletes"], columns=columns, own=own)
     # only then the rows that are there must be asked how far they had come; soft deletes leave them where they are
     asks_rows = staged.unsequenced_deletes > 0 and not values["soft"]
     remember = sql.render("remember_deletes", **{k: v for k, v in values.items() if k != "flag"}, asks_rows=asks_rows)

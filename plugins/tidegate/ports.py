@@ -10,6 +10,7 @@ from tidegate.bounds import Bounds
 from tidegate.epochs import Epochs
 from tidegate.jobs import Job
 from tidegate.offsets import Offsets, Ranges
+from tidegate.ownership import Ownership
 from tidegate.pipeline import Column, Pipeline
 from tidegate.position import Position
 from tidegate.schemas import DeclaredSchemas, Schemas
@@ -79,7 +80,7 @@ class Broker(Protocol):
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
         """Commit and read back; `RetryLater` when what is read is not what was committed.
 
-        The time of the last heartbeat is kept beside the offsets: returned as it was, and replaced where one is given.
+        The time of the last heartbeat is kept beside the offsets: returned as it was, replaced where one is given.
         """
         ...
 
@@ -190,7 +191,7 @@ class Destination(Protocol):
         ...
 
     def drop(self, intermediate: str) -> None:
-        """Drop an intermediate table with all its files, also those of attempts that were killed."""
+        """Drop an intermediate table with all its files, also of attempts that were killed; `GiveUp` if not ours."""
         ...
 
     def forget(self, table: str, pipeline: str, backfill: str) -> None:
@@ -201,8 +202,8 @@ class Destination(Protocol):
         """What the last merge of this staged attempt found when it asked its audits; None if none did."""
         ...
 
-    def intermediate_shape(self, intermediate: str) -> str | None:
-        """The shape of the rows that the intermediate table was made for; None where there is no table."""
+    def claim(self, table: str, own: Ownership) -> Mapping[str, str] | None:
+        """Properties of a table of our own, None where there is none. One that 0.1 made is marked; else `GiveUp`."""
         ...
 
     def highest_staged(self, intermediate: str) -> int:
@@ -218,7 +219,7 @@ class Destination(Protocol):
         ...
 
     def forget_deletes(self, deletes: str, before_ms: int) -> int:
-        """Remove remembered deletes whose record is older than that; returns how many, 0 where there is no table."""
+        """Remove remembered deletes whose record is older than that; returns how many, 0 where no table is marked."""
         ...
 
     def record(self, control: str, row: dict[str, Any]) -> None:

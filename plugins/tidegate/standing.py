@@ -1,6 +1,6 @@
 """Where a table stands against the log: its effective position, and every reason not to read on from it."""
 
-from tidegate.errors import PositionLost, PublishedElsewhere, RetryLater
+from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.names import positions_table
 from tidegate.offsets import Offsets, Ranges, merged, offset_of, pairs
 from tidegate.pipeline import Pipeline, Table
@@ -166,3 +166,12 @@ def starts(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Of
             "if that is harmless here, set on_partition_growth: accept"
         )
     return merged(log.begin, position.offsets)
+
+
+def check_is_destination(where: str, state: TableState | None) -> None:
+    """`GiveUp` where the table that is to be written is one that the product made for itself."""
+    if state is not None and state.kind:
+        raise GiveUp(
+            f"{where}: the table is one of Tidegate's own, kind={state.kind}, of another pipeline or destination; "
+            "nothing was changed; rename this destination in the pipeline file"
+        )

@@ -40,6 +40,7 @@ class TableState:
     work have expired. `position_lost`: the pipeline has written the table's rows, and its position, which lies beside
     the table, is gone. `highest_batch` is never lowered. `marks` are the table's properties that belong to the pipeline
     (`tidegate.<pipeline>.`): what a publish left behind is found there. A table that has no maps holds their entries.
+    `kind` is that of a table of the product's own, which is no destination.
     """
 
     uuid: str
@@ -56,6 +57,7 @@ class TableState:
     position_lost: bool = False
     schema: Struct | None = None
     has_maps: bool = True
+    kind: str = ""
 
     @property
     def held(self) -> Struct:

@@ -18,6 +18,7 @@ from tidegate import names
 from tidegate.adapters.bigquery_history import COLUMNS
 from tidegate.crash_points import installed
 from tidegate.errors import AuditFailed, GiveUp, RetryLater
+from tidegate.ownership import Ownership
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, Publication
 from tidegate.states import Source
@@ -298,7 +299,7 @@ def test_dead_letters_that_wait_are_copied_for_spark_with_their_bytes(hands: Big
     import pyarrow.parquet as pq
 
     letters, into = "lake.shop.tidegate_shop_dead_letters", "lake.shop.orders_shop_backfill_replay_tmp"
-    hands.sql(hands.port._sql.render("create_dead_letters", table=letters))
+    hands.sql(hands.port._sql.render("create_dead_letters", table=letters, own=Ownership("dead_letters", PIPELINE)))
     rows = [
         (0, "NULL", "[STRUCT('trace' AS key, b'\\xff' AS value)]", "orders"),
         (1, "NULL", "[]", "orders"),

@@ -7,15 +7,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_words import COLUMNS, DELETES, FIRST, PIPELINE, SECOND, STAGED, START, TABLE, outcome_of, summary_of
+from contract_words import (
+    COLUMNS,
+    DELETES,
+    FIRST,
+    OWN_DELETES,
+    OWN_STAGED,
+    PIPELINE,
+    SECOND,
+    STAGED,
+    START,
+    TABLE,
+    outcome_of,
+    summary_of,
+)
 from fakes import MemoryDestination, a_pipeline, a_table
 from tidegate import names
 from tidegate.batch import RECORDS, Counts
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.offsets import Ranges
+from tidegate.ownership import SHAPE, Ownership
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, Publication, TableState
 from tidegate.position import Position
+
+UNMARKED: dict[str, str] = {}
 
 
 @dataclass
@@ -32,7 +48,9 @@ class Kit:
     expire: Callable[[int], None]
     stage: Callable[..., None]
     finish: Callable[[str, str], None]  # an attempt's counts, which a stage job writes last
-    note: Callable[[str, str], None]  # a backfill's intermediate table, with what it was made for
+    note: Callable[..., None]  # a backfill's intermediate table, with what it was made for, and its mark if it has one
+    unmark: Callable[[str], None]  # take the mark of a table away
+    make_as_before: Callable[[str, str], None]  # an intermediate table of that shape, as version 0.1 made it
     rows: Callable[[str], list]
     remember: Callable[[dict[str, int]], None]  # deletes by key, with the milliseconds of their records
     columns: tuple[Column, ...] = COLUMNS  # as the table tells them
@@ -95,7 +113,7 @@ def in_memory() -> Kit:
     port = MemoryDestination()
 
     def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
-        port.create(STAGED, ())
+        port.create(STAGED, ()).properties.update(OWN_STAGED.properties)
         kept = [r for r in port.tables[STAGED].rows() if r["batch_number"] != batch]
         added = [{"batch_number": batch, "n": n} for n in range(rows)]
         port.add_snapshot(STAGED, "main", (*kept, *added), summary_of(batch, attempt))
@@ -106,7 +124,9 @@ def in_memory() -> Kit:
         port.tables[STAGED].properties[names.staged_property(attempt)] = outcome
 
     def remember(deletes: dict[str, int]) -> None:
-        rows = port.create(DELETES, ()).rows()
+        made = port.create(DELETES, ())
+        made.properties.update(OWN_DELETES.properties)
+        rows = made.rows()
         port.add_snapshot(DELETES, "main", (*rows, *({"id": i, "timestamp": ms} for i, ms in deletes.items())), {})
 
     def append(ref: str, rows: list, summary: dict) -> None:
@@ -123,7 +143,9 @@ def in_memory() -> Kit:
         expire=lambda snapshot: port.expire(TABLE, snapshot),
         stage=stage,
         finish=finish,
-        note=lambda table, text: port.create(table, ()).properties.update({names.NOTE: text}),
+        note=lambda table, text, own=UNMARKED: port.create(table, ()).properties.update({names.NOTE: text, **own}),
+        unmark=lambda table: setattr(port.tables[table], "properties", {}),
+        make_as_before=lambda table, shape: port.create(table, ()).properties.update({SHAPE: shape}),
         rows=lambda table: port.tables[table].rows(),
         remember=remember,
     )
@@ -158,8 +180,12 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
         arrow = pa.Table.from_pylist(rows, schema=schema.as_arrow())
         load().append(arrow, snapshot_properties=summary, branch=ref)
 
-    def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
-        catalog.create_table_if_not_exists(STAGED.removeprefix("lake."), staged_schema, partition_spec=by_batch)
+    def stage(
+        batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True, *, pipeline: str = PIPELINE
+    ) -> None:
+        catalog.create_table_if_not_exists(
+            STAGED.removeprefix("lake."), staged_schema, partition_spec=by_batch, properties=OWN_STAGED.properties
+        )
         arrow = pa.Table.from_pylist(
             [{"batch_number": batch, "n": n} for n in range(rows)], schema=staged_schema.as_arrow()
         )
@@ -167,7 +193,9 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
         replaced = list(table.scan(f"batch_number = {batch}").plan_files())
         # one snapshot, as Spark's overwrite makes it; PyIceberg's own overwrite would make two
         transaction = table.transaction()
-        with transaction.update_snapshot(snapshot_properties=summary_of(batch, attempt)).overwrite() as overwrite:
+        with transaction.update_snapshot(
+            snapshot_properties=summary_of(batch, attempt, pipeline)
+        ).overwrite() as overwrite:
             for task in replaced:
                 overwrite.delete_data_file(task.file)
             for file in _dataframe_to_data_files(transaction.table_metadata, arrow, table.io):
@@ -182,7 +210,9 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
 
     def remember(deletes: dict[str, int]) -> None:
         rows = [{"id": id, "timestamp": datetime.fromtimestamp(ms / 1000, UTC)} for id, ms in deletes.items()]
-        table = catalog.create_table_if_not_exists(DELETES.removeprefix("lake."), remembered)
+        table = catalog.create_table_if_not_exists(
+            DELETES.removeprefix("lake."), remembered, properties=OWN_DELETES.properties
+        )
         table.append(pa.Table.from_pylist(rows, schema=remembered.as_arrow()))
 
     def touch() -> None:
@@ -192,6 +222,10 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
     def forget_properties() -> None:
         with load().transaction() as transaction:
             transaction.remove_properties(*(p for p in load().properties if p.startswith("tidegate.")))
+
+    def unmark(table: str) -> None:
+        with load(table).transaction() as transaction:
+            transaction.remove_properties(*(p for p in load(table).properties if p.startswith("tidegate.")))
 
     def replace_table() -> None:
         catalog.drop_table("shop.orders")
@@ -212,8 +246,12 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
         expire=lambda snapshot: load().maintenance.expire_snapshots().by_id(snapshot).commit(),
         stage=stage,
         finish=finish,
-        note=lambda table, text: catalog.create_table(
-            table.removeprefix("lake."), staged_schema, properties={names.NOTE: text}
+        note=lambda table, text, own=UNMARKED: catalog.create_table(
+            table.removeprefix("lake."), staged_schema, properties={names.NOTE: text, **own}
+        ),
+        unmark=unmark,
+        make_as_before=lambda table, shape: catalog.create_table(
+            table.removeprefix("lake."), staged_schema, properties={SHAPE: shape}
         ),
         rows=lambda table: load(table).scan().to_arrow().to_pylist(),
         remember=remember,
@@ -245,6 +283,8 @@ def in_bigquery(folder: Path, endpoint: str) -> Kit:
         stage=stage,
         finish=hands.finish,
         note=hands.note,
+        unmark=hands.unmark,
+        make_as_before=hands.make_as_before,
         rows=hands.rows,
         remember=lambda deletes: hands.remember(DELETES, deletes),
         columns=(Column("id", "STRING"), Column("n", "BIGINT")),
@@ -826,6 +866,71 @@ def test_snapshot_pinned_by_a_newer_batch_survives_the_clean_up_of_older_ones(ki
     assert again == pinned
 
 
+# ownership
+
+
+def test_table_of_ours_is_known_by_its_mark(kit: Kit) -> None:
+    assert kit.port.claim(STAGED, OWN_STAGED) is None
+    kit.stage(1, "a1", 2)
+    assert kit.port.claim(STAGED, OWN_STAGED) is not None
+    with pytest.raises(GiveUp, match=f"table={STAGED} is needed as kind=intermediate pipeline=a .*it is marked as"):
+        kit.port.claim(STAGED, Ownership("intermediate", "a", "shop.orders_shop"))
+
+
+def test_table_that_version_0_1_made_is_recognised_and_marked(kit: Kit) -> None:
+    kit.make_as_before(STAGED, "0af3")
+    for _ in range(2):
+        assert kit.port.claim(STAGED, OWN_STAGED)[SHAPE] == "0af3"
+    with pytest.raises(GiveUp, match="it is marked as"):
+        kit.port.claim(STAGED, replace(OWN_STAGED, pipeline="other"))
+    kit.port.drop(STAGED)
+    assert kit.port.claim(STAGED, OWN_STAGED) is None
+
+
+def test_table_of_somebody_else_is_neither_claimed_nor_touched(kit: Kit) -> None:
+    kit.note(STAGED, "theirs")
+    kit.note(DELETES, "theirs")
+    for table, own in ((STAGED, OWN_STAGED), (DELETES, replace(OWN_DELETES, needs=frozenset({"id", "sequence"})))):
+        with pytest.raises(GiveUp, match=f"table={table} .* it is not a table that Tidegate made; nothing was changed"):
+            kit.port.claim(table, own)
+    for remove in (lambda: kit.port.drop(STAGED), lambda: kit.port.clean_up(STAGED, 9)):
+        with pytest.raises(GiveUp, match="nothing was removed"):
+            remove()
+    assert kit.port.forget_deletes(DELETES, 9_000) == 0
+    assert (kit.rows(STAGED), kit.rows(DELETES)) == ([], [])
+
+
+def test_nothing_is_taken_out_of_a_memory_without_a_mark(kit: Kit) -> None:
+    kit.remember({"a": 1_000, "b": 5_000})
+    kit.unmark(DELETES)
+    assert kit.port.forget_deletes(DELETES, 9_000) == 0
+    assert sorted(row["id"] for row in kit.rows(DELETES)) == ["a", "b"]
+
+
+@pytest.mark.real
+def test_table_that_another_pipeline_of_version_0_1_stages_into_is_not_claimed(tmp_path: Path) -> None:
+    """Pipeline `b_x` of table `t`, and `x` of `t_b`, make one name."""
+    kit = in_iceberg(tmp_path)
+    kit.stage(1, "a1", 2, pipeline="orders_shop")
+    kit.unmark(STAGED)
+    with kit.load(STAGED).transaction() as transaction:
+        transaction.set_properties({SHAPE: "0af3"})
+    with pytest.raises(GiveUp, match="pipeline=orders_shop stages its rows there"):
+        kit.port.claim(STAGED, OWN_STAGED)
+    assert kit.port.claim(STAGED, replace(OWN_STAGED, pipeline="orders_shop")) is not None
+
+
+def test_memory_without_a_mark_is_recognised_by_its_very_columns(kit: Kit) -> None:
+    kit.create()
+    own = Ownership("deletes", "", "shop.orders", frozenset({"id", "n"}))
+    with pytest.raises(GiveUp):
+        kit.port.claim(TABLE, replace(own, needs=frozenset({"id"})))
+    assert kit.port.claim(TABLE, own) is not None
+    with pytest.raises(GiveUp, match="it is marked as kind=deletes"):
+        kit.port.claim(TABLE, OWN_STAGED)
+    assert kit.state().kind == "deletes"
+
+
 # backfills
 
 
@@ -866,7 +971,10 @@ def test_backfills_of_a_table_are_found_by_the_names_of_their_tables(kit: Kit) -
     kit.note(f"{TABLE}_{PIPELINE}_backfill_1_tmp", "one")
     kit.note(f"{TABLE}_other_backfill_2_tmp", "two")
     kit.note(f"{TABLE}_{PIPELINE}_tmp", "three")
-    assert kit.port.backfills(TABLE, PIPELINE) == ["one"]
+    for number, own in ((3, replace(OWN_STAGED, pipeline=f"{PIPELINE}_backfill_3")), (4, OWN_STAGED)):
+        marks = own.labels if kit.insert is not None else own.properties
+        kit.note(f"{TABLE}_{PIPELINE}_backfill_{number}_tmp", f"of {own.pipeline}", marks)
+    assert kit.port.backfills(TABLE, PIPELINE) == ["one", f"of {PIPELINE}"]
 
 
 @branches

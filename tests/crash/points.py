@@ -21,7 +21,7 @@ from tidegate.ports import Ports
 READS = {
     "broker": {"topics", "log", "offsets_at", "timestamp_of", "committed"},
     "destination": {
-        "state", "head", "staged", "staged_outcome", "intermediate_shape", "highest_staged", "history", "count_rows",
+        "state", "head", "staged", "staged_outcome", "highest_staged", "history", "count_rows",
         "dead_letters", "dead_letters_of_others", "waiting_dead_letters", "audit_answers", "tables_in", "has_branches",
         "bounds", "landing", "pipelines",
     },

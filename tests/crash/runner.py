@@ -166,8 +166,8 @@ def _run(asked: dict[str, Any], folder: Path) -> int:
             act(point)
 
     act = fault(asked["kind"], Point.parse(asked["at"]), _die) if asked["at"] else lambda _: None
-    journey, assembled = Journey(met), flush.assemble
-    commands.assemble = flush.assemble = lambda *words: journey.ports(assembled(*words))
+    journey, assembled = Journey(met), flush.assemble_checked
+    commands.assemble_checked = flush.assemble_checked = lambda *words: journey.ports(assembled(*words))
     with journey.inside():
         code = commands.main(asked["words"])
     (folder / "passed").write_text("\n".join(map(str, journey.passed)))

@@ -4,6 +4,7 @@ from typing import Any
 
 from tidegate.errors import RetryLater
 from tidegate.jobs import StageJob
+from tidegate.ownership import Ownership
 
 from fakes.broker import Record
 from fakes.lake import MemoryDestination, Row, within
@@ -13,7 +14,7 @@ def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]
     """Do one of the statements whose names end in `_dead_letters`."""
     name = statement["table"]
     if statement["statement"] == "create_dead_letters":
-        destination.create(name, ())
+        destination.create(name, ()).properties.update(Ownership(**statement["own"]).properties)
         return
     rows = destination.tables[name].rows()
     if statement["statement"] == "forget_dead_letters":

@@ -15,6 +15,7 @@ from tidegate.datatypes import Struct
 from tidegate.errors import GiveUp
 from tidegate.evolution import Change, Rules, changes, struct_of
 from tidegate.offsets import Ranges
+from tidegate.ownership import KIND, MEMORIES, SHAPE, STAGED, Ownership, check_kind, check_recognised, is_marked
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
 from tidegate.position import Position
@@ -104,6 +105,7 @@ class MemoryDestination:
             snapshot_ms=tagged.ms if tagged else 0,
             marks={k: v for k, v in found.properties.items() if k.startswith(names.mark(pipeline, ""))},
             untraceable=rolled_back and cut_off,
+            kind=found.properties.get(KIND, ""),
         )
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
@@ -238,10 +240,14 @@ class MemoryDestination:
 
     def backfills(self, table: str, pipeline: str) -> list[str]:
         prefix = names.backfill_tables(pipeline, table)
-        found = [t.properties.get(names.NOTE, "") for name, t in sorted(self.tables.items()) if name.startswith(prefix)]
+        own = Ownership("intermediate", pipeline, table.split(".", 1)[1]).properties.items()
+        named = [t.properties for name, t in sorted(self.tables.items()) if name.startswith(prefix)]
+        found = [p.get(names.NOTE, "") for p in named if KIND not in p or own <= p.items()]
         return [note for note in found if note]
 
     def drop(self, intermediate: str) -> None:
+        if intermediate in self.tables:
+            self._check_removable(intermediate, ("intermediate",))
         self.tables.pop(intermediate, None)
 
     def forget(self, table: str, pipeline: str, backfill: str) -> None:
@@ -262,9 +268,14 @@ class MemoryDestination:
         text = found.properties.get(names.audit_property(attempt)) if found else None
         return None if text is None else json.loads(text)
 
-    def intermediate_shape(self, intermediate: str) -> str | None:
-        found = self.tables.get(intermediate)
-        return found.properties.get("tidegate.shape", "") if found else None
+    def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
+        found = self.tables.get(table)
+        if found is None:
+            return None
+        if not is_marked(table, own, own.properties, found.properties):
+            check_recognised(table, own, [c.name for c in found.columns], found.properties.get(SHAPE))
+            found.properties |= own.properties
+        return dict(found.properties)
 
     def highest_staged(self, intermediate: str) -> int:
         found = self.tables.get(intermediate)
@@ -277,6 +288,7 @@ class MemoryDestination:
         found = self.tables.get(intermediate)
         if found is None:
             return {}
+        self._check_removable(intermediate, STAGED)
         dead = [s for s in found.snapshots.values() if self._is_dead(intermediate, s.summary)]
         last = {s.summary.get("tidegate.batch"): s for s in sorted(found.snapshots.values(), key=lambda s: s.sequence)}
         numbers = {int(b) for s in dead if last[b := s.summary["tidegate.batch"]] is s}
@@ -303,7 +315,8 @@ class MemoryDestination:
         return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, outcome)
 
     def forget_deletes(self, deletes: str, before_ms: int) -> int:
-        rows = self.tables[deletes].rows() if deletes in self.tables else []
+        found = self.tables.get(deletes)
+        rows = found.rows() if found is not None and found.properties.get(KIND) in MEMORIES else []
         kept = tuple(row for row in rows if row["timestamp"] >= before_ms)
         if len(kept) < len(rows):
             self.add_snapshot(deletes, "main", kept, {})
@@ -412,6 +425,10 @@ class MemoryDestination:
         """The branch that is read: the one that is written, or main as long as that is not there."""
         branch = self.branches.get(table, "main")
         return branch if branch in self.tables[table].refs else "main"
+
+    def _check_removable(self, name: str, kinds: tuple[str, ...]) -> None:
+        properties = self.tables[name].properties
+        check_kind(name, properties.get(KIND), properties.get(SHAPE), kinds)
 
     def _table(self, name: str) -> MemoryTable:
         if name not in self.tables:

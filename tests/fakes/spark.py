@@ -12,6 +12,7 @@ from tidegate.batch import DELETES, RECORDS, UNCHANGED
 from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
 from tidegate.jobs import Job, MaintainJob, MergeJob, StageJob, StageTable
+from tidegate.ownership import Ownership
 from tidegate.pipeline import Column, Route
 from tidegate.selection import Projection
 
@@ -108,12 +109,14 @@ class MemoryEngine:
             made = self.destination.create(statement["table"], tuple(Column(**c) for c in statement["columns"]))
             if "pipeline" in statement:
                 made.properties.setdefault("tidegate.created-by", statement["pipeline"])
+            if "own" in statement:
+                made.properties |= Ownership(**statement["own"]).properties
         elif statement["statement"] == "order_table":
             self.destination.tables[statement["table"]].ordered_by = tuple(statement["cluster_by"])
         elif statement["statement"] == "create_intermediate":
             made = self.destination.create(statement["table"], ())
             made.properties |= {"tidegate.shape": statement["shape"], "tidegate.highest-batch": str(statement["batch"])}
-            made.properties |= statement.get("properties", {})
+            made.properties |= {**statement.get("properties", {}), **Ownership(**statement["own"]).properties}
         elif statement["statement"] == "drop_intermediate":
             self.destination.tables.pop(statement["table"], None)
         return statement["statement"].startswith(("create_", "drop_", "order_"))

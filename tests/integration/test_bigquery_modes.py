@@ -21,6 +21,7 @@ from tidegate.batch import Counts, StagedBatch
 from tidegate.columns import destination_columns, stages_kept
 from tidegate.merging import merge_statements
 from tidegate.offsets import Ranges
+from tidegate.ownership import own_positions
 from tidegate.pipeline import Column, Create, Table
 from tidegate.validity import History
 from unit import test_model, test_partial
@@ -64,7 +65,7 @@ class Bench:
         create = {name: getattr(table.create, name) for name in ("partition_by", "cluster_by", "properties")}
         self.hands.sql(sql.render("create_table", table=NAME, columns=columns, **create))
         self.hands.sql(sql.render("create_intermediate", table=TMP, **values))
-        self.hands.sql(sql.render("create_positions", table=POSITIONS))
+        self.hands.sql(sql.render("create_positions", table=POSITIONS, own=own_positions(NAME)))
         self.hands.sql(sql.render("seed_position", table=POSITIONS, pipeline="shop", version=1, properties="{}"))
         self.offsets, self.batches = itertools.count(), itertools.count(1)
 

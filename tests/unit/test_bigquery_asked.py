@@ -15,6 +15,7 @@ from tidegate.adapters.bigquery_statements import all_staged
 from tidegate.adapters.templates import SqlFiles
 from tidegate.evolution import Rules
 from tidegate.offsets import Ranges
+from tidegate.ownership import KIND_LABEL, own_control
 from tidegate.pipeline import Catalog, Column
 from tidegate.states import Source
 from unit.test_bigquery_statements import NAME, SHAPES, analyzer_of, table_of
@@ -59,7 +60,9 @@ class Judged(Warehouse):
         from tidegate.adapters.bigquery_types import bigquery_schema
 
         fields = [field for field in bigquery_schema(HELD[name]) if field["name"] != self._lacks]
-        return SimpleNamespace(schema=[SchemaField.from_api_repr(field) for field in fields])
+        kind = "changes" if name == CHANGES else "deletes"
+        labels = own_control(name).labels if name == CONTROL else {KIND_LABEL: kind}
+        return SimpleNamespace(schema=[SchemaField.from_api_repr(field) for field in fields], labels=labels)
 
     def query(self, sql: str, parameters: Any = ()) -> Any:
         for parameter in parameters:
@@ -115,7 +118,7 @@ def test_dead_letters_and_positions_are_written_by_statements_that_bigquery_read
     values = {"table": LETTERS, "target": "dwh.shop.it's", "attempt": "it's", "source": tmp, "batch": 7}
     ranges = [("it's", 0, 1, 3), ("b", 7, 2, 9)]
     for name in ("create_dead_letters", "write_dead_letters", "forget_dead_letters", "replayed_dead_letters"):
-        analyzer.check(SQL.render(name, **values, ranges=ranges, snapshot_id=0))
+        analyzer.check(SQL.render(name, **values, ranges=ranges, snapshot_id=0, own=own_control(CONTROL)))
     row = {"table": positions, "pipeline": "it's", "version": 3, "properties": "{}"}
     analyzer.check(SQL.render("seed_position", **row))
     analyzer.check(SQL.render("assert_versions", positions=positions, versions=5))

@@ -14,6 +14,7 @@ from tidegate.adapters.templates import SQL_FOLDER, SqlFiles
 from tidegate.bigquery_sql import constant, literal, quoted
 from tidegate.bounds import Bound
 from tidegate.errors import GiveUp
+from tidegate.ownership import Ownership
 from tidegate.pipeline import Column, Create
 from unit import test_sql_golden as iceberg
 
@@ -71,8 +72,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {**MERGE, "values": [], "bounds": BOUNDS[:1], **POSITIONED, "partition": "TIMESTAMP_TRUNC(t.`at`, DAY)"},
     ),
     "assert_versions-plain": ("assert_versions", {**POSITIONED, "versions": 17}),
-    "create_names-plain": ("create_names", {"table": "lake.shop.tidegate_shop_names"}),
-    "create_positions-plain": ("create_positions", POSITIONS),
+    "create_names-plain": (
+        "create_names",
+        {"table": "lake.shop.tidegate_shop_names", "own": Ownership("names", "shop")},
+    ),
+    "create_positions-plain": ("create_positions", {**POSITIONS, "own": Ownership("positions", "", "shop.orders")}),
     "seed_position-plain": ("seed_position", POSITIONS),
 }
 
@@ -84,7 +88,7 @@ def rendered(case: str) -> str:
 
 def script() -> str:
     statements = (
-        SQL.render("create_deletes", table="lake.shop.orders_deletes", columns=TIMES),
+        SQL.render("create_deletes", table="lake.shop.orders_deletes", columns=TIMES, own=iceberg.DELETES_OWN),
         SQL.render("merge_upsert_delete", **MERGE),
     )
     audits = [(SQL.render("audit_rows", **{**iceberg.AUDIT, "rows": "upsert", "leaves": [("id",)]}), "amount > 0")]

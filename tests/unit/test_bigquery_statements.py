@@ -23,6 +23,7 @@ from tidegate.columns import (
 from tidegate.evolution import struct_of
 from tidegate.merging import backfill_statements, merge_statements, replay_statements
 from tidegate.offsets import Ranges
+from tidegate.ownership import own_intermediate
 from tidegate.pipeline import Column, Create, Pipeline, Table
 from tidegate.ports import Ports
 from tidegate.validity import History
@@ -164,6 +165,7 @@ def intermediate_columns(pipeline: Pipeline, table: Table) -> dict[str, Any]:
         "values": (*value_columns(table), *metadata_columns(metadata)),
         "sequence": sequence_columns(table, metadata),
         "kept": stages_kept(table),
+        "own": own_intermediate(pipeline, table),
     }
 
 

@@ -44,13 +44,14 @@ POINTS = {
     ],
     "stage": [
         "destination.append_empty", "destination.cut", "destination.has_branches", "destination.head",
-        "destination.intermediate_shape", "destination.landing",
+        "destination.claim", "destination.landing",
         "destination.publish", "destination.seed", "destination.staged", "destination.staged_outcome",
         "destination.state", "engine.run", "job.counted", "job.created", "job.decoded",
         "job.named", "job.overwritten",
     ],
     "merge": [
-        "destination.append_empty", "destination.audit_answers", "destination.bounds", "destination.cut",
+        "destination.append_empty", "destination.audit_answers", "destination.bounds", "destination.claim",
+        "destination.cut",
         "destination.dead_letters_of_others", "destination.evolve", "destination.has_branches", "destination.head",
         "destination.publish",
         "destination.seed", "destination.snapshots_of", "destination.state", "engine.run", "job.audited",

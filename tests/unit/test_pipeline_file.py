@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from pipeline_files import MINIMAL, load, problems, source, table
-from tidegate.adapters.pipeline_file import json_schema, load_all
+from tidegate.adapters.pipeline_file import check_tables_of_others, json_schema, load_all
 from tidegate.adapters.pipeline_model import PipelineModel
 from tidegate.cli.commands import main
 from tidegate.errors import ConfigurationError
@@ -175,6 +175,41 @@ def test_two_pipelines_that_would_share_an_intermediate_table(include: Path) -> 
     loaded = dict(load_all(include))
     assert isinstance(loaded["b_x"], Pipeline)
     assert "pipeline b_x needs lake.s.t_b_x_tmp too" in str(loaded["x"])
+
+
+@pytest.mark.parametrize(("own", "made"), [
+    ("sequence_by: [n]", "orders_deletes"), ("history: scd2", "orders_changes"), ("", "orders_a_tmp"),
+    ("", "tidegate_a_batches"), ("sequence_by: [n], branch: eu", "orders_eu_deletes"),
+])  # fmt: skip
+@pytest.mark.parametrize("is_first", [True, False])
+def test_table_that_a_pipeline_makes_is_no_destination_of_another(
+    include: Path, own: str, made: str, is_first: bool
+) -> None:
+    maker, user = ("a", "b") if is_first else ("z", "b")
+    made = made.replace("_a_", f"_{maker}_")
+    source = "source: {topics: [t], key: {fields: [id]}, value: {schema: 'id INT, n INT'}}\n"
+    (include / "pipelines" / f"{maker}.yaml").write_text(f"{source}tables: [{{name: lake.s.orders, {own}}}]")
+    (include / "pipelines" / f"{user}.yaml").write_text(f"{source}tables: [{{name: lake.s.{made.upper()}}}]")
+    first, second = sorted((maker, user))
+    loaded = dict(load_all(include))
+    assert isinstance(loaded[first], Pipeline)
+    assert f"pipeline {first} needs lake.s.{made} too" in str(loaded[second]).replace(made.upper(), made)
+    check_tables_of_others(include, first)
+    with pytest.raises(ConfigurationError, match="needs"):
+        check_tables_of_others(include, second)
+
+
+def test_pipelines_may_share_a_destination_and_what_remembers_its_deletes(include: Path) -> None:
+    source = "source: {topics: [t], key: {fields: [id]}, value: {schema: 'id INT, n INT'}}\n"
+    for name in ("a", "b"):
+        (include / "pipelines" / f"{name}.yaml").write_text(
+            f"{source}tables: [{{name: lake.s.orders, sequence_by: [n]}}]"
+        )
+    (include / "pipelines" / "c.yaml").write_text(
+        f"{source}tables: [{{name: lake.s.lines_deletes}}, {{name: lake.s.x}}]"
+    )
+    (include / "pipelines" / "d.yaml").write_text(f"{source}tables: [{{name: lake.s.lines}}]")  # remembers none
+    assert all(isinstance(found, Pipeline) for _, found in load_all(include))
 
 
 def test_shipped_pipelines_load() -> None:

@@ -12,6 +12,7 @@ from golden_files import compare_with_golden
 from tidegate.adapters.templates import SQL_FOLDER, SqlFiles
 from tidegate.bounds import Bound
 from tidegate.datatypes import parse
+from tidegate.ownership import Ownership
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted, quoted_name
 
@@ -121,7 +122,10 @@ STAGED: dict[str, Any] = {
     "sequence": (),
     "dead_letters": False,
     "properties": {},
+    "own": Ownership("intermediate", "shop", "shop.orders"),
 }
+DELETES_OWN = Ownership("deletes", "", "shop.it's")
+LETTERS_OWN = Ownership("dead_letters", "shop")
 TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
 TABLE["pipeline"] = "it's a shop"
 
@@ -183,8 +187,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "merge_soft_delete-guarded": ("merge_soft_delete", {**MERGE, "flag": "_deleted", "guarded": True}),
     "merge_sequenced-guarded": ("merge_sequenced", {**SEQUENCED, "flag": None, "guarded": True}),
     "remember_deletes-guarded": ("remember_deletes", {**SEQUENCED, "asks_rows": True, "guarded": True}),
-    "create_deletes-plain": ("create_deletes", {"table": "lake.shop.orders_deletes", "columns": COLUMNS}),
-    "create_deletes-odd_names": ("create_deletes", {"table": "lake.my shop.or`ders_deletes", "columns": ODD_COLUMNS}),
+    "create_deletes-plain": (
+        "create_deletes",
+        {"table": "lake.shop.orders_deletes", "columns": COLUMNS, "own": DELETES_OWN},
+    ),
+    "create_deletes-odd_names": (
+        "create_deletes",
+        {"table": "lake.my shop.or`ders_deletes", "columns": ODD_COLUMNS, "own": DELETES_OWN},
+    ),
     "merge_history-plain": ("merge_history", HISTORY),
     "merge_history-by_timestamp": ("merge_history", {**HISTORY, "sequence": []}),
     "merge_history-key_only": ("merge_history", {**HISTORY, "values": [], "compared": [], "written": []}),
@@ -242,7 +252,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "create_intermediate",
         {"table": "lake.shop.orders_shop_tmp", "keys": COLUMNS[:1], "values": COLUMNS, **STAGED, "dead_letters": True},
     ),
-    "create_dead_letters-plain": ("create_dead_letters", {"table": "lake.shop.tidegate_shop_dead_letters"}),
+    "create_dead_letters-plain": (
+        "create_dead_letters",
+        {"table": "lake.shop.tidegate_shop_dead_letters", "own": LETTERS_OWN},
+    ),
     "write_dead_letters-plain": ("write_dead_letters", DEAD_LETTERS),
     "write_dead_letters-odd_names": ("write_dead_letters", {**DEAD_LETTERS, **ODD_DEAD_LETTERS}),
     "replayed_dead_letters-plain": (

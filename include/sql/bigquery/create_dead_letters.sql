@@ -16,3 +16,4 @@ CREATE TABLE IF NOT EXISTS {{ table | name }} (
   replayed_at TIMESTAMP
 )
 CLUSTER BY `table`, topic
+OPTIONS (labels = [{% include "_mark.sql" %}])

@@ -3,3 +3,4 @@ CREATE TABLE IF NOT EXISTS {{ table | name }} (
   {{ column.name | quoted }} {{ column.type | type }}{{ "," if not loop.last }}
 {%- endfor %}
 )
+OPTIONS (labels = [{% include "_mark.sql" %}])

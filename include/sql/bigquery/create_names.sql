@@ -1,4 +1,4 @@
 CREATE TABLE IF NOT EXISTS {{ table | name }} (
   name STRING
 )
-OPTIONS (description = 'Up to where Tidegate has looked for names of tables in records: its position stands beside it. Do not drop.')
+OPTIONS (labels = [{% include "_mark.sql" %}], description = 'Up to where Tidegate has looked for names of tables in records: its position stands beside it. Do not drop.')

@@ -5,4 +5,4 @@ CREATE TABLE IF NOT EXISTS {{ table | name }} (
   properties STRING,
   changed TIMESTAMP
 )
-OPTIONS (description = 'Where each Tidegate pipeline stands that writes this table. Do not edit.')
+OPTIONS (labels = [{% include "_mark.sql" %}], description = 'Where each Tidegate pipeline stands that writes this table. Do not edit.')

@@ -19,6 +19,9 @@ USING iceberg
 PARTITIONED BY (`table`)
 TBLPROPERTIES (
   'format-version' = '2',
+{%- for key, value in own.properties.items() %}
+  {{ key | text }} = {{ value | text }},
+{%- endfor %}
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '10',
   'commit.retry.num-retries' = '10'

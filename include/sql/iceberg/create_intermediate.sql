@@ -24,6 +24,9 @@ USING iceberg
 PARTITIONED BY (batch_number)
 TBLPROPERTIES (
   'format-version' = '2',
+{%- for key, value in own.properties.items() %}
+  {{ key | text }} = {{ value | text }},
+{%- endfor %}
   'tidegate.shape' = {{ shape | text }},
   'tidegate.highest-batch' = '{{ batch }}',
   'write.distribution-mode' = 'none',

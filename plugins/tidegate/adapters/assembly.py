@@ -18,7 +18,7 @@ from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.kafka import KafkaBroker
 from tidegate.adapters.kafka_settings import java_settings, kafka_settings
 from tidegate.adapters.leftovers import leftovers
-from tidegate.adapters.pipeline_file import load_all, load_pipeline
+from tidegate.adapters.pipeline_file import check_tables_of_others, load_all, load_pipeline
 from tidegate.adapters.routing import RoutedEngine, routed
 from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_conf
 from tidegate.adapters.spark_connect import ConnectEngine
@@ -73,6 +73,13 @@ def assemble(
         heartbeat_hook=hook(pipeline.heartbeat.hook),
         dialects=dict.fromkeys(warehouses, googlesql),
     )
+
+
+def assemble_checked(include: Path, name: str, resolve: Resolve, engine: Engine | None = None) -> Ports:
+    """The same for a command: first every other pipeline file is read, for tables that two of them need."""
+    ports = assemble(include, name, resolve, engine)
+    check_tables_of_others(include, name)
+    return ports
 
 
 def _destination(

@@ -10,6 +10,7 @@ from tidegate.adapters import (
     bigquery_evolution,
     bigquery_history,
     bigquery_marks,
+    bigquery_ownership,
     bigquery_position,
 )
 from tidegate.adapters import bigquery_staging as staging
@@ -27,6 +28,7 @@ from tidegate.errors import GiveUp
 from tidegate.evolution import Rules
 from tidegate.jobs import Job, MergeJob
 from tidegate.offsets import Ranges
+from tidegate.ownership import MEMORIES, SHAPE, Ownership
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Sql, Staging, TableFiles, TableState
 from tidegate.position import Position
@@ -54,6 +56,7 @@ class BigQueryDestination:
         fields = [field.to_api_repr() for field in found.schema]
         known = columns_of(fields)
         state = TableState(staging.uuid_of(found), None, 0, None, 0, known, schema=held_by(fields), has_maps=False)
+        state = replace(state, kind=bigquery_ownership.kind_of(found) or "")
         row = bigquery_position.read(self._of(table), table, state.uuid, pipeline)
         if row is None or not row.is_current:
             return replace(state, position_lost=bigquery_marks.is_written_by(found, pipeline) and bool(found.num_rows))
@@ -176,7 +179,8 @@ class BigQueryDestination:
 
     def backfills(self, table: str, pipeline: str) -> list[str]:
         """See the port."""
-        return staging.notes(self._of(table), names.backfill_tables(pipeline, table))
+        own = Ownership("intermediate", pipeline, table.split(".", 1)[1])
+        return staging.notes(self._of(table), names.backfill_tables(pipeline, table), own)
 
     def drop(self, intermediate: str) -> None:
         """See the port."""
@@ -196,9 +200,13 @@ class BigQueryDestination:
         """See the port: audits are part of the transaction that publishes."""
         return None
 
-    def intermediate_shape(self, intermediate: str) -> str | None:
+    def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
         """See the port."""
-        return staging.shape_of(self._of(intermediate), intermediate)
+        found = self._of(table).table(table)
+        if found is None:
+            return None
+        bigquery_ownership.claim(self._of(table), found, table, own)
+        return {SHAPE: staging.shape_of(found)} if own.kind == "intermediate" else {}
 
     def highest_staged(self, intermediate: str) -> int:
         """See the port."""
@@ -217,8 +225,8 @@ class BigQueryDestination:
         """See the port."""
         warehouse = self._of(deletes)
         table = warehouse.table(deletes)
-        if table is None:
-            return 0
+        if table is None or bigquery_ownership.kind_of(table) not in MEMORIES:
+            return 0  # without a mark the next merge sets it, if the table is ours
         name, columns = quoted_name(warehouse.reference(deletes)), [field.name for field in table.schema]
         column = quoted(CHANGED if CHANGED in columns else "timestamp")
         job = warehouse.query(f"DELETE FROM {name} WHERE {column} < TIMESTAMP_MILLIS({before_ms})")

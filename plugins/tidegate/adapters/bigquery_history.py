@@ -4,9 +4,11 @@ from typing import Any
 
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_marks import stay
-from tidegate.bigquery_sql import quoted, quoted_name
+from tidegate.adapters.bigquery_ownership import claim
+from tidegate.bigquery_sql import literal, quoted, quoted_name
 from tidegate.crash_points import reached
 from tidegate.history import FRACTIONS, INTEGERS, TEXTS
+from tidegate.ownership import own_control
 
 KINDS = {"INT64": INTEGERS, "STRING": TEXTS, "FLOAT64": FRACTIONS}
 COLUMNS = {name: kind for kind, names in KINDS.items() for name in names}
@@ -23,12 +25,15 @@ def append(warehouse: Warehouse, control: str, row: dict[str, Any]) -> None:
     given = [ScalarQueryParameter(f"c{n}", kind, row.get(column)) for n, (column, kind) in enumerate(COLUMNS.items())]
     places = ", ".join(f"@c{n}" for n in range(len(COLUMNS)))
     insert = f"INSERT INTO {name} ({', '.join(map(quoted, COLUMNS))}) VALUES ({places})"
-    found = warehouse.table(control)
+    found, own = warehouse.table(control), own_control(control)
+    if found is not None:
+        claim(warehouse, found, control, own)
     if found is None:
+        marks = ", ".join(f"({literal(key)}, {literal(value)})" for key, value in own.labels.items())
         dataset = quoted_name(warehouse.reference(control).rsplit(".", 1)[0])
         columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in COLUMNS.items())
         warehouse.query(f"CREATE SCHEMA IF NOT EXISTS {dataset}")
-        warehouse.query(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) CLUSTER BY batch")
+        warehouse.query(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) CLUSTER BY batch OPTIONS (labels = [{marks}])")
         stay(warehouse, control)
     elif missing := set(COLUMNS) - {field.name for field in found.schema}:  # made by an earlier version
         added = (f"ADD COLUMN IF NOT EXISTS {quoted(name)} {COLUMNS[name]}" for name in sorted(missing))

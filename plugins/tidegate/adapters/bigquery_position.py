@@ -15,10 +15,12 @@ from tidegate.adapters.bigquery_client import Warehouse, job_name
 from tidegate.adapters.bigquery_cost import told_of, would_scan
 from tidegate.adapters.bigquery_errors import JobFailed, judged
 from tidegate.adapters.bigquery_marks import stay
+from tidegate.adapters.bigquery_ownership import claim
 from tidegate.adapters.bigquery_statements import BROKEN, GONE, MOVED, all_staged, transaction
 from tidegate.bigquery_sql import quoted_name
 from tidegate.crash_points import reached
 from tidegate.errors import AuditFailed, RetryLater
+from tidegate.ownership import own_positions
 from tidegate.ports import CommitRefused, Head, Publication, Sql
 from tidegate.states import Source
 
@@ -76,7 +78,10 @@ def seed(  # noqa: PLR0913 (each is one word of the row)
     found, positions = read(warehouse, table, uuid, pipeline), names.positions_table(table)
     if found is not None and found.is_current:
         raise CommitRefused(f"table={table} pipeline={pipeline}: it has a position already")
-    warehouse.query(sql.render("create_positions", table=positions))
+    standing, own = warehouse.table(positions), own_positions(table)
+    if standing is not None:
+        claim(warehouse, standing, positions, own)
+    warehouse.query(sql.render("create_positions", table=positions, own=own))
     reached("bigquery.positions_created")
     stay(warehouse, positions)
     told = json.dumps({**properties, TABLE: uuid}, sort_keys=True)

@@ -15,10 +15,12 @@ from typing import Any
 from tidegate.adapters.bigquery_client import Warehouse, job_name
 from tidegate.adapters.bigquery_errors import JobFailed
 from tidegate.adapters.bigquery_loads import Load, load
+from tidegate.adapters.bigquery_ownership import check_removable, kind_of
 from tidegate.batch import DELETES, ROWS, UNCHANGED, Counts, StagedBatch, can_be_merged
 from tidegate.crash_points import reached
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.offsets import Ranges
+from tidegate.ownership import STAGED, Ownership
 
 HIGHEST, SHAPE = "tidegate_highest_batch", "tidegate_shape"  # labels of the intermediate table
 LANDED = "landed.json"
@@ -198,11 +200,8 @@ def disown(warehouse: Warehouse, intermediate: str, batch: int, attempt: str) ->
     warehouse.folder.delete(folder_of(intermediate, batch, attempt))
 
 
-def shape_of(warehouse: Warehouse, intermediate: str) -> str | None:
+def shape_of(table: Any) -> str:
     """The shape that the table was made for; one whose partitions are used up has none, and is made anew."""
-    table = warehouse.table(intermediate)
-    if table is None:
-        return None
     ranged = table.range_partitioning
     if ranged is not None and _label(table) + AHEAD >= ranged.range_.end:
         return ""
@@ -251,6 +250,8 @@ def clean(warehouse: Warehouse, intermediate: str, up_to_batch: int) -> dict[str
     table = warehouse.table(intermediate)
     if table is None and not names:
         return {}
+    if table is not None:
+        check_removable(table, intermediate, STAGED)
     if table is not None and batches:
         _remember(warehouse, table, max(up_to_batch, highest_batch(warehouse, intermediate)))
     files = 0
@@ -273,16 +274,23 @@ def _remember(warehouse: Warehouse, table: Any, number: int) -> None:
 
 def drop(warehouse: Warehouse, intermediate: str) -> None:
     """Drop a table that is ours alone, and its files."""
-    warehouse.delete(intermediate)
+    table = warehouse.table(intermediate)
+    if table is not None:
+        check_removable(table, intermediate, ("intermediate",))
+        warehouse.delete(intermediate)
     warehouse.folder.delete(folder_of(intermediate))
 
 
-def notes(warehouse: Warehouse, prefix: str) -> list[str]:
-    """What is noted in the backfills' tables whose names begin with `prefix`, which is ``catalog.dataset.begin``."""
+def notes(warehouse: Warehouse, prefix: str, own: Ownership) -> list[str]:
+    """What is noted in the backfills' tables whose names begin with `prefix`, which is ``catalog.dataset.begin``.
+
+    Of tables that carry this mark, or none.
+    """
     namespace, _, begin = prefix.rpartition(".")
     tables = [f"{namespace}.{name}" for name in warehouse.tables_in(namespace) if name.startswith(begin)]
     found = [warehouse.table(name) for name in tables]
-    return [table.description for table in found if table is not None and table.description]
+    ours = (t for t in found if t is not None and (not kind_of(t) or own.labels.items() <= t.labels.items()))
+    return [table.description for table in ours if table.description]
 
 
 def needed(table: Any, name: str) -> Any:

@@ -16,6 +16,7 @@ from tidegate.adapters import (
     iceberg_keys,
     iceberg_layout,
     iceberg_overlap,
+    iceberg_ownership,
     iceberg_reparent,
     iceberg_rows,
     iceberg_staging,
@@ -30,6 +31,7 @@ from tidegate.bounds import Bounds
 from tidegate.errors import GiveUp
 from tidegate.evolution import Rules
 from tidegate.offsets import Ranges
+from tidegate.ownership import Ownership
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
 from tidegate.position import Position
@@ -163,7 +165,8 @@ class IcebergDestination:
         """See the port."""
         catalog, identifier = table.split(".", 1)
         prefix = names.backfill_tables(pipeline, identifier)
-        return iceberg_staging.notes(self.catalogs.catalog(catalog), prefix)
+        own = Ownership("intermediate", pipeline, identifier)
+        return iceberg_staging.notes(self.catalogs.catalog(catalog), prefix, own)
 
     def drop(self, intermediate: str) -> None:
         """See the port."""
@@ -182,10 +185,10 @@ class IcebergDestination:
         found = self.catalogs.table(intermediate)
         return None if found is None else iceberg_staging.audit_answers(found, attempt)
 
-    def intermediate_shape(self, intermediate: str) -> str | None:
+    def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
         """See the port."""
-        found = self.catalogs.table(intermediate)
-        return None if found is None else found.metadata.properties.get("tidegate.shape", "")
+        found = self.catalogs.table(table)
+        return None if found is None else iceberg_ownership.claim(found, table, own)
 
     def highest_staged(self, intermediate: str) -> int:
         """See the port."""

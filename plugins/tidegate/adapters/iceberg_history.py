@@ -13,9 +13,11 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
 from tidegate.adapters.iceberg_commit import MAIN, commit
 from tidegate.adapters.iceberg_files import files_of, remove
+from tidegate.adapters.iceberg_ownership import claim
 from tidegate.adapters.iceberg_state import summary_of
 from tidegate.crash_points import reached
 from tidegate.history import FRACTIONS, INTEGERS, TEXTS
+from tidegate.ownership import own_control
 from tidegate.ports import CommitRefused
 
 KINDS = {pa.int64(): INTEGERS, pa.string(): TEXTS, pa.float64(): FRACTIONS}
@@ -85,12 +87,19 @@ def forget_snapshots(table: Table) -> None:
 
 def _opened(catalog: Catalog, identifier: str) -> Table:
     with suppress(NoSuchTableError):
-        return _widened(catalog.load_table(identifier))
+        return _widened(_claimed(catalog.load_table(identifier), identifier))
     _create_namespace(catalog, identifier.rsplit(".", 1)[0])
     try:
-        return catalog.create_table(identifier, COLUMNS, properties=PROPERTIES)
+        return catalog.create_table(
+            identifier, COLUMNS, properties={**PROPERTIES, **own_control(identifier).properties}
+        )
     except TableAlreadyExistsError:
-        return catalog.load_table(identifier)
+        return _claimed(catalog.load_table(identifier), identifier)
+
+
+def _claimed(table: Table, identifier: str) -> Table:
+    claim(table, identifier, own_control(identifier))
+    return table
 
 
 def _create_namespace(catalog: Catalog, namespace: str) -> None:

@@ -16,10 +16,12 @@ from pyiceberg.table.snapshots import Snapshot
 from tidegate import names
 from tidegate.adapters import iceberg_commit
 from tidegate.adapters.iceberg_files import files_of, remove
+from tidegate.adapters.iceberg_ownership import check_removable
 from tidegate.adapters.iceberg_state import batch_of, summary_of
 from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch, can_be_merged
 from tidegate.crash_points import reached
 from tidegate.offsets import Ranges
+from tidegate.ownership import KIND, STAGED, Ownership
 from tidegate.ports import Staging
 
 
@@ -62,8 +64,8 @@ def newest(table: Table, destination: str) -> Staging | None:
     return Staging(current.snapshot_id, batches)
 
 
-def notes(catalog: Catalog, prefix: str) -> list[str]:
-    """What is noted in the backfills' tables whose names begin with `prefix`."""
+def notes(catalog: Catalog, prefix: str, own: Ownership) -> list[str]:
+    """What is noted in the backfills' tables whose names begin with `prefix`, and that carry this mark or none."""
     namespace, _, begin = prefix.rpartition(".")
     try:
         listed = catalog.list_tables(namespace)
@@ -73,7 +75,9 @@ def notes(catalog: Catalog, prefix: str) -> list[str]:
     for identifier in sorted(listed):
         if identifier[-1].startswith(begin):
             with suppress(NoSuchTableError):
-                found.append(catalog.load_table(identifier).metadata.properties.get(names.NOTE, ""))
+                properties = catalog.load_table(identifier).metadata.properties
+                if not properties.get(KIND) or own.properties.items() <= properties.items():
+                    found.append(properties.get(names.NOTE, ""))
     return [note for note in found if note]
 
 
@@ -81,6 +85,7 @@ def drop(catalog: Catalog, identifier: str) -> None:
     """Drop a table that is ours alone, and everything below its location."""
     try:
         table = catalog.load_table(identifier)
+        check_removable(table, ("intermediate",))
         catalog.drop_table(identifier)
     except NoSuchTableError:
         return
@@ -136,6 +141,7 @@ def clean(table: Table, up_to_batch: int) -> dict[str, int]:
     no merge of such a batch can be published, so a late commit that names them is never read. Of later batches go the
     attempts that are never merged; their rows too, unless another attempt has written over them.
     """
+    check_removable(table, STAGED)
     dead = [s for s in table.metadata.snapshots if _is_dead(table, s) and not _is_bare(table, s)]
     last = {batch_of(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
     numbers = [batch for s in dead if (batch := batch_of(s)) and batch > up_to_batch and last[batch] is s]

@@ -12,6 +12,7 @@ from tidegate import names
 from tidegate.adapters.iceberg_lineage import Lineage
 from tidegate.adapters.iceberg_types import columns_of, held_by
 from tidegate.errors import GiveUp
+from tidegate.ownership import KIND
 from tidegate.ports import Head, TableState
 from tidegate.position import Position
 
@@ -43,6 +44,7 @@ def state_of(table: Table, pipeline: str, branch: str = "main") -> TableState:
         marks={k: v for k, v in metadata.properties.items() if k.startswith(names.mark(pipeline, ""))},
         snapshot_ms=tagged.timestamp_ms if tagged else 0,
         untraceable=rolled_back and _is_cut_off(newer, tagged),
+        kind=metadata.properties.get(KIND, ""),
     )
 
 

@@ -1,76 +1,96 @@
 """What pipelines leave behind in a catalog when their file is deleted: tables of their own, and marks in others."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
+
+from pyiceberg.table import Table
 
 from tidegate import names
 from tidegate.adapters.iceberg_catalogs import Catalogs
+from tidegate.adapters.iceberg_state import summary_of
+from tidegate.errors import GiveUp
+from tidegate.ownership import BATCHES, DEAD_LETTERS, KIND, PIPELINE, SHAPE, Ownership, check_recognised
 from tidegate.spark_sql import literal, quoted_name
 
-OWN, CONTROL, LETTERS, NAMES = "tidegate_", "_batches", "_dead_letters", "_names"
+NAMED = {"_batches": ("batches", BATCHES), "_dead_letters": ("dead_letters", DEAD_LETTERS)}
 
 
 def leftovers(catalogs: Catalogs, catalog: str, kept: Collection[str]) -> list[dict[str, Any]]:
     """For each pipeline without a file: its tables, the destinations that it has marked, and what removes both.
 
-    A pipeline is known by its control table; `kept` are those that have a file, right or broken. Nothing is changed.
+    A table is a pipeline's own by its mark, or as version 0.1 made it: never by its name alone. A pipeline is known by
+    its control table; `kept` are those that have a file, right or broken. Nothing is changed.
     """
-    tables = {namespace: catalogs.names_in(namespace) for namespace in _namespaces(catalogs, catalog)}
-    gone = {pipeline for found in tables.values() for pipeline in _recorded(found)} - set(kept)
-    return [_of_pipeline(catalogs, pipeline, tables, kept) for pipeline in sorted(gone)]
+    tables = dict(_tables(catalogs, catalog))
+    owners = {name: owner for name, table in tables.items() if (owner := _owner_of(name, table)) is not None}
+    known = {own.pipeline for own in owners.values() if own.kind == "batches"}
+    for name, table in tables.items():
+        if name not in owners and not table.metadata.properties.get(KIND) and SHAPE in table.metadata.properties:
+            owners[name] = Ownership("intermediate", _pipeline_in_name(name, tables, {*known, *kept}))
+    gone = known - set(kept)
+    return [_of_pipeline(pipeline, tables, owners) for pipeline in sorted(gone)]
 
 
-def _namespaces(catalogs: Catalogs, catalog: str) -> Iterator[str]:
+def _tables(catalogs: Catalogs, catalog: str) -> Iterator[tuple[str, Table]]:
     for namespace in catalogs.catalog(catalog).list_namespaces():
-        yield ".".join((catalog, *namespace))
+        space = ".".join((catalog, *namespace))
+        for name in catalogs.names_in(space):
+            table = catalogs.table(f"{space}.{name}")
+            if table is not None:
+                yield f"{space}.{name}", table
 
 
-def _recorded(tables: list[str]) -> Iterator[str]:
-    for table in tables:
-        if table.startswith(OWN) and table.endswith(CONTROL):
-            yield table[len(OWN) : -len(CONTROL)]
+def _owner_of(name: str, table: Table) -> Ownership | None:
+    """Whose table it is; None for one that no pipeline made, or that several share."""
+    properties = table.metadata.properties
+    if properties.get(KIND):
+        return Ownership(properties[KIND], properties.get(PIPELINE, ""))
+    if SHAPE in properties:  # version 0.1: what was staged there tells by whom
+        staged_by = {pipeline for s in table.metadata.snapshots if (pipeline := summary_of(s).get(PIPELINE))}
+        return Ownership("intermediate", staged_by.pop()) if len(staged_by) == 1 else None
+    bare = name.rpartition(".")[2]
+    for end, (kind, needs) in NAMED.items():
+        if bare.startswith("tidegate_") and bare.endswith(end):
+            own = Ownership(kind, bare[len("tidegate_") : -len(end)], "", needs, is_exact=kind != "batches")
+            return own if _is_recognised(name, own, table) else None
+    return None
 
 
-def _of_pipeline(
-    catalogs: Catalogs, pipeline: str, tables: dict[str, list[str]], kept: Collection[str]
-) -> dict[str, Any]:
-    own = [f"{space}.{table}" for space, found in tables.items() for table in found if _is_own(table, pipeline)]
-    staged = [f"{space}.{table}" for space, found in tables.items() for table in _intermediate(found, pipeline, kept)]
-    others = [f"{space}.{table}" for space, found in tables.items() for table in found]
-    marked = [table for table in others if table not in own + staged and _marks(catalogs, table, pipeline)]
+def _pipeline_in_name(name: str, tables: Collection[str], pipelines: Collection[str]) -> str:
+    """For an empty intermediate table of version 0.1: of pipelines that fit, the longer name has it."""
+    fit = [p for p in pipelines for table in tables if name.startswith(f"{table}_{p}_")]
+    return max(fit, key=len, default="")
+
+
+def _is_recognised(name: str, own: Ownership, table: Table) -> bool:
+    try:
+        check_recognised(name, own, table.schema().column_names, None)
+    except GiveUp:
+        return False
+    return True
+
+
+def _of_pipeline(pipeline: str, tables: Mapping[str, Table], owners: Mapping[str, Ownership]) -> dict[str, Any]:
+    own = sorted(name for name, owner in owners.items() if owner.pipeline == pipeline)
+    marks = {name: _marks(table, pipeline) for name, table in sorted(tables.items()) if name not in own}
+    marked = {name: found for name, found in marks.items() if found}
     return {
         "pipeline": pipeline,
-        "tables": sorted(own + staged),
-        "destinations": marked,
-        "remove": [f"DROP TABLE {quoted_name(table)} PURGE" for table in sorted(own + staged)]
-        + [statement for table in marked for statement in _unmark(catalogs, table, pipeline)]
+        "tables": own,
+        "destinations": list(marked),
+        "remove": [f"DROP TABLE {quoted_name(name)} PURGE" for name in own]
+        + [statement for name, found in marked.items() for statement in _unmark(name, found, pipeline)]
         + [f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}"],
     }
 
 
-def _is_own(table: str, pipeline: str) -> bool:
-    return table in {OWN + pipeline + end for end in (CONTROL, LETTERS, NAMES)}
-
-
-def _intermediate(tables: list[str], pipeline: str, kept: Collection[str]) -> Iterator[str]:
-    """Tables named after another table and the pipeline; of two pipelines that fit the longer name has it."""
-    longer = [name for name in kept if name.startswith(f"{pipeline}_")]
-    for table in tables:
-        for destination in tables:
-            mine = table.startswith(f"{destination}_{pipeline}_")
-            if mine and not any(table.startswith(f"{destination}_{name}_") for name in longer):
-                yield table
-                break
-
-
-def _marks(catalogs: Catalogs, table: str, pipeline: str) -> list[str]:
+def _marks(table: Table, pipeline: str) -> list[str]:
     """The properties that a pipeline has set on a table."""
-    found = catalogs.table(table)
     prefix = names.mark(pipeline, "")
-    return [] if found is None else sorted(name for name in found.metadata.properties if name.startswith(prefix))
+    return sorted(name for name in table.metadata.properties if name.startswith(prefix))
 
 
-def _unmark(catalogs: Catalogs, table: str, pipeline: str) -> Iterator[str]:
-    properties = ", ".join(literal(name) for name in _marks(catalogs, table, pipeline))
-    yield f"ALTER TABLE {quoted_name(table)} DROP TAG IF EXISTS {quoted_name(names.tag(pipeline))}"
-    yield f"ALTER TABLE {quoted_name(table)} UNSET TBLPROPERTIES ({properties})"
+def _unmark(name: str, marks: list[str], pipeline: str) -> Iterator[str]:
+    properties = ", ".join(literal(mark) for mark in marks)
+    yield f"ALTER TABLE {quoted_name(name)} DROP TAG IF EXISTS {quoted_name(names.tag(pipeline))}"
+    yield f"ALTER TABLE {quoted_name(name)} UNSET TBLPROPERTIES ({properties})"

@@ -18,15 +18,17 @@ from tidegate.adapters.select_checks import check_selects
 from tidegate.adapters.sequence_checks import check_sequences
 from tidegate.adapters.source_checks import check_source
 from tidegate.adapters.spark_checks import check_timing_and_spark
-from tidegate.adapters.table_checks import check_tables, made_beside
+from tidegate.adapters.table_checks import check_tables
 from tidegate.adapters.warehouse_checks import check_warehouses
 from tidegate.adapters.yaml_lines import read_document
 from tidegate.errors import ConfigurationError
+from tidegate.ownership import Ownership, tables_made_by
 from tidegate.pipeline import Catalog, Pipeline
 from tidegate.settings import shown_path
 
-__all__ = ["json_schema", "load_all", "load_pipeline"]
+__all__ = ["check_tables_of_others", "json_schema", "load_all", "load_pipeline"]
 
+DESTINATION = Ownership("destination")
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 BACKFILLS = re.compile(r"_backfill(_([0-9a-f]+|replay))?$")  # the latter stands where a backfill has its id
 
@@ -91,23 +93,35 @@ def _load_or_problem(path: Path, shared: Any) -> Pipeline | ConfigurationError:
         return fault
 
 
+def check_tables_of_others(include: Path, name: str) -> None:
+    """ConfigurationError where a pipeline needs a table that a pipeline before it has for another purpose."""
+    found = dict(load_all(include)).get(name)
+    if isinstance(found, ConfigurationError):
+        raise found
+
+
 def _refuse_shared_tables(
     include: Path, loaded: list[tuple[str, Pipeline | ConfigurationError]]
 ) -> list[tuple[str, Pipeline | ConfigurationError]]:
-    """No two writers with different purposes share a table: of two pipelines that would, the later name is refused."""
-    owner: dict[str, str] = {}
+    """No two writers with different purposes share a table: of two pipelines that would, the later name is refused.
+
+    A destination may be that of several pipelines, and then so is what remembers its deletes; every other table that a
+    pipeline makes is its own, and no destination.
+    """
+    owners: dict[str, tuple[Ownership, str]] = {}
     answer: list[tuple[str, Pipeline | ConfigurationError]] = []
     for name, pipeline in loaded:
         if isinstance(pipeline, Pipeline):
-            tables = made_beside(name, [table.name for table in pipeline.tables], pipeline.merge.intermediate_suffix)
-            tables = [table for table in tables if not table.endswith(("_deletes", "_tidegate_position"))]
-            taken = [table for table in tables if owner.setdefault(table.casefold(), name) != name]
+            needed = {table.name: DESTINATION for table in pipeline.tables if table.naming is None}
+            needed |= tables_made_by(pipeline)
+            taken = [t for t, own in needed.items() if owners.get(t.casefold(), (own, name))[0] != own]
             if taken:
                 shown = shown_path(include / "pipelines" / f"{name}.yaml")
-                problem = (
-                    f"{shown}: pipeline {owner[taken[0].casefold()]} needs {taken[0]} too; rename one of the two files"
-                )
+                other = owners[taken[0].casefold()][1]
+                problem = f"{shown}: pipeline {other} needs {taken[0]} too; rename one of the two files or destinations"
                 answer.append((name, ConfigurationError(problem)))
                 continue
+            for table, own in needed.items():
+                owners.setdefault(table.casefold(), (own, name))
         answer.append((name, pipeline))
     return answer

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from tidegate.adapters.assembly import assemble
+from tidegate.adapters.assembly import assemble_checked
 from tidegate.adapters.connections import connection_from_env
 from tidegate.cli import shown
 from tidegate.settings import include_folder
@@ -31,7 +31,7 @@ def run_backfill(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error."""
     if (words.from_time is None) != (words.to_time is None):
         words.usage_error("--from and --to belong together")
-    ports = assemble(include_folder(), words.pipeline, connection_from_env)
+    ports = assemble_checked(include_folder(), words.pipeline, connection_from_env)
     if words.abandon:
         dropped = abandon(ports, words.abandon)
         shown.say(words, f"given up: dropped {', '.join(dropped)}", {"backfill": words.abandon, "dropped": dropped})

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.assembly import assemble, pipeline_path
+from tidegate.adapters.assembly import assemble, assemble_checked, pipeline_path
 from tidegate.adapters.catalogs_file import catalog_problems
 from tidegate.adapters.connections import connection_from_env
-from tidegate.adapters.pipeline_file import json_schema, load_all, load_pipeline
+from tidegate.adapters.pipeline_file import check_tables_of_others, json_schema, load_all, load_pipeline
 from tidegate.adapters.publication_file import load_publication, load_publications
 from tidegate.adapters.publication_model import publication_schema
 from tidegate.cli import shown
@@ -80,13 +80,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _ports(name: str) -> Ports:
-    return assemble(include_folder(), name, connection_from_env)
+    return assemble_checked(include_folder(), name, connection_from_env)
 
 
 def _validate(words: argparse.Namespace) -> int:
     if words.file is not None:
         is_out = words.file.resolve().parent.name == "publications"
         loaded = load_publication(words.file) if is_out else load_pipeline(words.file)
+        if not is_out:
+            check_tables_of_others(words.file.resolve().parents[1], words.file.stem)
         print(_judged(str(words.file), loaded))
         return 0
     results = [*load_all(include_folder()), *load_publications(include_folder())]
@@ -117,7 +119,7 @@ def _status(words: argparse.Namespace) -> int:
     for name in names:
         pipeline_path(include_folder(), name)
         try:
-            found.append(status(_ports(name)))
+            found.append(status(assemble(include_folder(), name, connection_from_env)))
         except TidegateError as problem:
             if words.pipeline:
                 raise

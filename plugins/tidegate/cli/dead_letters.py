@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from tidegate import names
-from tidegate.adapters.assembly import assemble
+from tidegate.adapters.assembly import assemble_checked
 from tidegate.adapters.connections import connection_from_env
 from tidegate.cli.shown import say
 from tidegate.dead_letters import shown
@@ -27,7 +27,7 @@ def add_dead_letters(commands: Any) -> None:
 
 def dead_letters(words: argparse.Namespace) -> int:
     """Show what waits, or replay it; the exit code."""
-    ports = assemble(include_folder(), words.pipeline, connection_from_env)
+    ports = assemble_checked(include_folder(), words.pipeline, connection_from_env)
     if words.replay:
         return _replay(words, ports)
     name = names.dead_letter_table(ports.pipeline)

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate.adapters.assembly import assemble
+from tidegate.adapters.assembly import assemble_checked
 from tidegate.adapters.connections import connection_from_env
 from tidegate.batch import PublishedBatch
 from tidegate.cli import shown
@@ -42,7 +42,7 @@ def _at_least_one(text: str) -> int:
 
 def run_flush(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error, also after a failed table's neighbours have come to the end."""
-    ports = assemble(include_folder(), words.pipeline, connection_from_env)
+    ports = assemble_checked(include_folder(), words.pipeline, connection_from_env)
     until = None if words.until is None else ends(ports, words.until)
     goes_on = words.until_current or until is not None
     while True:

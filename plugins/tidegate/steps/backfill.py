@@ -8,6 +8,7 @@ from contextlib import suppress
 from tidegate import names
 from tidegate.errors import GiveUp, SomeTablesFailed, TidegateError
 from tidegate.history import record_slice
+from tidegate.ownership import own_intermediate
 from tidegate.ports import CommitRefused, Ports
 from tidegate.slices import AppliedSlice, Backfill
 from tidegate.steps.backfill_merge import applied, merge_slice
@@ -84,7 +85,7 @@ def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:
     dropped = []
     for table in ports.pipeline.tables:
         own = names.backfill_table(ports.pipeline, table, backfill_id)
-        if ports.destination.intermediate_shape(own) is not None:
+        if ports.destination.claim(own, own_intermediate(ports.pipeline, table)) is not None:
             ports.destination.drop(own)
             dropped.append(own)
         with suppress(CommitRefused):  # somebody else commits: what stays is dropped by the next call

@@ -11,6 +11,7 @@ from tidegate.columns import key_columns, value_columns
 from tidegate.dynamic import concrete
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs import MergeJob, StageTable
+from tidegate.ownership import own_names
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports, TableState
 from tidegate.position import Position
@@ -51,7 +52,8 @@ def finder(ports: Ports, table: Table, planned: PlannedBatch) -> StageTable:
 
 def _create(ports: Ports, table: Table, planned: PlannedBatch, statement: str) -> tuple[str, ...]:
     """Statements that make the table of names, none where it is there."""
-    if ports.destination.state(table.name, ports.pipeline.name) is not None:
+    own = own_names(ports.pipeline)
+    if ports.destination.claim(table.name, own) is not None:
         return ()
     values = {
         "table": table.name,
@@ -62,6 +64,7 @@ def _create(ports: Ports, table: Table, planned: PlannedBatch, statement: str) -
         "dead_letters": False,
         "kept": False,
         "properties": {},
+        "own": own,
         "shape": "names",
         "batch": planned.batch,
     }

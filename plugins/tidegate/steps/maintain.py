@@ -11,6 +11,7 @@ from tidegate import names
 from tidegate.dynamic import fan_out
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs import MaintainJob
+from tidegate.ownership import KIND
 from tidegate.ports import Ports, TableFiles
 from tidegate.running import Maintenance
 
@@ -26,21 +27,23 @@ AGING_MS = 6 * 3_600_000  # longer than a compaction takes
 
 
 def maintained_tables(ports: Ports) -> list[str]:
-    """The tables of a pipeline that exist: destinations and all that the pipeline keeps beside them.
+    """The tables of a pipeline that exist: destinations, and those beside them that carry a mark of ours.
 
     One that cannot be read now is among them: its own maintenance says why, and hides no other.
     """
     pipeline = fan_out(ports).pipeline
-    asked = [table.name for table in pipeline.tables]
-    asked += [names.intermediate_table(pipeline, table) for table in pipeline.tables]
+    destinations = [table.name for table in pipeline.tables]
+    asked = [names.intermediate_table(pipeline, table) for table in pipeline.tables]
     asked += [names.memory_table(table) for table in pipeline.tables if table.remembers]
     asked += [names.dead_letter_table(pipeline), names.control_table(pipeline)]
-    return [name for name in dict.fromkeys(asked) if _may_exist(ports, name)]
+    made = [name for name in dict.fromkeys(asked) if _finds(ports, ports.destination.property, name, KIND)]
+    return [name for name in (*destinations, *made) if _finds(ports, ports.destination.files, name)]
 
 
-def _may_exist(ports: Ports, table: str) -> bool:
+def _finds(ports: Ports, look: Callable[..., object], *asked: str) -> bool:
+    """Whether a look at a table finds something; where it cannot be read now, that is not known, and so true."""
     try:
-        return ports.destination.files(table) is not None
+        return look(*asked) is not None
     except RetryLater as failure:
         log.warning("pipeline=%s: %s", ports.pipeline.name, failure)
         return True

@@ -16,11 +16,12 @@ from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.merging import merge_statements, merge_values
 from tidegate.offsets import merged
+from tidegate.ownership import own_memory
 from tidegate.pending import moves_without_rows
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Head, Ports, TableState
 from tidegate.position import Position
-from tidegate.standing import check_not_overtaken, effective_position
+from tidegate.standing import check_is_destination, check_not_overtaken, effective_position
 from tidegate.states import Source
 from tidegate.steps.stage import table_named
 from tidegate.swap import Swap, changed_rows, cost, in_rounds, publish, written
@@ -93,6 +94,7 @@ def _prepared(work: _Merge) -> TableState:
     destination, table, name = work.ports.destination, work.table, work.ports.pipeline.name
     state = _state(work)
     _check_same_table(work, state)
+    check_is_destination(work.where, state)
     effective_position(work.ports.pipeline, work.table, state)  # nothing is touched in a table that was rolled back
     if state is None:
         _create(work, "create_namespace", "create_table", "order_table")
@@ -119,11 +121,14 @@ def _prepared(work: _Merge) -> TableState:
 def _evolve_deletes(work: _Merge, table: Table) -> None:
     """What remembers deletes follows the key's types, if it is there already."""
     destination, pipeline, remembered = work.ports.destination, work.ports.pipeline, names.memory_table(table)
-    state = destination.state(remembered, pipeline.name) if table.remembers else None
+    if not table.remembers:
+        return
+    has_history = table.history is not None
+    wanted = changes_columns if destination.has_branches(table.name) else held_columns
+    columns = (wanted if has_history else deletes_columns)(table, pipeline.source.metadata)
+    is_there = destination.claim(remembered, own_memory(table, columns)) is not None
+    state = destination.state(remembered, pipeline.name) if is_there else None
     if state is not None:
-        has_history = table.history is not None
-        wanted = changes_columns if destination.has_branches(table.name) else held_columns
-        columns = (wanted if has_history else deletes_columns)(table, pipeline.source.metadata)
         try:
             if not has_history:
                 check_same_fields(remembered, state, columns)

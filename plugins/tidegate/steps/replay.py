@@ -14,6 +14,7 @@ from tidegate.errors import ConfigurationError, PositionLost, RetryLater
 from tidegate.jobs import MergeJob
 from tidegate.merging import replay_statements
 from tidegate.offsets import Ranges
+from tidegate.ownership import own_dead_letters, own_intermediate
 from tidegate.pipeline import Errors, Table
 from tidegate.ports import CommitRefused, Head, Ports, TableState
 from tidegate.states import Source
@@ -68,11 +69,13 @@ def _replay(work: Replay) -> Replayed | None:
     staging = work.staging()
     is_published = staging is not None and state.marks.get(work.mark) == staging.batches[0].attempt
     if not is_published:
+        ports.destination.claim(work.intermediate, own_intermediate(ports.pipeline, table))
         ports.destination.drop(work.intermediate)  # of a replay that was killed before its publish
         letters = letters_of(work, standing_position(ports, table, state).offsets)
         if not letters.span:
             return None
         _check_mode(work, table)
+        ports.destination.claim(work.letters, own_dead_letters(ports.pipeline))
         head = in_rounds(ports, work.where, partial(_round, work, letters))
     else:
         head = None

@@ -26,6 +26,7 @@ from tidegate.epochs import Epochs
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs import MergeJob, StageJob, StageTable
 from tidegate.outcome import by_attempt, outcome
+from tidegate.ownership import SHAPE, own_intermediate
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports
 from tidegate.refused import Failure, apart, in_one, refusals
@@ -199,11 +200,13 @@ def _landing(
 def _create(ports: Ports, table: Table, batch: int, intermediate: str, properties: dict[str, str]) -> tuple[str, ...]:
     """Statements that make the intermediate table, none where it is there with this shape.
 
-    One of another shape is dropped: what waits in it was staged under another pipeline file and is never merged.
+    One of another shape is dropped: what waits in it was staged under another pipeline file and is never merged. A
+    table of this name that is not ours is an error.
     """
     wanted = shape(table, ports.pipeline.source.metadata)
-    found = ports.destination.intermediate_shape(intermediate)
-    if found == wanted:
+    own = own_intermediate(ports.pipeline, table)
+    found = ports.destination.claim(intermediate, own)
+    if found is not None and found.get(SHAPE) == wanted:
         return ()
     fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in flat_key_columns(table))
     values = {
@@ -216,6 +219,7 @@ def _create(ports: Ports, table: Table, batch: int, intermediate: str, propertie
         "batch": batch,
         "dead_letters": table.errors.set_aside is not None,
         "properties": properties,
+        "own": own,
         "kept": stages_kept(table),
     }
     statements = (*(["drop_intermediate"] if found is not None else []), "create_namespace", "create_intermediate")

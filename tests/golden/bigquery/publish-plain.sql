@@ -2,7 +2,8 @@ CREATE TABLE IF NOT EXISTS `my-project`.`shop`.`orders_deletes` (
   `id` INT64,
   `at` TIMESTAMP,
   `m` ARRAY<STRUCT<`key` STRING, `value` BIGNUMERIC(38, 18)>>
-);
+)
+OPTIONS (labels = [('tidegate-kind', 'deletes'), ('tidegate-owner', '6d209f445b2d1839da3327b658432c9dc00bfcea')]);
 
 -- All or nothing: an error ends the script, and BigQuery rolls a transaction back that was not committed.
 BEGIN TRANSACTION;

@@ -19,6 +19,8 @@ USING iceberg
 PARTITIONED BY (`table`)
 TBLPROPERTIES (
   'format-version' = '2',
+  'tidegate.kind' = 'dead_letters',
+  'tidegate.pipeline' = 'shop',
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '10',
   'commit.retry.num-retries' = '10'

@@ -10,6 +10,8 @@ CREATE TABLE IF NOT EXISTS `lake`.`my shop`.`or``ders_deletes` (
 USING iceberg
 TBLPROPERTIES (
   'format-version' = '2',
+  'tidegate.kind' = 'deletes',
+  'tidegate.table' = 'shop.it\'s',
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '10'
 )

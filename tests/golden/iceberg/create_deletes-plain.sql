@@ -5,6 +5,8 @@ CREATE TABLE IF NOT EXISTS `lake`.`shop`.`orders_deletes` (
 USING iceberg
 TBLPROPERTIES (
   'format-version' = '2',
+  'tidegate.kind' = 'deletes',
+  'tidegate.table' = 'shop.it\'s',
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '10'
 )

@@ -15,6 +15,9 @@ USING iceberg
 PARTITIONED BY (batch_number)
 TBLPROPERTIES (
   'format-version' = '2',
+  'tidegate.kind' = 'intermediate',
+  'tidegate.pipeline' = 'shop',
+  'tidegate.table' = 'shop.orders',
   'tidegate.shape' = '0123456789ab',
   'tidegate.highest-batch' = '7',
   'write.distribution-mode' = 'none',
