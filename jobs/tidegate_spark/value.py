@@ -17,8 +17,9 @@ METADATA = {
     "timestamp-type": (
         "CASE timestampType WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' ELSE 'NoTimestampType' END"
     ),
-    "headers": "map_from_entries(headers)",
-    "header-list": "headers",
+    # none are empty, not NULL, as in Flink
+    "headers": "coalesce(map_from_entries(headers), CAST(map() AS MAP<STRING, BINARY>))",
+    "header-list": "coalesce(headers, CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>))",
 }
 
 

@@ -10,7 +10,14 @@ KAFKA = {
     "timestamp": "TIMESTAMP",
     "timestamp-type": "STRING",
 }
+# Fields of a change event's `source` by their own names, for `sequence_by` among others; each database has some.
+SOURCE = {
+    "lsn": "BIGINT", "pos": "BIGINT", "file": "STRING", "scn": "DECIMAL(38,0)", "txId": "STRING", "snapshot": "STRING",
+    "ts_us": "BIGINT", "ts_ns": "BIGINT",
+}  # fmt: skip
 _DEBEZIUM = {
+    "value.op": "STRING",
+    **{f"value.source.{name}": kind for name, kind in SOURCE.items()},
     "value.ingestion-timestamp": "TIMESTAMP",
     "value.source.timestamp": "TIMESTAMP",
     "value.source.database": "STRING",

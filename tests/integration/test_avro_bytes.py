@@ -12,6 +12,7 @@ from tidegate.avro_schema import columns_of
 from tidegate.pipeline import Column, ValueFormat
 from tidegate_spark.avro_guard import with_length_check
 
+ID = Column("id", "INT")
 HUGE = b"\x80\xbe\xc7\x94\x0e"  # 1,900,000,000 as Avro writes a long
 WORD = b"\x02a"
 
@@ -99,3 +100,25 @@ def test_decimal_of_connects_default_precision_fits_where_the_number_does(spark:
     found = values(spark, narrow, plain)
     assert found[0] == (None, (Decimal("1.50"),))
     assert found[1][0] == "the value field x does not fit its column without loss"
+
+
+def test_source_of_a_change_event_is_told_field_by_field_with_its_type(spark: Any) -> None:
+    row = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]}
+    source = {"type": "record", "name": "Source", "fields": [
+        {"name": "lsn", "type": ["null", "long"]}, {"name": "scn", "type": ["null", "string"]},
+        {"name": "txId", "type": ["null", "long"]},
+    ]}  # fmt: skip
+    schema = record(before=["null", row], after=["null", "Row"], op="string", source=source)
+    words = {"op": "op", "lsn": "source.lsn", "scn": "source.scn", "tx": "source.txId", "pos": "source.pos"}
+    table = replace(
+        a_stage(ValueFormat("debezium-avro", options={"reader": decoding(schema, {}).reader, "writers": {}}), (ID,)),
+        metadata={name: f"value.{word}" for name, word in words.items()},
+    )
+    digits = "9" * 30
+    given = [{"lsn": 2**40, "scn": digits, "txId": 7}, {"lsn": None, "scn": None, "txId": None}]
+    events = [as_avro(schema, before=None, after={"id": 1}, op="r", source=one) for one in given]
+    found = [row.asDict() for _, row in values(spark, table, events)]
+    assert found == [
+        {"id": 1, "op": "r", "lsn": 2**40, "scn": Decimal(digits), "tx": "7", "pos": None},
+        {"id": 1, "op": "r", "lsn": None, "scn": None, "tx": None, "pos": None},
+    ]

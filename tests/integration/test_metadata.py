@@ -35,8 +35,8 @@ def test_kafka_metadata_lands_typed_and_in_the_stated_order(workbench) -> None:
     }  # fmt: skip
     assert dict(first["headers"]) == {"a": b"\x00\xff", "b": None}
     assert second["partition"] == 0
-    assert not second["headers"]
-    assert not second["header_list"]
+    assert second["headers"] == []  # an empty map
+    assert second["header_list"] == []
     assert (third["offset"], third["leader_epoch"]) == (1, epoch)
 
 
@@ -67,7 +67,8 @@ def test_debezium_tells_its_source_and_the_format_s_columns_stand_ahead_of_kafka
     metadata = {
         "at": "timestamp", "seen": "value.ingestion-timestamp", "src_at": "value.source.timestamp",
         "db": "value.source.database", "sch": "value.source.schema", "tab": "value.source.table",
-        "props": "value.source.properties", "described": "value.schema",
+        "props": "value.source.properties", "described": "value.schema", "op": "value.op", "lsn": "value.source.lsn",
+        "scn": "value.source.scn", "first": "value.source.snapshot",
     }  # fmt: skip
     workbench.pipeline(
         "told", [topic], key={"fields": ["id"]},
@@ -79,12 +80,14 @@ def test_debezium_tells_its_source_and_the_format_s_columns_stand_ahead_of_kafka
     workbench.produce(topic, ({"id": 1}, plain, {"timestamp": MS}), ({"id": 2}, wrapped, {"timestamp": MS}))
     workbench.flush("told")
     one, two = workbench.rows("shop.told")
-    assert list(one) == ["id", "seen", "src_at", "db", "sch", "tab", "props", "described", "at"]
+    told = ["seen", "src_at", "db", "sch", "tab", "props", "described", "op", "lsn", "scn", "first"]
+    assert list(one) == ["id", *told, "at"]
     properties = {name: value if isinstance(value, str) else json.dumps(value) for name, value in source.items()}
     expected = [AT, AT.replace(second=4), "shop", "public", "orders", properties]
     for row in (one, two):
         shown = [*list(row.values())[1:6], dict(row["props"])]
         assert (shown, row["at"]) == (expected, AT)
+        assert [row[name] for name in ("op", "lsn", "scn", "first")] == ["c", 42, None, "false"]
     assert (one["described"], json.loads(two["described"])) == (None, {"type": "struct"})
 
 

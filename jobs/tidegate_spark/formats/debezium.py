@@ -2,6 +2,7 @@
 
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
+from tidegate.metadata import SOURCE
 from tidegate.spark_sql import literal
 
 from tidegate_spark.avro_fields import timestamp
@@ -56,6 +57,8 @@ METADATA = {
     "source.schema": "event_source['schema']",
     "source.table": "coalesce(event_source['table'], event_source['collection'])",
     "source.properties": "event_source",
+    "op": "event_op",
+    **{f"source.{name}": f"try_cast(event_source['{name}'] AS {kind})" for name, kind in SOURCE.items()},
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from tidegate.avro_schema import branches, is_record, named_types, resolved
 from tidegate.jobs import StageTable
+from tidegate.metadata import SOURCE
 from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import timestamp
@@ -53,6 +54,8 @@ def _metadata(schema: dict[str, Any]) -> dict[str, str]:
         "source.schema": there.get("schema", no_text),
         "source.table": f"coalesce({', '.join([*tables, no_text])})",
         "source.properties": properties if there else "CAST(NULL AS MAP<STRING, STRING>)",
+        "op": "event_op",
+        **{f"source.{n}": f"try_cast(CAST({there.get(n, no_text)} AS STRING) AS {k})" for n, k in SOURCE.items()},
     }
 
 
