@@ -134,12 +134,15 @@ def _branch_dropped_on_failure(swap: Swap) -> Iterator[None]:
 def publish(swap: Swap, head: Head) -> Head:
     """Make `head` main and return it as it then stands, with what changed. A failure drops the branch.
 
-    The table is read again before each try: what it says decides, also after a lost answer.
+    The table is read again before each try: what it says decides, also after a lost answer. Where main has not moved
+    something else is in the way, and is given time.
     """
     with _branch_dropped_on_failure(swap):
-        publication = _publication(swap, head)
+        publication, pauses, pause = _publication(swap, head), iter((*PAUSES, 0.0)), 0.0
         for _ in range(TRIES):
-            state = _read(swap)
+            if pause:
+                swap.ports.pause(pause)
+            state, pause = _read(swap), 0.0
             if state.uuid == publication.uuid and _tells_of(swap, publication, state):
                 return _published(swap, head)
             swap.guard(state)
@@ -148,10 +151,15 @@ def publish(swap: Swap, head: Head) -> Head:
                 if moved is None:
                     continue
                 head, publication = moved, replace(publication, cut=moved.parent_id or 0, head=moved.snapshot_id)
+            else:
+                following = next(pauses, None)
+                if following is None:
+                    break
+                pause = following
             with suppress(CommitRefused, OutcomeUnknown):
                 swap.ports.destination.publish(publication)
                 return _published(swap, head)
-        raise RetryLater(f"{swap.where}: the catalog refused the publish {TRIES} times; it will be tried again")
+        raise RetryLater(f"{swap.where}: the catalog refused the publish each time; it will be tried again")
 
 
 def _published(swap: Swap, head: Head) -> Head:

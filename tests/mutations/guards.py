@@ -137,7 +137,7 @@ GUARDS = [
         "plugins/tidegate/writing.py",
         "    return None if asks_rows else Reparenting(dict(values))\n",
         "    return Reparenting(dict(values))\n",
-        SWAP + "merge_whose_result_depends_on_rows_that_others_may_have_changed_runs_again[soft deletes]",
+        SWAP + "merge_whose_result_depends_on_rows_that_others_may_have_changed_runs_again[sequence_by]",
     ),
     Guard(
         "expiry leaves the way from a branch to the last publish",

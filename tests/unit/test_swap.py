@@ -11,6 +11,7 @@ from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
 from tidegate.flush import flush
 from tidegate.pipeline import Column, Pipeline
 from tidegate.ports import Publication
+from tidegate.swap import CUTS, PAUSES
 
 NAME = "lake.shop.orders"
 APPEND = a_pipeline(a_table(mode="append"))
@@ -61,6 +62,16 @@ def test_deletes_of_keys_that_are_not_there_write_nothing_and_move_the_position(
     flush(world.ports(UPSERT))
     assert offsets(world) == {"orders": {0: 2}}
     assert world.rows(NAME) == [{"id": "a", "name": "x"}]
+
+
+def test_catalog_that_refuses_although_nothing_moved_is_given_time_and_not_asked_for_ever(world: World) -> None:
+    flush(world.ports(UPSERT))
+    produce(world, "b", "y")
+    refuses, began = RefusesPublish(world.destination, times=99), world.clock.ms
+    with pytest.raises(RetryLater, match="refused the publish each time"):
+        flush(world.ports(UPSERT, destination=refuses))
+    assert 99 - refuses.left == CUTS
+    assert sum(PAUSES) * 1000 <= world.clock.ms - began < sum(PAUSES) * 1000 + 1000
 
 
 Fault = Callable[[World], dict]
@@ -124,6 +135,7 @@ ASKS_ROWS = {
     "a key of the batch was written": (UPSERT, {"id": "b", "name": "foreign"}),
     "sequence_by": (a_pipeline(a_table(sequence_by=("offset",)), source={"metadata": {"offset": "offset"}}), FOREIGN),
     "soft deletes": (a_pipeline(a_table(deletes="soft")), FOREIGN),
+    "audits": (a_pipeline(a_table(audits=("named",))), FOREIGN),
     "partial updates": (a_pipeline(a_table(partial_updates=True)), FOREIGN),
 }
 
@@ -131,6 +143,7 @@ ASKS_ROWS = {
 @pytest.mark.parametrize("case", ASKS_ROWS)
 def test_merge_whose_result_depends_on_rows_that_others_may_have_changed_runs_again(world: World, case: str) -> None:
     pipeline, foreign = ASKS_ROWS[case]
+    world.engine.conditions["named"] = lambda row: row["name"] is not None
     flush(world.ports(pipeline))
     produce(world, "b", "y")
     merges = len(world.engine.merges)
