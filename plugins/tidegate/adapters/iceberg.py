@@ -36,6 +36,8 @@ from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
 from tidegate.position import Position
 
+KEPT_STATES = 8  # tables whose metadata is kept as it was read, for the merge that follows: it may be megabytes each
+
 
 @translate_errors(judge)
 class IcebergDestination:
@@ -57,7 +59,10 @@ class IcebergDestination:
         found = self.catalogs.table(table)
         if found is None:
             return None
+        self._states.pop(table, None)
         self._states[table] = found
+        for oldest in list(self._states)[:-KEPT_STATES]:
+            self._states.pop(oldest, None)
         return iceberg_state.state_of(found, pipeline, self._branch(table))
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:

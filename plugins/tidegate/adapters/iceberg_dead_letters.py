@@ -1,13 +1,17 @@
 """The dead-letter table in Iceberg, as status and the command line read it."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, EqualTo, Or
+from pyiceberg.expressions.parser import parse
 from pyiceberg.table import Table
 
 from tidegate.offsets import Ranges
 from tidegate.ports import DeadLetters
 
+MOST_RANGES = 100  # with more, each file of letters would be compared with too many
 PLACE = ("topic", "partition", "offset")
 
 
@@ -27,26 +31,45 @@ def newest(table: Table, limit: int) -> DeadLetters:
 
 def waiting(table: Table, destination: str) -> list[tuple[str, int, int]]:
     """Where those of a destination lie that were not replayed."""
-    rows = table.scan(row_filter="replayed_at IS NULL", selected_fields=(*PLACE, "table")).to_arrow().to_pylist()
-    return [(row["topic"], row["partition"], row["offset"]) for row in rows if row["table"] == destination]
+    wanted = And(_of(destination), parse("replayed_at IS NULL"))
+    rows = table.scan(row_filter=wanted, selected_fields=PLACE).to_arrow().to_pylist()
+    return [(row["topic"], row["partition"], row["offset"]) for row in rows]
 
 
 def of_attempt(table: Table, destination: str, attempt: str) -> list[dict[str, Any]]:
     """Those of a destination that this attempt left, ordered by their places."""
-    rows = table.scan(row_filter=f"attempt = '{attempt}'").to_arrow().sort_by([(name, "ascending") for name in PLACE])
-    return [row for row in rows.to_pylist() if row["table"] == destination]
+    wanted = And(_of(destination), parse(f"attempt = '{attempt}'"))
+    rows = table.scan(row_filter=wanted).to_arrow().sort_by([(name, "ascending") for name in PLACE])
+    return list(rows.to_pylist())
 
 
 def of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> int:
-    """How many of a destination lie in these ranges and are not this attempt's."""
+    """How many of a destination lie in these ranges and are not this attempt's.
+
+    Asked before every merge: of the letters of all times only the files are opened that may hold such offsets.
+    """
     parts = [part for part in ranges if part[3] > part[2]]
     if not parts:
         return 0
-    near = f"offset >= {min(start for _, _, start, _ in parts)} AND offset < {max(end for *_, end in parts)}"
-    fields = (*PLACE, "table", "attempt")
-    rows = table.scan(row_filter=near, selected_fields=fields).to_arrow().to_pylist()
-    others = (row for row in rows if row["table"] == destination and row["attempt"] != attempt)
-    return sum(any(_within(row, *part) for part in parts) for row in others)
+    wanted = And(_of(destination), parse(f"attempt != '{attempt}'"), _near(parts))
+    rows = table.scan(row_filter=wanted, selected_fields=PLACE).to_arrow().to_pylist()
+    return sum(any(_within(row, *part) for part in parts) for row in rows)
+
+
+def _of(destination: str) -> BooleanExpression:
+    """The table is partitioned by it."""
+    return EqualTo(term="table", value=destination)
+
+
+def _near(parts: Sequence[tuple[str, int, int, int]]) -> BooleanExpression:
+    """Offsets in the ranges; of very many only between the first and the last of them all."""
+    if len(parts) > MOST_RANGES:
+        return parse(f"offset >= {min(part[2] for part in parts)} AND offset < {max(part[3] for part in parts)}")
+    places = (
+        And(EqualTo(term="topic", value=topic), parse(f"partition = {number} AND offset >= {start} AND offset < {end}"))
+        for topic, number, start, end in parts
+    )
+    return Or(AlwaysFalse(), *places)
 
 
 def _within(row: dict[str, Any], topic: str, partition: int, start: int, end: int) -> bool:

@@ -1,6 +1,7 @@
 """What the rows of an Iceberg table are stored in: how many files, how small, how many deletes. From metadata alone."""
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pyiceberg.manifest import DataFile, DataFileContent
@@ -17,24 +18,48 @@ TAG = SnapshotRefType.TAG
 LOCAL = ("file:", "hdfs:", "/")
 
 
+@dataclass
+class Totals:
+    """What the files seen so far come to; none of them is kept, so that a table of any size needs little memory."""
+
+    small_bytes: float
+    data_files: int = 0
+    data_bytes: int = 0
+    rows: int = 0
+    delete_files: int = 0
+    deleted_rows: int = 0
+    small: Counter[str] = field(default_factory=Counter)
+
+    def add(self, file: DataFile) -> None:
+        """One live file, of rows or of deletes."""
+        if file.content != DataFileContent.DATA:
+            self.delete_files += 1
+            self.deleted_rows += file.record_count
+            return
+        self.data_files += 1
+        self.data_bytes += file.file_size_in_bytes
+        self.rows += file.record_count
+        if file.file_size_in_bytes < self.small_bytes:
+            self.small[_partition(file)] += 1
+
+
 def files_in(table: Table) -> TableFiles:
-    """Read the current snapshot's manifests, each once."""
+    """Read the current snapshot's manifests, one after the other."""
     current = table.current_snapshot()
     manifests = current.manifests(table.io) if current else []
-    entries = [e for m in manifests for e in m.fetch_manifest_entry(table.io, discard_deleted=True)]
-    data = [e.data_file for e in entries if e.data_file.content == DataFileContent.DATA]
-    deletes = [e.data_file for e in entries if e.data_file.content != DataFileContent.DATA]
     target = int(table.metadata.properties.get("write.target-file-size-bytes", TARGET_BYTES))
-    tagged = _tagged(table)
-    small = [file for file in data if file.file_size_in_bytes < SMALL_SHARE * target]
+    totals, tagged = Totals(SMALL_SHARE * target), _tagged(table)
+    for manifest in manifests:
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            totals.add(entry.data_file)
     return TableFiles(
-        data_files=len(data),
-        data_bytes=sum(file.file_size_in_bytes for file in data),
-        rows=sum(file.record_count for file in data),
-        small=len(small),
-        crowd=max(Counter(_partition(file) for file in small).values(), default=0),
-        delete_files=len(deletes),
-        deleted_rows=sum(file.record_count for file in deletes),
+        data_files=totals.data_files,
+        data_bytes=totals.data_bytes,
+        rows=totals.rows,
+        small=totals.small.total(),
+        crowd=max(totals.small.values(), default=0),
+        delete_files=totals.delete_files,
+        deleted_rows=totals.deleted_rows,
         manifests=len(manifests),
         snapshots=len(table.metadata.snapshots),
         since_tagged=tagged.depth,
