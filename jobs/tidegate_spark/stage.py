@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
-from tidegate.batch import DELETES, FATES, RECORDS, ROWS, UNCHANGED
+from tidegate.batch import DELETES, FATES, RECORDS, ROWS, UNCHANGED, are_too_many
 from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
 from tidegate.jobs import StageJob, StageTable
@@ -191,7 +191,7 @@ def _outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -> dic
         if latest is not None:
             timestamps.setdefault(topic, {})[partition] = latest
     counts = {name: observed[name] for name in (*RECORDS, "bad", *_beside(table))}
-    if table.set_aside is not None and counts["dead_lettered"] > table.set_aside:
+    if table.set_aside is not None and are_too_many(counts["dead_lettered"], table.set_aside):
         counts["bad"] = counts["dead_lettered"]  # too many: the batch is recorded as bad, and never merged
     first = observed["first_bad"]
     return {**counts, "timestamps": timestamps, "first_bad": json.loads(first) if first else None}

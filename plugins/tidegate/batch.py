@@ -56,6 +56,11 @@ class Counts:
         return f"the records do not add up: {told}; nothing was merged"
 
 
+def are_too_many(bad: int, set_aside: int) -> bool:
+    """Whether a batch has more bad records than may be set aside: then the schema is wrong, not a record."""
+    return bad > set_aside
+
+
 def can_be_merged(span: int, outcome: Mapping[str, Any]) -> bool:
     """Whether a stage job over ranges of that span left something that may ever be merged."""
     return not outcome["bad"] and Counts.of(span, outcome).unexplained() is None

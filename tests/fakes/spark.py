@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
 
-from tidegate.batch import DELETES, RECORDS, UNCHANGED
+from tidegate.batch import DELETES, RECORDS, UNCHANGED, are_too_many
 from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
 from tidegate.jobs import Job, MaintainJob, MergeJob, StageJob, StageTable
@@ -156,7 +156,7 @@ class MemoryEngine:
         reached("job.decoded")
         if table.set_aside is not None:
             outcome["dead_lettered"] = outcome["bad"]
-            outcome["bad"] = outcome["bad"] if outcome["bad"] > table.set_aside else 0
+            outcome["bad"] = outcome["bad"] if are_too_many(outcome["bad"], table.set_aside) else 0
         others = [r for r in self.destination.tables[table.intermediate].rows() if r["batch_number"] != job.batch]
         self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
         reached("job.overwritten")

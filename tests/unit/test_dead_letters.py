@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
 from tidegate import names
+from tidegate.batch import are_too_many
 from tidegate.errors import BadRecord, NothingToDo, RetryLater
 from tidegate.flush import flush
 from tidegate.pipeline import Errors, Pipeline
 from tidegate.status import status
+from tidegate.steps.clean_up import clean_up
 from tidegate.steps.maintain import maintained_tables
 
 ALL = Errors("all", 3)
@@ -186,3 +188,27 @@ def test_nothing_is_sent_for_a_batch_that_is_not_published(world: World) -> None
     with pytest.raises(BadRecord):
         flush(world.ports(tolerant(errors=Errors("all", 1, "broken"))))
     assert not world.broker.sent
+
+
+def test_dead_letters_are_sent_when_their_own_batch_is_published_and_not_with_one_before_it(world: World) -> None:
+    flush(world.ports(announcing()))
+    world.broker.produce("orders", {"id": "e"}, BAD)
+
+    def dies(call: str, when: str) -> None:
+        if (call, when) == ("destination.publish", "before"):
+            raise Crash(call)
+
+    with pytest.raises(Crash):
+        flush(world.ports(announcing(), dies))
+    assert [offset for _, offset, *_ in letters(world)] == [1, 3, 4]
+    clean_up(world.ports(announcing()))
+    assert len(world.broker.sent) == 2
+    flush(world.ports(announcing()))
+    assert len(world.broker.sent) == 3
+
+
+@pytest.mark.parametrize(("bad", "limit", "is_refused"), [(2, 2, False), (3, 2, True), (0, 0, False), (1, 0, True)])
+def test_as_many_bad_records_as_are_allowed_are_set_aside_and_one_more_is_too_many(
+    bad: int, limit: int, is_refused: bool
+) -> None:
+    assert are_too_many(bad, limit) is is_refused

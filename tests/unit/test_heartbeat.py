@@ -233,6 +233,17 @@ def test_a_hook_that_goes_too_far_is_overruled_and_told(world: World, change: An
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
 
 
+def test_a_hook_that_is_overruled_holds_up_neither_rows_nor_topics_without_rows(world: World) -> None:
+    world.broker.create(CONNECTOR, 2)
+    for partition in (0, 1, 1):
+        world.broker.produce(CONNECTOR, None, {}, partition)
+    flush(world.ports(beating()))
+    world.broker.groups[GROUP].clear()
+    with pytest.raises(GiveUp, match="offset=1 became None"):
+        hooking(world, lambda offsets: offsets.pop("orders"), "orders", CONNECTOR)
+    assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}, CONNECTOR: {0: 1, 1: 2}}
+
+
 def test_what_a_file_probably_does_not_mean_is_warned_of(world: World) -> None:
     pipeline = replace(beating(), warnings=("orders.yaml:1: source.key: no key.fields",))
     flush(world.ports(pipeline))

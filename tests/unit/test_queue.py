@@ -4,10 +4,12 @@ from contextlib import suppress
 
 import pytest
 from fakes import Crash, CrashAt, FailsOneMerge, FailsToMerge, PauseAt, World, a_pipeline, a_table
-from tidegate.batch import PublishedBatch
+from tidegate.batch import Counts, PublishedBatch, StagedBatch
 from tidegate.drain import Awaited, drain, queues
 from tidegate.errors import NothingToDo, PositionLost, RetryLater, SomeTablesFailed, TidegateError
 from tidegate.flush import flush
+from tidegate.jobs import Job, StageJob
+from tidegate.offsets import Ranges
 from tidegate.pending import groups, queue_of, together
 from tidegate.pipeline import Heartbeat
 from tidegate.status import status
@@ -259,6 +261,39 @@ def test_status_shows_the_queue(world: World) -> None:
     failing(world, 2)
     table = next(t for t in status(world.ports(TWO))["tables"] if t["table"] == COPY)
     assert table["open_batches"] == [1, 2]
+
+
+class StopsInStage(FailsToMerge):
+    """Spark that stops in every stage job, too."""
+
+    def run(self, job: Job) -> None:
+        if isinstance(job, StageJob):
+            raise RetryLater("Spark stopped in stage")
+        super().run(job)
+
+
+def test_stage_that_stops_behind_a_queue_is_a_passing_fault_and_no_lost_race(world: World) -> None:
+    """The new batch starts where the queue ends, and the table's position is still where it begins."""
+    produce(world, "a", "0")
+    flush(world.ports(TWO))
+    failing(world, 1)
+    produce(world, "a", "2")
+    with pytest.raises(RetryLater, match="Spark stopped in stage"):
+        flush(world.ports(TWO, engine=StopsInStage(world.engine, COPY)))
+    assert waiting_for(world) == [(2, (1, 2))]
+    flush(world.ports(TWO))
+    assert world.rows(COPY) == world.rows(ORDERS) == [{"id": "a", "name": "2"}]
+
+
+def test_batches_that_stand_for_one_keep_the_latest_time_of_each_partition() -> None:
+    first, second, last = (
+        StagedBatch(
+            COPY, number, f"a{number}", number, Ranges({"orders": {0: (number, number + 1), 1: (0, 0)}}), Counts(1, 1),
+            timestamps={"orders": times},
+        )
+        for number, times in enumerate(({0: 900, 1: 100}, {1: 700}, {0: 300, 1: 200}))
+    )  # fmt: skip
+    assert together((first, second, last)).timestamps == {"orders": {0: 900, 1: 700}}
 
 
 def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
-from tidegate.errors import ConfigurationError, NothingToDo, PositionLost
+from tidegate.errors import ConfigurationError, GiveUp, IncompatibleSchema, NothingToDo, PositionLost
 from tidegate.flush import flush
+from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, Errors, Pipeline
 from tidegate.steps.replay import replay
+from tidegate.steps.replay_stage import Replay, letters_of
 
 ALL, TABLE, LETTERS = Errors("all", 9), "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
 
@@ -185,3 +187,49 @@ def test_dead_letter_with_the_highest_sequence_wins_over_later_records_with_lowe
     replay(world.ports(pipeline))
     assert table(world) == {"a": "mended", "b": "higher"}
     assert waiting(world) == []
+
+
+def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    for partition in (0, 1):
+        world.broker.produce("orders", {"id": f"bad{partition}"}, BAD, partition)
+    flush(world.ports(tolerant()))
+    for partition in (0, 1):
+        world.broker.produce("orders", {"id": f"late{partition}"}, BAD, partition)
+
+    def dies(call: str, when: str) -> None:
+        if (call, when) == ("destination.publish", "before"):
+            raise Crash(call)
+
+    with pytest.raises(Crash):
+        flush(world.ports(tolerant(), dies))
+    assert waiting(world) == [0, 0, 1, 1]
+    work = Replay(world.ports(tolerant()), tolerant().tables[0])
+    assert letters_of(work, {"orders": {0: 1, 1: 1}}) == Ranges({"orders": {0: (0, 1), 1: (0, 1)}})
+    assert letters_of(work, {"orders": {0: 2, 1: 1}}) == Ranges({"orders": {0: (0, 2), 1: (0, 1)}})
+    (result,) = replay(world.ports(tolerant()))
+    assert result.tried == 2
+
+
+def test_replay_under_another_key_is_refused_before_it_finds_rows_by_it() -> None:
+    columns = tuple(Column(name, "STRING") for name in ("id", "line", "name"))
+    before, after = (
+        a_pipeline(
+            replace(a_table(keys=keys, columns=columns), errors=ALL), a_table("lake.shop.other"), source={"errors": ALL}
+        )
+        for keys in (("id", "line"), ("id",))
+    )
+    world = World()
+    world.broker.create("orders")
+    for line in ("1", "2"):
+        world.broker.produce("orders", {"id": "a", "line": line}, {"id": "a", "line": line, "name": "x"})
+    world.broker.produce("orders", {"id": "a", "line": "3"}, BAD)
+    with suppress(GiveUp):  # the other table takes no bad record
+        flush(world.ports(before))
+    rows = world.rows(TABLE)
+    assert (len(rows), waiting(world)) == (2, [2])
+    world.engine.mended[2] = {"id": "a", "line": "3", "name": "mended"}
+    with pytest.raises(IncompatibleSchema, match="column=line is no longer part"):
+        replay(world.ports(after))
+    assert (world.rows(TABLE), waiting(world)) == (rows, [2])

@@ -66,6 +66,16 @@ def test_tables_share_a_batchs_read_and_its_merges_add_up(world: World) -> None:
     assert measured(world.ports(a_pipeline())) == Measured(250.0, 300.0)
 
 
+def test_the_fastest_batch_tells_the_rate_and_the_widest_one_the_bytes(world: World) -> None:
+    remember(
+        world,
+        told(1, 50_000, 100.0, staged_bytes=50_000 * 100),
+        told(2, 20_000, 100.0, staged_bytes=20_000 * 300),
+        told(3, 30_000, 100.0, staged_bytes=30_000 * 200),
+    )
+    assert measured(world.ports(a_pipeline())) == Measured(500.0, 300.0)
+
+
 def test_history_that_cannot_be_read_limits_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreadable(*_: Any) -> None:
         raise OSError("gone")

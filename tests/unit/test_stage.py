@@ -65,6 +65,16 @@ def test_batch_remembers_the_log_it_was_read_from(world: World) -> None:
     assert (staged.cluster_id, staged.topic_ids) == ("cluster-1", {"orders": world.broker.ids["orders"]})
 
 
+def test_batch_remembers_the_ids_of_its_own_topics_alone(world: World) -> None:
+    world.broker.create("lines")
+    world.broker.produce("lines", {"id": "l"}, {"id": "l", "name": "x"})
+    staged = run(world, a_table(), a_table("lake.shop.lines", topics=("lines",)))
+    assert [batch.topic_ids for batch in staged] == [
+        {"orders": world.broker.ids["orders"]},
+        {"lines": world.broker.ids["lines"]},
+    ]
+
+
 def test_staged_batch_is_resumed_without_reading_kafka_again(world: World) -> None:
     (first,) = run(world)
     (again,) = run(world)
