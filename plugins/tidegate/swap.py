@@ -216,8 +216,9 @@ def _reparented(swap: Swap, publication: Publication, state: TableState) -> Head
         head = swap.ports.destination.reparent(publication, state.snapshot_id, swap.reparenting.keys)
     except CommitRefused:
         return None
-    except OutcomeUnknown as unknown:
-        raise again from unknown
+    except Exception as error:  # whatever it is: what cannot be put there can be merged there
+        log.warning("not put onto a newer main: %s: %s", swap.where, error)
+        raise again from error
     ours = head is not None and head.summary.get("tidegate.attempt") == swap.attempt
     if head is None or not ours or head.parent_id != state.snapshot_id:
         raise again

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes import AnswerLostBeforePublish, BusyTable, FailsToMerge, RefusesPublish, World, a_pipeline, a_table
 from fakes.faults import WritesBesideTheBranch, WritesNothing
-from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
+from tidegate.errors import GiveUp, NothingToDo, OutcomeUnknown, RetryLater, TidegateError
 from tidegate.flush import flush
 from tidegate.pipeline import Column, Pipeline
 from tidegate.ports import Publication
@@ -178,6 +178,22 @@ def test_rows_are_not_put_onto_a_main_whose_history_left_the_cut(world: World) -
 
     flush(world.ports(UPSERT, destination=RolledBack(world.destination)))
     assert (world.rows(NAME), len(world.engine.merges)) == ([X, Y], merges + 2)
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown("no answer"), ValueError("a spec of a column that is gone")])
+def test_rows_that_cannot_be_put_onto_a_newer_main_are_merged_again(world: World, error: Exception) -> None:
+    flush(world.ports(UPSERT))
+    produce(world, "b", "y")
+    merges = len(world.engine.merges)
+
+    class Broken(BusyTable):
+        def reparent(self, *args: Any) -> Any:
+            self._port.reparent(*args)  # an answer that is lost may have been a success
+            raise error
+
+    flush(world.ports(UPSERT, destination=Broken(world.destination, 1, FOREIGN)))
+    assert (world.rows(NAME), len(world.engine.merges)) == ([X, Y, FOREIGN], merges + 2)
+    assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
 
 
 def test_other_run_that_publishes_while_rows_are_put_onto_its_main_wins(world: World) -> None:
