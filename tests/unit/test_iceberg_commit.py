@@ -107,7 +107,7 @@ def test_batches_that_were_staged_since_the_table_was_read_survive_a_clean_up(ki
     read = kit.load(STAGED)
     kit.stage(1, "a2", 3)
     with pytest.raises(CommitRefused):
-        drop_staged(read, 1, [read.current_snapshot().snapshot_id], [])
+        drop_staged(read, 1, [], [read.current_snapshot().snapshot_id], [])
     assert len(kit.rows(STAGED)) == 3
     assert kit.port.staged_outcome(STAGED, "a1") is not None
 
