@@ -97,12 +97,12 @@ def value_columns(table: Table) -> tuple[Column, ...]:
         )
     if table.value.fields_include == "EXCEPT_KEY":
         key = table.key
-        left_out = names_of_key(key.fields, key.prefix, key.into, [c.name for c in key.columns or ()])
+        left_out = find_key_names(key.fields, key.prefix, key.into, [c.name for c in key.columns or ()])
         return tuple(c for c in columns if c.name not in left_out)
     return columns
 
 
-def names_of_key(fields: Sequence[str], prefix: str, into: str | None, stated: Collection[str]) -> set[str]:
+def find_key_names(fields: Sequence[str], prefix: str, into: str | None, stated: Collection[str]) -> set[str]:
     """The columns that EXCEPT_KEY leaves out of the value: the key's, and fields that the value's schema only types.
 
     Where the key's columns have names of their own, a field that the key's schema has `stated` leaves the value's

@@ -25,7 +25,7 @@ def outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBat
     problem = counts.unexplained()
     if problem:
         raise GiveUp(f"{where}: {problem}")
-    return by_attempt(ports, asked.intermediate, planned, asked.attempt)
+    return find_staged(ports, asked.intermediate, planned, asked.attempt)
 
 
 def _bad(found: dict[str, Any], set_aside: int | None) -> str:
@@ -39,7 +39,7 @@ def _bad(found: dict[str, Any], set_aside: int | None) -> str:
     )
 
 
-def by_attempt(ports: Ports, intermediate: str, planned: PlannedBatch, attempt: str) -> StagedBatch:
+def find_staged(ports: Ports, intermediate: str, planned: PlannedBatch, attempt: str) -> StagedBatch:
     """The staged batch of one attempt; RetryLater where it is not there any more."""
     for staged in ports.destination.staged(intermediate, planned.table):
         if staged.attempt == attempt:

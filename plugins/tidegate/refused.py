@@ -41,14 +41,14 @@ def told(ports: Ports, refused: Sequence[Refused], *, has_work: bool) -> tuple[R
     """
     if refused and len(refused) == len(ports.pipeline.tables):
         raise refused[0].error
-    found = refusals([(one.table.name, one.error) for one in refused])
+    found = note_refusals([(one.table.name, one.error) for one in refused])
     if found and not has_work:
         raise SomeTablesFailed(in_words(ports, found))
     return found
 
 
 @contextmanager
-def apart(table: str, failures: list[Failure]) -> Iterator[None]:
+def keep_apart(table: str, failures: list[Failure]) -> Iterator[None]:
     """Note what a person must mend in one table, and let the others go on."""
     try:
         yield
@@ -56,14 +56,14 @@ def apart(table: str, failures: list[Failure]) -> Iterator[None]:
         failures.append((table, error))
 
 
-def refusals(failures: Sequence[tuple[str, GiveUp | RetryLater]]) -> tuple[Refusal, ...]:
+def note_refusals(failures: Sequence[tuple[str, GiveUp | RetryLater]]) -> tuple[Refusal, ...]:
     """The failures as they travel with a run, each in the log."""
     for message in dict.fromkeys(str(error) for _, error in failures):
         log.warning(message)
     return tuple(Refusal(table, type(error).__name__, str(error)) for table, error in failures)
 
 
-def in_one(failures: Sequence[Failure]) -> GiveUp:
+def join_failures(failures: Sequence[Failure]) -> GiveUp:
     """The first table's error; where others say something else, of its kind and with their words too."""
     first = failures[0][1]
     words = dict.fromkeys(str(error) for _, error in failures)

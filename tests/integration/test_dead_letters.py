@@ -55,7 +55,8 @@ def test_poisoned_topic_stops_at_the_first_bad_record_or_lands_with_the_bad_ones
         workbench.flush("poisoned")
     assert not workbench.exists("shop.poisoned")
 
-    workbench.pipeline("poisoned", [topic], key=KEY, value=VALUE, source={"errors": {"tolerance": "all"}})
+    just_enough = {"errors": {"tolerance": "all", "max_per_batch": len(bad)}}
+    workbench.pipeline("poisoned", [topic], key=KEY, value=VALUE, source=just_enough)
     workbench.drain("poisoned")
     assert len(workbench.rows("shop.poisoned")) == total - len(bad)
     assert workbench.committed("poisoned") == workbench.ends(topic)

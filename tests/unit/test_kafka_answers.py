@@ -49,7 +49,8 @@ class Client:
         }
 
     def list_topics(self, **_: Any) -> Any:
-        return SimpleNamespace(topics={n: SimpleNamespace(partitions=dict.fromkeys(p)) for n, (_, p) in TOPICS.items()})
+        topics = {n: SimpleNamespace(partitions=dict.fromkeys(p)) for n, (_, p) in TOPICS.items()}
+        return SimpleNamespace(topics=topics, brokers={})
 
     def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, "Future[Any]"]:
         found = following(self.offsets[type(next(iter(asked.values())))])
@@ -143,6 +144,11 @@ def test_end_that_a_time_falls_back_to_must_be_known_too(broker: Any) -> None:
 def test_ends_leave_out_what_nobody_knows_now(broker: Any) -> None:
     asked = broker(offsets={LATEST: [ELECTION]})
     assert asked.ends(BOTH, "read_committed") == {"orders": {1: 108}, "users": {0: 9}}
+
+
+def test_answer_without_any_broker_is_a_passing_fault(broker: Any) -> None:
+    with pytest.raises(RetryLater, match="no broker is named"):
+        broker(patient=False).group_retention()
 
 
 class Member:

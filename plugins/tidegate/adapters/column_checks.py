@@ -10,7 +10,7 @@ from tidegate.adapters.pipeline_model import PipelineModel, TableModel
 from tidegate.adapters.select_checks import check_select
 from tidegate.adapters.source_checks import check_key, check_value
 from tidegate.adapters.yaml_lines import KeyPath
-from tidegate.columns import names_of_key
+from tidegate.columns import find_key_names
 from tidegate.pipeline import Column
 
 COLUMN = r"\s*(`[^`]+`|[^\s`(),]+)\s*"
@@ -46,7 +46,9 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     _check_metadata_names(model, table.name, taken, findings)
     if value_columns is not None and table.route is not None:
         stated = [column.name for column in key_columns or ()]
-        of_key = names_of_key(key.fields, key.prefix, key.into, stated) if value.fields_include == "EXCEPT_KEY" else ()
+        of_key = (
+            find_key_names(key.fields, key.prefix, key.into, stated) if value.fields_include == "EXCEPT_KEY" else ()
+        )
         left_out = {name.casefold() for name in of_key}
         beside = {name.casefold() for name in model.source.metadata}
         _check_routed(table.route.field, set(in_value) - left_out | beside, path, findings)

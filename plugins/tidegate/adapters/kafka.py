@@ -17,7 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
-from tidegate.adapters.kafka_answers import PASSING, Places, described, known_offsets, offsets_or_end
+from tidegate.adapters.kafka_answers import PASSING, Places, check_description, check_offsets, resolve_offsets
 from tidegate.adapters.kafka_epochs import ONE_RECORD, epochs_of
 from tidegate.adapters.kafka_rights import NEEDED, committed, group_retention, refusal
 from tidegate.adapters.kafka_sample import SMALL_FETCHES, keys_in
@@ -82,7 +82,7 @@ class KafkaBroker:
         cluster_id, topic_ids, partitions = self._describe(topics)
         begin = self._offsets(partitions, OffsetSpec.earliest(), isolation)
         end = self._offsets(partitions, OffsetSpec.latest(), isolation)
-        return Log(cluster_id, topic_ids, known_offsets(begin), known_offsets(end))
+        return Log(cluster_id, topic_ids, check_offsets(begin), check_offsets(end))
 
     def ends(self, topics: tuple[str, ...], isolation: str) -> Offsets:
         """See the port. Made to be asked every second: the partitions of a topic are believed for a minute."""
@@ -118,7 +118,7 @@ class KafkaBroker:
         _, _, partitions = self._describe(topics)
         found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_uncommitted")
         end = self._offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
-        return offsets_or_end(found, known_offsets(end))
+        return resolve_offsets(found, check_offsets(end))
 
     def compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         """See the port."""
@@ -247,7 +247,7 @@ class KafkaBroker:
             return "", {}, []
         cluster = self._result("cluster", self._admin.describe_cluster(request_timeout=TIMEOUT))
         futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT)
-        return described(cluster, [self._result(f"topic={topic}", future) for topic, future in futures.items()])
+        return check_description(cluster, [self._result(f"topic={topic}", future) for topic, future in futures.items()])
 
     def _offsets(self, partitions: Places, spec: OffsetSpec, isolation: str) -> dict[tuple[str, int], int]:
         if not partitions:

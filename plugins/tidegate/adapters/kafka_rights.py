@@ -6,7 +6,7 @@ from contextlib import suppress
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from tidegate.adapters.kafka_answers import committed_offsets
+from tidegate.adapters.kafka_answers import check_committed, make_unknown
 
 # A client without a right to its group goes on looking for the group's coordinator until every call has timed out.
 GRACE = 3.0
@@ -28,17 +28,20 @@ def refusal(servers: str, what: str, error: KafkaError) -> str:
 def committed(member: Consumer, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
     """The committed offsets of the member's group. KafkaException after a few seconds where the user may not ask."""
     with suppress(KafkaException):
-        return committed_offsets(member.committed(list(places), timeout=min(GRACE, timeout)))
+        return check_committed(member.committed(list(places), timeout=min(GRACE, timeout)))
     told = member.poll(0)  # it reads no records: what comes is an error
     error = None if told is None else told.error()
     if error is not None and error.code() in NEEDED:
         raise KafkaException(error)
-    return committed_offsets(member.committed(list(places), timeout=timeout))
+    return check_committed(member.committed(list(places), timeout=timeout))
 
 
 def group_retention(admin: AdminClient, timeout: float) -> float | None:
     """Seconds for which brokers keep a quiet group's offsets; None where they will not say. KafkaException if gone."""
-    asked = [ConfigResource(ConfigResource.Type.BROKER, str(min(admin.list_topics(timeout=timeout).brokers)))]
+    brokers = admin.list_topics(timeout=timeout).brokers
+    if not brokers:
+        raise make_unknown("no broker is named")
+    asked = [ConfigResource(ConfigResource.Type.BROKER, str(min(brokers)))]
     try:
         config = admin.describe_configs(asked, request_timeout=timeout)[asked[0]].result(timeout + 5)
     except KafkaException as error:

@@ -89,15 +89,15 @@ def _validate(words: argparse.Namespace) -> int:
         loaded = load_publication(words.file) if is_out else load_pipeline(words.file)
         if not is_out:
             check_tables_of_others(words.file.resolve().parents[1], words.file.stem)
-        print(_judged(str(words.file), loaded))
+        print(_describe_result(str(words.file), loaded))
         return 0
     results = [*load_all(include_folder()), *load_publications(include_folder())]
     problems = catalog_problems(include_folder())
-    print("\n".join([*problems, *(_judged(name, result) for name, result in results)]))
+    print("\n".join([*problems, *(_describe_result(name, result) for name, result in results)]))
     return 1 if problems or any(isinstance(result, ConfigurationError) for _, result in results) else 0
 
 
-def _judged(name: str, result: object) -> str:
+def _describe_result(name: str, result: object) -> str:
     if isinstance(result, ConfigurationError):
         return str(result)
     warnings = result.warnings if isinstance(result, Pipeline) else ()

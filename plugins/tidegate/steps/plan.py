@@ -251,8 +251,8 @@ def _watermark(standing: _Standing, others: Sequence["_Standing | Refused"], ran
 
 def complete_start(ports: Ports, table: Table, log: Log) -> Offsets:
     """Where a table without a position begins; refused where that leaves out what was asked for, or keys for good."""
-    asked = _asked_start(ports, log)
-    start = _inside(asked, log)
+    asked = _read_start(ports, log)
+    start = _clamp(asked, log)
     if ports.pipeline.on_incomplete_start == "fail":
         check_start(ports.pipeline, table, asked, log)
     if table.upsert and ports.pipeline.on_incomplete_start == "fail":
@@ -267,10 +267,10 @@ def first_start(ports: Ports, log: Log) -> Offsets:
     `latest` means what it means to Kafka's consumers: the end, unless the group has committed something. The heartbeat
     commits the first end that was seen, or the start would move on with every record and nothing would ever be read.
     """
-    return _inside(_asked_start(ports, log), log)
+    return _clamp(_read_start(ports, log), log)
 
 
-def _asked_start(ports: Ports, log: Log) -> Offsets:
+def _read_start(ports: Ports, log: Log) -> Offsets:
     source = ports.pipeline.source
     topics = tuple(log.begin)
     wanted: Offsets = {}
@@ -286,7 +286,7 @@ def _asked_start(ports: Ports, log: Log) -> Offsets:
     return merged(log.begin, {t: parts for t, parts in wanted.items() if t in log.begin})
 
 
-def _inside(asked: Offsets, log: Log) -> Offsets:
+def _clamp(asked: Offsets, log: Log) -> Offsets:
     return {
         t: {p: min(max(asked[t][p], begin), log.end[t][p]) for p, begin in parts.items()}
         for t, parts in log.begin.items()

@@ -25,11 +25,11 @@ from tidegate.dynamic import concrete, fan_out
 from tidegate.epochs import Epochs
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs import MergeJob, StageJob, StageTable
-from tidegate.outcome import by_attempt, outcome
+from tidegate.outcome import find_staged, outcome
 from tidegate.ownership import SHAPE, own_intermediate
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports
-from tidegate.refused import Failure, apart, in_one, refusals
+from tidegate.refused import Failure, join_failures, keep_apart, note_refusals
 from tidegate.standing import check_not_overtaken
 from tidegate.steps.discover import advance, discovered, finder
 from tidegate.superseding import last_per_raw_key
@@ -60,9 +60,9 @@ def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> lis
         done, failed = _stage_group(ports, plan, tuple(group))
         staged, failures = staged + done, failures + failed
     if failures and (refused is None or not staged):
-        raise in_one(failures)
+        raise join_failures(failures)
     if refused is not None:
-        refused += refusals(failures)
+        refused += note_refusals(failures)
     order = {table.table: place for place, table in enumerate(plan.tables)}
     return sorted(staged, key=lambda batch: (order.get(batch.table, len(order)), batch.table, batch.batch))
 
@@ -73,7 +73,7 @@ def _group(planned: PlannedBatch) -> tuple[int, str]:
 
 def _resume(ports: Ports, planned: PlannedBatch) -> StagedBatch:
     intermediate = names.intermediate_table(ports.pipeline, table_named(ports, planned.table))
-    return by_attempt(ports, intermediate, planned, planned.attempt or "")
+    return find_staged(ports, intermediate, planned, planned.attempt or "")
 
 
 def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> tuple[list[StagedBatch], list[Failure]]:
@@ -82,7 +82,7 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> t
     named: tuple[PlannedBatch, StageTable] | None = None
     for planned in sorted(group, key=lambda one: table_named(ports, one.table).finds):
         table = table_named(ports, planned.table)
-        with apart(planned.table, failures):
+        with keep_apart(planned.table, failures):
             if table.finds:
                 named = planned, finder(ports, table, planned)
             else:
@@ -93,10 +93,10 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> t
         found, took = _run(ports, group[0], [wanted for _, wanted in asked], named and named[1])
         staged: list[StagedBatch] = []
         for (planned, _), wanted in zip(asked, found, strict=True):
-            with apart(planned.table, failures):
+            with keep_apart(planned.table, failures):
                 staged.append(replace(outcome(ports, planned, wanted), stage_seconds=took))
         if named is not None:
-            with apart(named[0].table, failures):
+            with keep_apart(named[0].table, failures):
                 staged += _stage_new(ports, plan, *named)
         return staged, failures
     except GiveUp as error:  # of the job itself
@@ -145,7 +145,7 @@ def _stage_new(ports: Ports, plan: Plan, named: PlannedBatch, asked: StageTable)
         group = (replace(named, table=table.name) for table in new)
         staged, failures = _stage_group(wider, plan, tuple(group))
         if failures:  # the names are not known as long as one of them is not staged: it would begin behind this batch
-            raise in_one(failures)
+            raise join_failures(failures)
     advance(ports, plan, named)
     return staged
 
