@@ -19,6 +19,12 @@ def reasons(spark: Any, table: StageTable, values: list[bytes | None]) -> list[s
     return [reason for (reason,) in _decoded(spark, table, [(None, value) for value in values], "reason")]
 
 
+def reasons_at(spark: Any, table: StageTable, value: bytes | None, *micros: int) -> list[str | None]:
+    """Why a value is bad in records of these times, None where it is good."""
+    at = f"timestamp_micros(element_at(array({', '.join(f'{one}L' for one in micros)}), CAST(offset AS INT) + 1))"
+    return [reason for (reason,) in _decoded(spark, table, [(None, value)] * len(micros), "reason", at=at)]
+
+
 def values(spark: Any, table: StageTable, values: list[bytes]) -> list[tuple[str | None, Any]]:
     """Why each value is bad, None for a good one, and its row."""
     return _decoded(spark, table, [(None, value) for value in values], "reason", "value_struct")
@@ -30,13 +36,19 @@ def keys(spark: Any, table: StageTable, texts: list[bytes]) -> list[tuple[Any, s
     return _decoded(spark, table, [(text, b"{}") for text in texts], f"key_struct.`{name}`", "key_reason")
 
 
-def _decoded(spark: Any, table: StageTable, records: list[tuple[bytes | None, bytes | None]], *asked: str) -> list[Any]:
+def _decoded(
+    spark: Any,
+    table: StageTable,
+    records: list[tuple[bytes | None, bytes | None]],
+    *asked: str,
+    at: str = "current_timestamp()",
+) -> list[Any]:
     from tidegate_spark.stage import decode
 
     rows = [(key, value, "t", 0, n) for n, (key, value) in enumerate(records)]
     frame = spark.createDataFrame(rows, "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT")
     shown = frame.selectExpr(
-        "*", "current_timestamp() AS timestamp", "0 AS timestampType",
+        "*", f"{at} AS timestamp", "0 AS timestampType",
         "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text",
     )  # fmt: skip
     found = decode(shown, table).selectExpr("offset", *asked).collect()

@@ -18,7 +18,7 @@ from tidegate_spark.dead_letters import FATE, beside_rows, failed_stage, fate_of
 from tidegate_spark.files import AS_BIGQUERY_READS, leave_counts, leave_rows
 from tidegate_spark.formats.chosen import value_format, with_key_object
 from tidegate_spark.formats.found import NOTHING, FoundValue
-from tidegate_spark.holdable import with_holdable
+from tidegate_spark.holdable import storable, with_holdable
 from tidegate_spark.integrity import verified
 from tidegate_spark.key import with_key
 from tidegate_spark.naming import leave_names
@@ -142,11 +142,16 @@ def _columns(job: StageJob, table: StageTable) -> list[str]:
     return [
         "key_struct AS key", f"{_value(table)} AS value", *(["sequence"] if table.sequence else []),
         *([KEPT] if table.stages_kept else []),
-        "op", "topic", "partition", "offset", "timestamp",
-        f"{PARTITION_TIMES[table.partition_time]} AS partition_time",
+        "op", "topic", "partition", "offset", *_times(table),
         "row_number AS i", f"{job.batch}L AS batch_number",
         f"{literal(table.attempt)} AS attempt",
     ]  # fmt: skip
+
+
+def _times(table: StageTable) -> list[str]:
+    at = storable("timestamp") if table.folder else "timestamp"
+    arrival = PARTITION_TIMES[table.partition_time]
+    return [f"{at} AS timestamp", f"{at if arrival == 'timestamp' else arrival} AS partition_time"]
 
 
 def _value(table: StageTable) -> str:

@@ -32,16 +32,29 @@ class Overlap:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of a batch that is a statement of its own, and where in the destination its rows may lie.
+
+    `staged` bounds the values that a row has itself, or the last row of its key that has one.
+    """
+
+    staged: Bound
+    found: tuple[Bound, ...]
+
+
+@dataclass(frozen=True)
 class Bounds:
     """All that is known; `found` is empty where nothing is.
 
     `guards` are statements that fail where another writer came between the look at the destination and the merge, and
     may have moved rows to where they are not looked for. `overlap` is None where the table's files were not looked at.
+    `parts` hold together all keys of a batch that changes more partitions than one statement may.
     """
 
     found: tuple[Bound, ...] = ()
     guards: tuple[str, ...] = ()
     overlap: Overlap | None = None
+    parts: tuple[Part, ...] = ()
 
 
 ANYWHERE = Bounds()

@@ -4,7 +4,7 @@ from typing import Any
 
 from tidegate import names
 from tidegate.batch import StagedBatch
-from tidegate.bounds import ANYWHERE
+from tidegate.bounds import ANYWHERE, Bounds
 from tidegate.columns import (
     deletes_columns,
     destination_columns,
@@ -93,27 +93,33 @@ def _statements(ports: Ports, table: Table, staged: StagedBatch, name: str, valu
     bounds = values.pop("known", None) or ports.destination.bounds(table.name, values)
     bounded = {**values, "bounds": bounds.found}
     if table.sequence_by and not is_folded(table, staged):
-        return (*bounds.guards, *_sequenced(sql, ports.pipeline, table, staged, bounded))
-    return (*bounds.guards, sql.render(name, **bounded))
+        return (*bounds.guards, *_sequenced(sql, ports.pipeline, table, staged, bounded, bounds))
+    return (*bounds.guards, *_rendered(sql, name, bounded, bounds))
 
 
-def _sequenced(
-    sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, values: dict[str, Any]
+def _rendered(sql: Sql, name: str, values: dict[str, Any], bounds: Bounds) -> tuple[str, ...]:
+    """The merge, once for each part where a batch has several: every key is in one of them, with all of its rows."""
+    parts = ({"bounds": part.found, "part": part.staged} for part in bounds.parts)
+    return tuple(sql.render(name, **{**values, **part}) for part in parts) or (sql.render(name, **values),)
+
+
+def _sequenced(  # noqa: PLR0913, PLR0917 (each is one word of the statements)
+    sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, values: dict[str, Any], bounds: Bounds
 ) -> tuple[str, ...]:
     """What must be remembered of a batch's deletes is written before the rows.
 
     Both are facts of the log, and the order makes a crash between them harmless.
     """
-    merge = sql.render("merge_sequenced", **values)
+    merges = _rendered(sql, "merge_sequenced", values, bounds)
     if not table.remembers_deletes:
-        return (merge,)
+        return merges
     columns = deletes_columns(table, _metadata(pipeline))
     own = own_memory(table, columns)
     create = sql.render("create_deletes", table=values["deletes"], columns=columns, own=own)
     # only then the rows that are there must be asked how far they had come; soft deletes leave them where they are
     asks_rows = staged.unsequenced_deletes > 0 and not values["soft"]
     remember = sql.render("remember_deletes", **{k: v for k, v in values.items() if k != "flag"}, asks_rows=asks_rows)
-    return (create, *((remember,) if staged.deletes else ()), merge)
+    return (create, *((remember,) if staged.deletes else ()), *merges)
 
 
 def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> dict[str, Any]:
@@ -130,6 +136,7 @@ def merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: 
         "attempt": staged.attempt,
         "keys": [(c.name, part_of_key(table, c.name)) for c in key_columns(table)],
         "values": [c.name for c in destination_columns(table, metadata) if c.name not in apart],
+        "staged_rows": staged.counts.staged,
         "layout": table.create,
     }
     if table.mode != "append":

@@ -15,6 +15,7 @@ from fakes import World, a_pipeline, a_table
 from fakes.one_at_a_time import expected as expected_by_sequence
 from fakes.versions import Change
 from fakes.versions import expected as expected_versions
+from tidegate.adapters import bigquery_bounds
 from tidegate.adapters.bigquery_statements import BROKEN, transaction
 from tidegate.audits import audited
 from tidegate.batch import Counts, StagedBatch
@@ -279,6 +280,33 @@ def test_rows_are_found_in_whatever_partition_they_lie(create: Create, bigquery:
         script = bench.flush(records)
     assert bench.rows() == in_order(list(standing.values()))
     assert " BETWEEN " in script
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert_delete"])
+def test_batch_of_many_partitions_is_merged_in_parts(
+    mode: str, bigquery: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of five days and of none, two at a time; a key has several, rows move, and deletes do not tell their day."""
+    monkeypatch.setattr(bigquery_bounds, "MOST_PARTITIONS", 3)
+    monkeypatch.setattr(bigquery_bounds, "PARTITIONS_OF_A_PART", 2)
+    monkeypatch.setattr(bigquery_bounds, "FEW_ROWS", 3)
+    create = Create(partition_by=("days(at)",), cluster_by=("id",))
+    columns = (Column("id", "BIGINT"), Column("at", "TIMESTAMP"))
+    bench = Bench(a_table(NAME, mode, columns=columns, create=create), bigquery, tmp_path)
+    days = [*((DAY + timedelta(days=7 * n)).isoformat() for n in range(5)), None]
+    first = [(0, days[3]), *((id, days[id % 6]) for id in range(12))]
+    second = [(id, days[(id + 1) % 6]) for id in range(4)]
+    gone = [4, 5, 99] if mode == "upsert_delete" else []
+    scripts = [bench.flush([Record({"id": id}, {"id": id, "at": at}) for id, at in first])]
+    records = [
+        *(Record({"id": id}, {"id": id, "at": at}) for id, at in second),
+        *(Record({"id": id}, op="d") for id in gone),
+    ]
+    scripts.append(bench.flush(records))
+    found = sorted((row["id"], row["at"].isoformat() if row["at"] else "") for row in bench.hands.rows(NAME))
+    kept = [*first, *second] if mode == "append" else [*{**dict(first), **dict(second)}.items()]
+    assert found == sorted((id, at or "") for id, at in kept if id not in gone)
+    assert [script.count(f"INTO {bench.hands.name(NAME)}") for script in scripts] == [4, 2 if mode == "append" else 3]
 
 
 def test_record_without_its_partition_column_updates_the_row_that_is_there(bigquery: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Nothing is converted silently: what the declared type cannot hold is a bad record with its reason, on real Spark."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import decoding
@@ -187,3 +188,25 @@ def test_schema_corrected_after_a_bad_record_loses_nothing(workbench) -> None:
     workbench.pipeline("mended", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(10,5)"})
     workbench.flush("mended")
     assert [(r["id"], str(r["amount"])) for r in workbench.rows("shop.mended")] == [(1, "1.50000"), (2, "3.14159")]
+
+
+def test_record_whose_time_or_sequence_bigquery_has_no_room_for_is_bad_there(spark) -> None:
+    """A producer that writes microseconds for milliseconds; and a delete, which has a sequence and no row."""
+    last = 253_402_300_799_999_999
+    plain = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), folder="file:///nowhere")
+    for value in (b'{"x": 1}', None):
+        good, early, late = decoding.reasons_at(spark, plain, value, last, -62_135_596_800_000_001, last + 1)
+        assert good is None
+        assert [(reason or "").partition(" 1 to")[0] for reason in (early, late)] == [
+            "timestamp: outside of the years"
+        ] * 2
+    assert decoding.reasons_at(spark, replace(plain, folder=""), b'{"x": 1}', last + 1) == [None]
+    columns = (Column("id", "BIGINT"), Column("at", "TIMESTAMP"))
+    ordered = decoding.a_stage(ValueFormat("debezium-json"), columns, folder="file:///nowhere", sequence=("at",))
+    deletes = [
+        json.dumps({"op": "d", "before": {"id": 1, "at": at}, "after": None}).encode()
+        for at in ("9999-12-31T23:59:59.999999Z", "+10000-01-01T00:00:00Z")
+    ]
+    good, bad = decoding.reasons(spark, ordered, deletes)
+    assert good is None
+    assert bad

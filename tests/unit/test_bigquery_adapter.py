@@ -74,6 +74,7 @@ def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatc
         ("backendError", "The job encountered an error", RetryLater),
         ("bytesBilledLimitExceeded", "Query exceeded limit for bytes billed", GiveUp),
         ("invalidQuery", "Unrecognized name: x", GiveUp),
+        ("quotaExceeded", "Too many partitions produced by query, allowed 4000, query produces at least 4018", GiveUp),
     ],
 )
 def test_a_failed_job_is_tried_again_where_that_can_help(reason: str, message: str, expected: type) -> None:
@@ -92,6 +93,28 @@ def test_a_lost_answer_is_an_unknown_outcome_only_of_what_was_sent() -> None:
     with pytest.raises(RetryLater) as raised:
         lose(False)
     assert not isinstance(raised.value, OutcomeUnknown)
+
+
+@pytest.mark.parametrize("name", ["ServiceUnavailable", "InternalServerError", "TooManyRequests", "RetryError"])
+def test_a_server_that_fails_or_is_too_busy_is_asked_again(name: str) -> None:
+    """None of these says why in a reason; what was sent to it may have been done."""
+    from google.api_core import exceptions
+
+    kind = getattr(exceptions, name)
+    error = kind("busy", TimeoutError()) if name == "RetryError" else kind("busy")
+    for sent, expected in ((False, RetryLater), (True, OutcomeUnknown)):
+        with (
+            pytest.raises(RetryLater, match=r"table=t: BigQuery gave no answer: .*busy") as raised,
+            told("table=t", sent=sent),
+        ):
+            raise error
+        assert type(raised.value) is expected
+
+
+def test_rows_in_too_many_partitions_are_refused_with_a_way_out() -> None:
+    error = judged("table=t", JobFailed("j", "invalid", "Too many partitions produced by query, allowed 4000"))
+    assert "months(c)" in str(error)
+    assert "merge.max_records" in str(error)
 
 
 def test_a_refusal_by_quota_passes_and_one_by_access_does_not() -> None:

@@ -127,3 +127,17 @@ def test_attempt_is_found_by_what_its_job_was_asked_while_its_files_are_there(tm
     assert staging.signed(warehouse, STAGED, 1, "bad") is None
     staging.disown(warehouse, STAGED, 1, "a2")
     assert staging.signed(warehouse, STAGED, 1, "asked") is None
+
+
+def test_rows_of_a_batch_with_a_bad_record_do_not_pile_up_while_it_stops_the_pipeline(tmp_path: Path) -> None:
+    warehouse = Loading(tmp_path)
+    for attempt in ("a1", "a2"):
+        warehouse.leave(attempt, rows=5, files=3)
+        counts = json.dumps({**json.loads(outcome_of(5)), "bad": 1}).encode()
+        warehouse.folder.write(f"{staging.folder_of(STAGED, 1, attempt)}/counts/part-0.txt", counts)
+        warehouse.land(attempt)
+    assert [name for name in warehouse.folder.names(staging.folder_of(STAGED)) if name.endswith(".parquet")] == []
+    found = staging.outcome_of(warehouse, STAGED, "a1")
+    assert found is not None
+    assert found["bad"] == 1
+    assert warehouse.batches == []

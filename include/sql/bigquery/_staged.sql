@@ -1,4 +1,10 @@
-      SELECT
+{% if part is defined %}
+      SELECT * FROM (
+      SELECT *, {% if leaves is defined %}FIRST_VALUE({{ part.path | path }} IGNORE NULLS) OVER (
+        PARTITION BY {% include "_key.sql" %}
+        ORDER BY {{ "offset" | ours }} DESC, {{ "i" | ours }} DESC ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+      ){% else %}{{ part.path | path }}{% endif %} AS {{ "part" | ours }} FROM (
+{% endif %}      SELECT
         {%- for column, field in keys %}
         key{% if field is not none %}.{{ field | quoted }}{% endif %} AS {{ column | quoted }},
         {%- endfor %}
@@ -17,3 +23,9 @@
         op AS {{ "op" | ours }}, topic AS {{ "topic" | ours }}, `offset` AS {{ "offset" | ours }}, i AS {{ "i" | ours }}
       FROM {{ source | name }}
       WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op <> 'bad'
+{%- if part is defined %}
+      )
+      )
+      WHERE {% for low, high in part.ranges %}{{ " OR " if not loop.first }}{{ "part" | ours }} BETWEEN {{ low }} AND {{ high }}{% endfor %}
+      {%- if part.nulls %}{{ " OR " if part.ranges }}{{ "part" | ours }} IS NULL{% endif %}
+{%- endif %}

@@ -5,8 +5,14 @@
 -- All or nothing: an error ends the script, and BigQuery rolls a transaction back that was not committed.
 BEGIN TRANSACTION;
 
+-- First of all the position: who is too late, or meets another publish, ends here and has read nothing.
+UPDATE {{ positions | name }}
+SET version = {{ version + 1 }}, attempt = {{ attempt | text }}, properties = {{ properties | text }}, changed = CURRENT_TIMESTAMP()
+WHERE pipeline = {{ pipeline | text }} AND version = {{ version }};
+
 ASSERT (
-  SELECT COUNT(*) FROM {{ positions | name }} WHERE pipeline = {{ pipeline | text }} AND version = {{ version }}
+  SELECT COUNT(*) FROM {{ positions | name }}
+  WHERE pipeline = {{ pipeline | text }} AND version = {{ version + 1 }} AND attempt = {{ attempt | text }}
 ) = 1 AS {{ moved | text }};
 {% for statement in statements %}
 {{ statement }};
@@ -16,8 +22,4 @@ ASSERT (
 {{ question }}
 ) = 0 AS {{ told | text }};
 {% endfor %}
-UPDATE {{ positions | name }}
-SET version = {{ version + 1 }}, attempt = {{ attempt | text }}, properties = {{ properties | text }}, changed = CURRENT_TIMESTAMP()
-WHERE pipeline = {{ pipeline | text }} AND version = {{ version }};
-
 COMMIT TRANSACTION;

@@ -21,6 +21,11 @@ CHEAPER = (
     "cluster the table by its key, partition it by a column of the key, let batches grow with merge.interval, or raise "
     "max_bytes_billed in catalogs.yaml"
 )
+SCATTERED = "too many partitions"  # a job changes 4,000 of them at most
+CLOSER = (
+    "partition the table by larger units, as months(c), or let a batch hold fewer records than a job may change "
+    "partitions, with merge.max_records"
+)
 FULL_QUEUES = ("too many dml statements outstanding", "too many concurrent")  # told under several reasons
 SHOWN = 500  # letters of BigQuery's message
 
@@ -89,6 +94,8 @@ def judged(where: str, error: JobFailed) -> RetryLater | GiveUp:
     """A failed job as what the caller does next."""
     if error.is_too_dear:
         return GiveUp(f"{where}: it would read more than max_bytes_billed, nothing was changed: {error}; {CHEAPER}")
+    if SCATTERED in error.message.casefold():
+        return GiveUp(f"{where}: its rows lie in too many partitions, nothing was changed: {error}; {CLOSER}")
     if error.is_passing:
         return RetryLater(f"{where}: BigQuery failed, it will be tried again: {error}")
     return GiveUp(f"{where}: BigQuery refused it: {error}; nothing was changed")

@@ -17,14 +17,22 @@ _REMEDY = "write hours(c), days(c), months(c) or years(c) of a DATE or TIMESTAMP
 
 @dataclass(frozen=True)
 class Partitioning:
-    """One time column, or the time of ingestion, and how much of it is one partition: HOUR, DAY, MONTH or YEAR."""
+    """One time column, or the time of ingestion, and how much of it is one partition: HOUR, DAY, MONTH or YEAR.
+
+    `numbers` are the beginnings of the partitions of a table that a user has partitioned by ranges of an integer.
+    """
 
     column: str
     unit: str
+    numbers: range | None = None
 
     def truncated(self, kind: str, alias: str = "") -> str:
-        """SQL text: the beginning of a row's partition, where the column is of this Spark type."""
+        """SQL text: the beginning of a row's partition, where the column is of this Spark type; NULL for none."""
         column = INGESTION if self.of_ingestion else quoted(self.column)
+        if self.numbers is not None:
+            first, end, step = self.numbers.start, self.numbers.stop, self.numbers.step
+            value = f"{alias}{column}"
+            return f"IF({value} BETWEEN {first} AND {end - 1}, {value} - MOD({value} - {first}, {step}), NULL)"
         if kind == "DATE" and self.unit == "DAY":
             return f"{alias}{column}"
         return f"{_TRUNCATED[kind]}({alias}{column}, {self.unit})"

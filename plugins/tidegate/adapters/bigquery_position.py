@@ -16,7 +16,7 @@ from tidegate.adapters.bigquery_cost import told_of, would_scan
 from tidegate.adapters.bigquery_errors import JobFailed, judged
 from tidegate.adapters.bigquery_marks import stay
 from tidegate.adapters.bigquery_ownership import claim
-from tidegate.adapters.bigquery_statements import BROKEN, GONE, MOVED, all_staged, transaction
+from tidegate.adapters.bigquery_statements import BROKEN, GONE, MOVED, all_staged, transaction, writes_into
 from tidegate.bigquery_sql import quoted_name
 from tidegate.crash_points import reached
 from tidegate.errors import AuditFailed, RetryLater
@@ -26,8 +26,8 @@ from tidegate.states import Source
 
 log = logging.getLogger(__name__)
 # What a row tells beside the pipeline's own properties: the table that it holds for, the job that wrote it, and what a
-# dry run said of that.
-TABLE, JOB, SCANNED = "table", "job", "bytes"
+# dry run said of that, and how many of its last statements write the destination.
+TABLE, JOB, SCANNED, WRITES = "table", "job", "bytes", "writes"
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Row:
     is_current: bool
     job: str
     scanned: int | None = None
+    writes: int | None = None
 
     @property
     def head(self) -> Head:
@@ -55,9 +56,9 @@ def read(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> Row | No
             held = json.loads(row["properties"])
             is_current = held.pop(TABLE, "") == uuid
             changed_ms = round(row["changed"].timestamp() * 1000)
-            job, scanned = held.pop(JOB, ""), held.pop(SCANNED, None)
+            job, scanned, writes = held.pop(JOB, ""), held.pop(SCANNED, None), held.pop(WRITES, None)
             told = held if is_current else {}
-            return Row(row["version"], row["attempt"] or "", told, changed_ms, is_current, job, scanned)
+            return Row(row["version"], row["attempt"] or "", told, changed_ms, is_current, job, scanned, writes)
     return None
 
 
@@ -127,9 +128,11 @@ def rewrite(warehouse: Warehouse, sql: Sql, publication: Publication, name: str 
     statements = (*_still_there(warehouse, publication.source), *publication.statements)
 
     scanned = would_scan(warehouse, where, publication.statements) if publication.statements else None
-    writes = quoted_name(warehouse.reference(publication.table)) in "".join(publication.statements[-1:])
+    target = quoted_name(warehouse.reference(publication.table))
+    writes = sum(writes_into(statement, target) for statement in publication.statements)
 
     told: dict[str, str | int] = {TABLE: publication.uuid, **({} if scanned is None else {SCANNED: scanned})}
+    told |= {WRITES: writes} if writes else {}
 
     def script(job: str) -> str:
         return transaction(
@@ -178,15 +181,16 @@ def _refused(warehouse: Warehouse, where: str, publication: Publication, error: 
 def changed_by(warehouse: Warehouse, row: Row) -> dict[str, str]:
     """What the publish that wrote this row changed and cost, as a summary tells it; empty where nobody knows any more.
 
-    The last statement of a script moves the position; the one before it writes the destination.
+    The last statements of a script write the destination. An earlier version's had the position's move behind them.
     """
     if not row.job:
         return {}
     found = {} if row.scanned is None else {"tidegate.bytes-scanned": str(row.scanned)}
     try:
         found |= told_of(warehouse, row.job)
-        changed = warehouse.changed(row.job)[-2:-1]
+        changed = warehouse.changed(row.job)[-row.writes :] if row.writes else warehouse.changed(row.job)[-2:-1]
     except Exception as error:  # counts are for people, and the batch is published
         log.warning("rows changed are not known: job=%s: %s", row.job, error)
         return found
-    return found | {f"tidegate.{name}": str(count) for one in changed for name, count in one.items()}
+    totals = {name: sum(one[name] for one in changed) for name in (changed[0] if changed else ())}
+    return found | {f"tidegate.{name}": str(total) for name, total in totals.items()}

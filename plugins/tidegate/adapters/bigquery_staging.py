@@ -68,10 +68,8 @@ def land(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summ
     before = _landed(warehouse, intermediate)
     if any(one["table"] == uuid_of(table) and one["summary"]["tidegate.attempt"] == attempt for one in before):
         return
-    has_rows = not outcome["bad"] and (outcome["staged"] or outcome["dead_lettered"])
     try:
-        rows = _load(warehouse, intermediate, place, uuid_of(table), summary) if has_rows else 0
-        _check_rows(f"intermediate={intermediate} batch={batch} attempt={attempt}", outcome, rows)
+        rows = _bring_in(warehouse, intermediate, uuid_of(table), summary, outcome)
     except (GiveUp, RowsDiffer) as error:
         if isinstance(error, RowsDiffer) or isinstance(error.__cause__, JobFailed):
             disown(warehouse, intermediate, batch, attempt)
@@ -86,6 +84,8 @@ def land(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summ
     }
     warehouse.folder.write(f"{place}/{LANDED}", json.dumps(landed).encode())
     reached("bigquery.landed")
+    if outcome["bad"]:  # each run stages such a batch anew, until somebody has corrected it
+        warehouse.folder.delete(f"{place}/rows")
 
 
 def sign(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, request: str) -> None:
@@ -107,14 +107,23 @@ def signed(warehouse: Warehouse, intermediate: str, batch: int, request: str) ->
     return None
 
 
-def _check_rows(where: str, outcome: dict[str, Any], rows: int) -> None:
-    """`RowsDiffer` unless the load jobs brought in as many rows as Spark counted when it wrote the files."""
-    written = outcome.get(ROWS, rows) if not outcome["bad"] else rows  # an earlier version's job did not count them
+def _bring_in(
+    warehouse: Warehouse, intermediate: str, uuid: str, summary: dict[str, str], outcome: dict[str, Any]
+) -> int:
+    """Load an attempt's files; `RowsDiffer` unless as many rows came in as Spark counted when it wrote them."""
+    if outcome["bad"]:
+        return 0
+    batch, attempt = int(summary["tidegate.batch"]), summary["tidegate.attempt"]
+    has_rows = outcome["staged"] or outcome["dead_lettered"]
+    rows = _load(warehouse, intermediate, folder_of(intermediate, batch, attempt), uuid, summary) if has_rows else 0
+    written = outcome.get(ROWS, rows)  # an earlier version's job did not count them
     if rows != written:
         raise RowsDiffer(
-            f"{where}: the load jobs brought in rows={rows}, and the stage job wrote rows={written}; nothing of it is "
-            "merged and the batch is staged again; keep others out of the staging folder, its lifecycle rules too"
+            f"intermediate={intermediate} batch={batch} attempt={attempt}: the load jobs brought in rows={rows}, and "
+            f"the stage job wrote rows={written}; nothing of it is merged and the batch is staged again; keep others "
+            "out of the staging folder, its lifecycle rules too"
         )
+    return rows
 
 
 def left(warehouse: Warehouse, place: str) -> dict[str, Any] | None:

@@ -64,8 +64,18 @@ def all_staged(table: str, source: Source, rows: int) -> str:
 
 def makes_tables(statement: str) -> bool:
     """Whether a statement makes or alters a table: none of these can stand in a transaction."""
-    code = [line for line in statement.splitlines() if line.strip() and not line.startswith("--")]
-    return bool(code) and code[0].lstrip().upper().startswith(_OUTSIDE)
+    return _first_line(statement).upper().startswith(_OUTSIDE)
+
+
+def writes_into(statement: str, table: str) -> bool:
+    """Whether a statement changes rows of this very table, whose name is quoted."""
+    return _first_line(statement).startswith((f"MERGE INTO {table} ", f"INSERT INTO {table} "))
+
+
+def _first_line(statement: str) -> str:
+    """Of what is no comment."""
+    code = (line.lstrip() for line in statement.splitlines())
+    return next((line for line in code if line and not line.startswith("--")), "")
 
 
 def tables_made(statements: Sequence[str]) -> list[str]:

@@ -8,8 +8,14 @@ OPTIONS (labels = [('tidegate-kind', 'deletes'), ('tidegate-owner', '6d209f445b2
 -- All or nothing: an error ends the script, and BigQuery rolls a transaction back that was not committed.
 BEGIN TRANSACTION;
 
+-- First of all the position: who is too late, or meets another publish, ends here and has read nothing.
+UPDATE `my-project`.`shop`.`orders_tidegate_position`
+SET version = 7, attempt = '0af3', properties = '{"tidegate.shop.batch": "7", "tidegate.shop.position": "{\\"orders\\": {\\"0\\": 900}}"}', changed = CURRENT_TIMESTAMP()
+WHERE pipeline = 'shop' AND version = 6;
+
 ASSERT (
-  SELECT COUNT(*) FROM `my-project`.`shop`.`orders_tidegate_position` WHERE pipeline = 'shop' AND version = 6
+  SELECT COUNT(*) FROM `my-project`.`shop`.`orders_tidegate_position`
+  WHERE pipeline = 'shop' AND version = 7 AND attempt = '0af3'
 ) = 1 AS 'tidegate: the position has moved: pipeline=shop version=6';
 
 -- The last record of each key decides: a delete removes the row, anything else writes it.
@@ -58,9 +64,5 @@ WHERE `_tidegate_op` <> 'd' AND NOT COALESCE((
 amount > 0 -- or not
 ), FALSE)
 ) = 0 AS 'tidegate: an audit does not hold: 0: amount > 0';
-
-UPDATE `my-project`.`shop`.`orders_tidegate_position`
-SET version = 7, attempt = '0af3', properties = '{"tidegate.shop.batch": "7", "tidegate.shop.position": "{\\"orders\\": {\\"0\\": 900}}"}', changed = CURRENT_TIMESTAMP()
-WHERE pipeline = 'shop' AND version = 6;
 
 COMMIT TRANSACTION;
