@@ -52,7 +52,7 @@ def test_users_labels_stay_and_a_table_is_marked_once() -> None:
     warehouse = OneTable(5)
     for _ in range(2):
         bigquery_marks.mark(warehouse, TABLE, warehouse.found, "Shop")
-    assert warehouse.found.labels == {"team": "a", "tidegate_shop": uuid_of(warehouse.found)}
+    assert warehouse.found.labels == {"team": "a", "tidegate_position_shop": uuid_of(warehouse.found)}
     assert warehouse.updates == [("labels",)]
 
 

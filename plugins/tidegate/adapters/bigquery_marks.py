@@ -33,5 +33,5 @@ def stay(warehouse: Warehouse, name: str) -> None:
 
 
 def _label(pipeline: str) -> str:
-    (name,) = labels_of({"name": f"tidegate_{pipeline}"}).values()
+    (name,) = labels_of({"name": f"tidegate_position_{pipeline}"}).values()
     return name
