@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from contract_words import STAGED, TABLE, outcome_of, summary_of
+from tidegate.adapters import bigquery_requests
 from tidegate.adapters import bigquery_staging as staging
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_folder import LocalFolder
@@ -115,18 +116,18 @@ def test_attempt_is_found_by_what_its_job_was_asked_while_its_files_are_there(tm
     warehouse = Loading(tmp_path, 5)
     for attempt, rows in (("a1", 5), ("a2", 5)):
         warehouse.leave(attempt, rows=rows)
-    staging.sign(warehouse, STAGED, 1, "a2", "asked")
-    assert staging.signed(warehouse, STAGED, 1, "asked") == "a2"
+    bigquery_requests.sign(warehouse, STAGED, 1, "a2", "asked")
+    assert bigquery_requests.signed(warehouse, STAGED, 1, "asked") == "a2"
     for batch, request in ((1, "else"), (10, "asked"), (2, "asked")):
-        assert staging.signed(warehouse, STAGED, batch, request) is None
-    staging.sign(warehouse, STAGED, 1, "a3", "nothing left")
-    assert staging.signed(warehouse, STAGED, 1, "nothing left") is None
+        assert bigquery_requests.signed(warehouse, STAGED, batch, request) is None
+    bigquery_requests.sign(warehouse, STAGED, 1, "a3", "nothing left")
+    assert bigquery_requests.signed(warehouse, STAGED, 1, "nothing left") is None
     counts = json.dumps({**json.loads(outcome_of(5)), "bad": 1}).encode()
     warehouse.folder.write(f"{staging.folder_of(STAGED, 1, 'a1')}/counts/part-0.txt", counts)
-    staging.sign(warehouse, STAGED, 1, "a1", "bad")
-    assert staging.signed(warehouse, STAGED, 1, "bad") is None
+    bigquery_requests.sign(warehouse, STAGED, 1, "a1", "bad")
+    assert bigquery_requests.signed(warehouse, STAGED, 1, "bad") is None
     staging.disown(warehouse, STAGED, 1, "a2")
-    assert staging.signed(warehouse, STAGED, 1, "asked") is None
+    assert bigquery_requests.signed(warehouse, STAGED, 1, "asked") is None
 
 
 def test_rows_of_a_batch_with_a_bad_record_do_not_pile_up_while_it_stops_the_pipeline(tmp_path: Path) -> None:

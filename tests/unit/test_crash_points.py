@@ -94,10 +94,10 @@ PLACES = {
     "plugins/tidegate/adapters/bigquery_history.py": ["history.appended", "history.opened"],
     "plugins/tidegate/adapters/bigquery_loads.py": ["bigquery.load_sent", "bigquery.loaded"],
     "plugins/tidegate/adapters/bigquery_position.py": ["bigquery.positions_created"],
+    "plugins/tidegate/adapters/bigquery_requests.py": ["bigquery.signed"],
     "plugins/tidegate/adapters/bigquery_staging.py": [
         "bigquery.landed",
         "bigquery.partition_dropped",
-        "bigquery.signed",
         "clean_up.removed",
     ],
     "plugins/tidegate/adapters/iceberg_commit.py": ["catalog.committed"],

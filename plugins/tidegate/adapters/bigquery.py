@@ -12,6 +12,7 @@ from tidegate.adapters import (
     bigquery_marks,
     bigquery_ownership,
     bigquery_position,
+    bigquery_requests,
 )
 from tidegate.adapters import bigquery_staging as staging
 from tidegate.adapters.bigquery_bounds import TableLayout, bounds_of
@@ -154,11 +155,11 @@ class BigQueryDestination:
 
     def sign_attempt(self, intermediate: str, batch: int, attempt: str, request: str) -> None:
         """See the port."""
-        staging.sign(self._of(intermediate), intermediate, batch, attempt, request)
+        bigquery_requests.sign(self._of(intermediate), intermediate, batch, attempt, request)
 
     def find_attempt(self, intermediate: str, batch: int, request: str) -> str | None:
         """See the port."""
-        return staging.signed(self._of(intermediate), intermediate, batch, request)
+        return bigquery_requests.signed(self._of(intermediate), intermediate, batch, request)
 
     def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
         """See the port."""

@@ -24,7 +24,6 @@ from tidegate.ownership import STAGED, Ownership
 
 HIGHEST, SHAPE = "tidegate_highest_batch", "tidegate_shape"  # labels of the intermediate table
 LANDED = "landed.json"
-REQUEST = "request"  # beside an attempt's files: what its job was asked
 AHEAD = 100  # batches that may be staged before the next clean-up
 EXPIRES = timedelta(days=30)  # as the statement that makes the table has it
 BATCH = re.compile(r"/batch=(\d+)/attempt=([^/]+)/")
@@ -86,25 +85,6 @@ def land(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summ
     reached("bigquery.landed")
     if outcome["bad"]:  # each run stages such a batch anew, until somebody has corrected it
         warehouse.folder.delete(f"{place}/rows")
-
-
-def sign(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, request: str) -> None:
-    """Note what the job of an attempt was asked, where its counts are there and its records add up."""
-    place = folder_of(intermediate, batch, attempt)
-    outcome = left(warehouse, place)
-    if outcome is not None and not outcome["bad"]:
-        warehouse.folder.write(f"{place}/{REQUEST}", request.encode())
-        reached("bigquery.signed")
-
-
-def signed(warehouse: Warehouse, intermediate: str, batch: int, request: str) -> str | None:
-    """An attempt at the batch that is signed so."""
-    for name in warehouse.folder.names(folder_of(intermediate, batch)):
-        found = BATCH.search(f"/{name}")
-        is_note = found is not None and int(found[1]) == batch and name.endswith(f"/{REQUEST}")
-        if found is not None and is_note and warehouse.folder.read(name) == request.encode():
-            return found[2]
-    return None
 
 
 def _bring_in(
