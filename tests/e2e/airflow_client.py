@@ -64,6 +64,13 @@ class AirflowClient:
             states.setdefault(task["task_id"], []).append(task["state"])
         return {name: sorted(map(str, found)) for name, found in states.items()}
 
+    def tries(self, dag_id: str, run_id: str) -> dict[str, int]:
+        """How often each task of a run was tried, of a mapped one the most."""
+        found: dict[str, int] = {}
+        for task in self.get(f"dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]:
+            found[task["task_id"]] = max(found.get(task["task_id"], 0), task["try_number"])
+        return found
+
     def result(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1, key: str = "return_value") -> Any:
         path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self.get(path, map_index=map_index, deserialize="true")["value"]

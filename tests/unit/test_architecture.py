@@ -2,11 +2,9 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("plugins", "jobs", "dags")
@@ -55,6 +53,29 @@ def matches(path: Path, *patterns: str) -> bool:
     return any(name.count("/") == pattern.count("/") and fnmatch(name, pattern) for pattern in patterns)
 
 
+def for_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """One test of a rule that holds for every file: it names all that break it, and counts as one."""
+
+    def decorate(check: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            found = [f"{name_of(path)}: {problem}" for path in paths if (problem := broken(check, path))]
+            assert not found, "\n".join(found)
+
+        test.__name__, test.__doc__ = check.__name__, check.__doc__
+        return test
+
+    return decorate
+
+
+def broken(check: Callable[[Path], None], path: Path) -> str:
+    """What a check says against a file, empty for nothing."""
+    try:
+        check(path)
+    except AssertionError as problem:
+        return str(problem) or "broken"
+    return ""
+
+
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """Every imported module, wherever it stands; `from a import b` counts as `a.b`, which may be a module."""
     for node in ast.walk(ast.parse(path.read_text())):
@@ -73,7 +94,7 @@ def modules(path: Path) -> set[str]:
     return {module.partition(".")[0] for _, module in imports(path)}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each(FILES)
 def test_layer_does_not_import_what_lies_above_or_beside_it(path: Path) -> None:
     for line, module in imports(path):
         prefixes = [prefix for prefix in ALLOWED if within(module, prefix)]
@@ -83,18 +104,18 @@ def test_layer_does_not_import_what_lies_above_or_beside_it(path: Path) -> None:
             )
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if matches(p, CORE, STEPS, PUBLICATIONS)], ids=name_of)
+@for_each([p for p in FILES if matches(p, CORE, STEPS, PUBLICATIONS)])
 def test_core_and_steps_stand_on_the_standard_library_alone(path: Path) -> None:
     allowed = STDLIB | {"tidegate"}
     assert modules(path) <= allowed, f"{name_of(path)} imports {modules(path) - allowed}"
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if matches(p, STEPS, PUBLICATIONS)], ids=name_of)
+@for_each([p for p in FILES if matches(p, STEPS, PUBLICATIONS)])
 def test_steps_know_nouns_and_ports_but_no_adapter(path: Path) -> None:
     assert not [m for _, m in imports(path) if within(m, "tidegate.adapters") or within(m, "tidegate.cli")]
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if matches(p, CORE) and p.name != "__main__.py"], ids=name_of)
+@for_each([p for p in FILES if matches(p, CORE) and p.name != "__main__.py"])
 def test_nouns_do_not_know_the_command_line(path: Path) -> None:
     assert not [m for _, m in imports(path) if within(m, "tidegate.cli")]
 
@@ -103,7 +124,7 @@ def test_nouns_do_not_know_the_command_line(path: Path) -> None:
 TRAVEL = ("avro_lengths.py", "protobuf_rows.py", "protobuf_bytes.py")
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if matches(p, *SPARK, "jobs/*.py")], ids=name_of)
+@for_each([p for p in FILES if matches(p, *SPARK, "jobs/*.py")])
 def test_jobs_meet_the_worker_in_nouns_only(path: Path) -> None:
     allowed = STDLIB | ({"google", "pyarrow"} if path.name in TRAVEL else {"pyspark", "tidegate", "tidegate_spark"})
     allowed |= IN_EXECUTORS if matches(path, PRODUCER, REGISTRY) else set()
@@ -111,24 +132,24 @@ def test_jobs_meet_the_worker_in_nouns_only(path: Path) -> None:
     assert not [m for _, m in imports(path) if within(m, "tidegate.adapters") or within(m, "tidegate.steps")]
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if matches(p, *SPARK)], ids=name_of)
+@for_each([p for p in FILES if matches(p, *SPARK)])
 def test_job_code_runs_through_connect_as_well_no_rdd_no_jvm(path: Path) -> None:
     used = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
     assert not used & {"rdd", "_jvm", "_jsc", "sparkContext", "_jdf"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each(FILES)
 def test_module_says_which_part_of_the_journey_it_owns(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text())), f"{name_of(path)} has no docstring"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each(FILES)
 def test_package_files_hold_a_docstring_and_nothing_else(path: Path) -> None:
     if path.name == "__init__.py":
         assert len(ast.parse(path.read_text()).body) == 1
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each(FILES)
 def test_file_and_functions_stay_short_enough_to_read(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= FILE_LINES
@@ -138,7 +159,7 @@ def test_file_and_functions_stay_short_enough_to_read(path: Path) -> None:
             assert lines <= FUNCTION_LINES, f"{name_of(path)}:{node.lineno} {node.name} has {lines} lines"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each(FILES)
 def test_name_says_what_is_inside(path: Path) -> None:
     parts = set(path.relative_to(ROOT).with_suffix("").parts)
     assert not parts & FORBIDDEN_NAMES
