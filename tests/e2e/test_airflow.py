@@ -197,7 +197,8 @@ def test_kill_of_the_spark_server_during_a_merge_is_healed_by_the_retry(scene: S
 
 def _killed_and_retried(scene: Scene, dag: str, attempt: int) -> bool:
     """Kill the server during a merge, and wait for its rows; whether a retry published them, as Spark had to end it."""
-    rows, server = _killed_while_merging(scene, attempt), scene.stack.variables["SPARK_PID"]
+    server = scene.stack.variables.get("SPARK_PID")
+    rows = _killed_while_merging(scene, attempt)
     if rows is None:
         return False
     wait_until(lambda: rows.items() <= scene.rows("e2e.solo").items(), "the retry")

@@ -160,6 +160,7 @@ def clean(table: Table, up_to_batch: int) -> dict[str, int]:
     for location in doomed:
         remove(fresh, location)
         reached("clean_up.removed")
+    _remove_empty_folders(fresh, {location.rpartition("/")[0] for location in doomed if "/batch_number=" in location})
     batches = {batch for snapshot in old if (batch := batch_of(snapshot)) is not None}
     return {"batches": len(batches), "snapshots": len(old), "files": len(doomed)}
 
@@ -204,6 +205,22 @@ def _strays(table: Table, up_to_batch: int, kept: set[str]) -> set[str]:
     prefix = location.removesuffix(path)
     strays = {prefix + info.path for info in listing if info.is_file and _batch_folder(info.path) <= up_to_batch}
     return strays - kept
+
+
+def _remove_empty_folders(table: Table, folders: set[str]) -> None:
+    """Delete the folders that a clean-up has emptied, as nobody lists or reads them again.
+
+    In an object store there are none, but Arrow puts an empty object in a folder's place when it deletes a file there.
+    """
+    if not isinstance(table.io, PyArrowFileIO):
+        return
+    for folder in folders:
+        scheme, netloc, path = PyArrowFileIO.parse_location(folder)
+        files = table.io.fs_by_scheme(scheme, netloc)
+        listing = files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+        if not any(info.is_file for info in listing):
+            with suppress(FileNotFoundError):
+                files.delete_dir(path)
 
 
 def _batch_folder(path: str) -> float:
