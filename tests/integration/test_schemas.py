@@ -142,6 +142,24 @@ def test_required_columns_are_relaxed_and_a_forced_table_has_none(workbench) -> 
     ]
 
 
+def test_table_with_identifier_fields_is_written_and_evolved_and_keeps_them(workbench) -> None:
+    """As Flink makes a table with a PRIMARY KEY."""
+    topic = workbench.topic()
+    workbench.spark_sql("CREATE NAMESPACE lake.shop")
+    workbench.spark_sql("CREATE TABLE lake.shop.keyed (id BIGINT NOT NULL, n INT NOT NULL) USING iceberg")
+    with workbench.iceberg("shop.keyed").update_schema() as change:
+        change.set_identifier_fields("id")
+    workbench.pipeline("keyed", [topic], key=KEY, value={"schema": "id BIGINT, n BIGINT, note STRING"})
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "n": 5}), ({"id": 2}, {"id": 2, "n": None, "note": "b"}))
+    workbench.flush("keyed")
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "n": 3_000_000_000}), ({"id": 2}, None))
+    workbench.flush("keyed")
+    assert workbench.rows("shop.keyed") == [{"id": 1, "n": 3_000_000_000, "note": None}]
+    schema = workbench.iceberg("shop.keyed").schema()
+    assert schema.identifier_field_names() == {"id"}
+    assert [field.required for field in schema.fields] == [True, False, False]
+
+
 def test_incompatible_change_is_refused_before_anything_is_written(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("bent", [topic], key=KEY, value={"schema": "id BIGINT, s STRUCT<n: INT>"})

@@ -19,9 +19,11 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from tidegate.adapters.kafka_answers import PASSING, Places, check_description, check_offsets, resolve_offsets
 from tidegate.adapters.kafka_epochs import ONE_RECORD, epochs_of
+from tidegate.adapters.kafka_errors import judge, name_brokers
 from tidegate.adapters.kafka_rights import NEEDED, committed, group_retention, refusal
 from tidegate.adapters.kafka_sample import SMALL_FETCHES, keys_in
 from tidegate.adapters.kafka_topics import create, last_timestamps, retentions, send
+from tidegate.adapters.port_edge import translate_errors
 from tidegate.crash_points import reached
 from tidegate.epochs import Epochs
 from tidegate.errors import GiveUp, PositionLost, RetryLater
@@ -43,6 +45,7 @@ ISOLATION = {
 }
 
 
+@translate_errors(judge, name_brokers)
 class KafkaBroker:
     """Implements `tidegate.ports.Broker`. `settings` are librdkafka's, secrets included."""
 
@@ -50,7 +53,7 @@ class KafkaBroker:
         if not settings.get("bootstrap.servers"):
             raise GiveUp("bootstrap.servers is missing from the Kafka connection; add it to the connection's extra")
         self._servers = settings["bootstrap.servers"]
-        self._settings = {"socket.timeout.ms": "20000", **settings}
+        self.settings = {"socket.timeout.ms": "20000", **settings}
         self._client: AdminClient | None = None
         self._refusal: GiveUp | None = None
         self._epochs: tuple[Ranges, Epochs] | None = None
@@ -59,7 +62,7 @@ class KafkaBroker:
     @property
     def _admin(self) -> AdminClient:
         if self._client is None:
-            self._client = AdminClient({**self._settings, "error_cb": self._refused_by, "log_level": "0"})
+            self._client = AdminClient({**self.settings, "error_cb": self._refused_by, "log_level": "0"})
         return self._client
 
     def _refused_by(self, error: KafkaError) -> None:
@@ -153,12 +156,12 @@ class KafkaBroker:
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """See the port."""
         self._patiently(f"topic={topic}", lambda: create(self._admin, topic, TIMEOUT))
-        self._patiently(f"topic={topic}", lambda: send(self._settings, topic, records, TIMEOUT))
+        self._patiently(f"topic={topic}", lambda: send(self.settings, topic, records, TIMEOUT))
 
     def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """See the port. Tables that share a batch share the answer."""
         if self._epochs is None or self._epochs[0] != ranges:
-            settings = {**self._settings, **ONE_RECORD, "group.id": "tidegate-epochs", "isolation.level": isolation}
+            settings = {**self.settings, **ONE_RECORD, "group.id": "tidegate-epochs", "isolation.level": isolation}
             consumer = Consumer(settings)
             try:
                 self._epochs = ranges, epochs_of(consumer, ranges)
@@ -168,7 +171,7 @@ class KafkaBroker:
 
     def keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
         """See the port."""
-        consumer = Consumer({**self._settings, **SMALL_FETCHES, "group.id": READER})
+        consumer = Consumer({**self.settings, **SMALL_FETCHES, "group.id": READER})
         try:
             return keys_in(consumer, ranges)
         finally:
@@ -236,7 +239,7 @@ class KafkaBroker:
         """
         own = {"group.id": group, "isolation.level": isolation, "enable.auto.commit": "false"}
         # told of the log's end, a reader need not wait for records that are not there
-        consumer = Consumer({**self._settings, **own, "enable.partition.eof": "true", "log_level": "3"})
+        consumer = Consumer({**self.settings, **own, "enable.partition.eof": "true", "log_level": "3"})
         try:
             yield consumer
         finally:

@@ -8,6 +8,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tidegate.adapters.kafka import PAUSE, TIMEOUT, KafkaBroker
+from tidegate.adapters.kafka_errors import judge, name_brokers
+from tidegate.adapters.port_edge import translate_errors
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.offsets import Ranges
 from tidegate.publications.ports import FoundTopics
@@ -26,18 +28,19 @@ READER = {
 }
 
 
+@translate_errors(judge, name_brokers)
 class KafkaTopics:
     """Implements `tidegate.publications.ports.Topics`. `settings` are librdkafka's, secrets included."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self._settings = {"socket.timeout.ms": "20000", **settings}
+        self.settings = {"socket.timeout.ms": "20000", **settings}
         self._broker = KafkaBroker(settings)
         self._client: AdminClient | None = None
 
     @property
     def _admin(self) -> AdminClient:
         if self._client is None:
-            self._client = AdminClient({**self._settings, "log_level": "3"})
+            self._client = AdminClient({**self.settings, "log_level": "3"})
         return self._client
 
     def found(self, publication: Publication) -> FoundTopics:
@@ -99,7 +102,7 @@ class KafkaTopics:
         if at_rest:
             self._wait_for_markers(topic)
         newest: dict[int, str] = {}
-        consumer = Consumer({**self._settings, **READER, "group.id": "tidegate-publications", "log_level": "3"})
+        consumer = Consumer({**self.settings, **READER, "group.id": "tidegate-publications", "log_level": "3"})
         try:
             consumer.assign([TopicPartition(topic, number, 0) for number in ends])
             left = set(ends)
@@ -133,8 +136,9 @@ class KafkaTopics:
             raise RetryLater(f"topic={topic}: its progress cannot be read: {error.str()}")
 
     def _existing(self) -> set[str]:
+        admin = self._admin  # wrong settings are told of as such
         try:
-            return set(self._admin.list_topics(timeout=TIMEOUT).topics)
+            return set(admin.list_topics(timeout=TIMEOUT).topics)
         except KafkaException as error:
             raise RetryLater(f"the brokers cannot be asked for topics: {error.args[0].str()}") from error
 

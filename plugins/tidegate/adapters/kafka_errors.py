@@ -1,0 +1,25 @@
+"""What Kafka's client raises by itself, before or beside what brokers answer: its settings are wrong, or it passes."""
+
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+
+
+def judge(port: Any, verb: str, subject: str, error: Exception) -> TidegateError | None:
+    """The product's error for one of the client's; None for an unexpected one."""
+    if not isinstance(error, KafkaException):
+        return None
+    fault: KafkaError = error.args[0]
+    if fault.code() == KafkaError._INVALID_ARG:
+        return ConfigurationError(
+            f"{name_brokers(port, subject)}: Kafka's client refuses the connection's settings: {fault.str()}; "
+            "correct the extra of the Kafka connection"
+        )
+    return RetryLater(f"{name_brokers(port, subject)}: {verb} failed: {fault.str()}; it will be tried again")
+
+
+def name_brokers(port: Any, subject: str) -> str:
+    """How a message names whom a verb asked."""
+    return f"brokers={port.settings['bootstrap.servers']}"
