@@ -10,9 +10,8 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.history import advances
 from tidegate.offsets import offset_of, pairs
 from tidegate.ports import Ports, TableFiles
-from tidegate.slices import done
 from tidegate.status import as_time, shown_batch
-from tidegate.steps.backfill import open_backfills
+from tidegate.steps.backfill import applied_slices, open_backfills
 from tidegate.steps.maintain import maintained_tables
 from tidegate.topics import known_log
 from tidegate.view import come_to, see, views
@@ -125,10 +124,7 @@ def backfills(ports: Ports) -> list[dict[str, Any]]:
     ports = fan_out(ports)
     found = []
     for one in open_backfills(ports).values():
-        mark, rows = names.backfill_mark(ports.pipeline.name, one.id), []
-        for planned in one.tables:
-            state = ports.destination.state(planned.table, ports.pipeline.name)
-            applied = len(done(state.marks.get(mark))) if state else 0
-            rows.append({"table": planned.table, "applied": applied})
+        applied = applied_slices(ports, one)
+        rows = [{"table": t.table, "applied": len(applied.get(t.table, ()))} for t in one.tables]
         found.append({"backfill": one.id, "slices": len(one.numbers), "tables": rows})
     return found

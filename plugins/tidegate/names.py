@@ -160,6 +160,17 @@ def mark(pipeline: str, what: str) -> str:
     return f"tidegate.{pipeline}.{what}"
 
 
+def applied_property(number: int) -> str:
+    """The property of a backfill's own table that says that a slice is applied."""
+    return f"tidegate.applied.{number}"
+
+
+def applied_slice(name: str) -> int | None:
+    """The slice that such a property is of, None for any other."""
+    found = re.fullmatch(r"tidegate\.applied\.(\d+)", name)
+    return int(found[1]) if found else None
+
+
 def backfill_mark(pipeline: str, backfill: str) -> str:
-    """A destination's property in which a backfill keeps which of its slices are applied."""
+    """A destination's property: the staged attempt that a replay applied; for a backfill, what version 0.1 left."""
     return mark(pipeline, f"backfill.{backfill}")

@@ -64,7 +64,7 @@ def is_marked(name: str, own: Ownership, mark: Mapping[str, str], present: Mappi
         return False
     if all(present.get(key, "") == value for key, value in mark.items()):
         return True
-    found = " ".join(f"{key.rpartition('.')[2]}={present[key]}" for key in mark if present.get(key))
+    found = " ".join(f"{key.removeprefix('tidegate')[1:]}={present[key]}" for key in mark if present.get(key))
     raise GiveUp(
         f"table={name} is needed as {own.words}, and it is marked as {found}; nothing was changed; "
         "rename one of the pipelines or destinations whose tables would have this name"

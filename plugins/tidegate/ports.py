@@ -78,10 +78,7 @@ class Broker(Protocol):
         ...
 
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
-        """Commit and read back; `RetryLater` when what is read is not what was committed.
-
-        The time of the last heartbeat is kept beside the offsets: returned as it was, replaced where one is given.
-        """
+        """Commit and read back, or `RetryLater`; returns the last heartbeat's time, replaced by one that is given."""
         ...
 
 
@@ -109,10 +106,7 @@ class Destination(Protocol):
         ...
 
     def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
-        """Where the rows lie that a merge filled with `values` can touch; everything, where nothing is to be won.
-
-        Where `values` name a snapshot (`at`), what of the table lies there is told for that very snapshot.
-        """
+        """Where the rows lie that a merge filled with `values` can touch; in the snapshot that `at` names, if any."""
         ...
 
     def has_branches(self, table: str) -> bool:
@@ -136,10 +130,7 @@ class Destination(Protocol):
         ...
 
     def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
-        """Put what the branch holds onto a newer main, and return its head; None where a merge might differ there.
-
-        `keys`: what the merge was filled with; None where it adds rows whatever the table holds.
-        """
+        """Put a branch onto a newer main, None where a merge with `keys` might differ; `keys` None: it appends."""
         ...
 
     def drop_branch(self, table: str, branch: str) -> None:
@@ -188,6 +179,14 @@ class Destination(Protocol):
 
     def backfills(self, table: str, pipeline: str) -> list[str]:
         """Of each backfill of `table` that has an intermediate table: what was noted when that was made."""
+        ...
+
+    def applied(self, intermediate: str, shape: str) -> frozenset[int]:
+        """The slices that a backfill's table says are applied; none where there is no table of that shape."""
+        ...
+
+    def mark_applied(self, intermediate: str, number: int) -> None:
+        """Say in a backfill's table that a slice is applied; `CommitRefused` if others commit meanwhile."""
         ...
 
     def drop(self, intermediate: str) -> None:

@@ -105,17 +105,6 @@ class AppliedSlice:
         return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": snapshot}
 
 
-def done(mark: str | None) -> list[int]:
-    """The slices that a table's mark of a backfill says are applied."""
-    return list(json.loads(mark)["done"]) if mark else []
-
-
-def with_done(mark: str | None, number: int, slices: int, attempt: str) -> str:
-    """The mark with one slice more. The attempt makes it unlike every other one, so that a lost answer can be told."""
-    numbers = sorted({*done(mark), number}, reverse=True)
-    return json.dumps({"slices": slices, "done": numbers, "attempt": attempt}, separators=(",", ":"))
-
-
 def covered(pieces: list[Ranges], start: Offsets) -> Offsets:
     """How far `pieces` reach from `start` without a gap, per partition."""
     reach = {topic: dict(parts) for topic, parts in start.items()}

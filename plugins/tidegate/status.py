@@ -10,8 +10,7 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.moments import moment_at
 from tidegate.offsets import offset_of
 from tidegate.ports import Log, Ports
-from tidegate.slices import done
-from tidegate.steps.backfill import open_backfills
+from tidegate.steps.backfill import applied_slices, open_backfills
 from tidegate.topics import known_log
 from tidegate.view import View, come_to, published, see, views
 
@@ -62,10 +61,9 @@ def _backfills(ports: Ports, views: list[View]) -> list[dict[str, Any]]:
     """Backfills that are under way, stopped or given up, with the slices that each table has."""
     rows = []
     for one in open_backfills(ports).values():
-        mark, mine = names.backfill_mark(ports.pipeline.name, one.id), {t.table for t in one.tables}
-        marks = {v.table.name: v.state.marks.get(mark) for v in views if v.state and v.table.name in mine}
-        applied = {table: done(text) for table, text in marks.items()}
-        rows.append({"backfill": one.id, "tables": sorted(mine), "slices": len(one.numbers), "applied": applied})
+        there, mine = {view.table.name for view in views if view.state}, sorted(t.table for t in one.tables)
+        applied = {table: numbers for table, numbers in applied_slices(ports, one).items() if table in there}
+        rows.append({"backfill": one.id, "tables": mine, "slices": len(one.numbers), "applied": applied})
     return rows
 
 

@@ -234,6 +234,8 @@ def _is_same_but_for_main(before: TableState, now: TableState) -> bool:
 
 def _tells_of(swap: Swap, publication: Publication, state: TableState) -> bool:
     """Whether the table carries this publication's properties, and its tag is on this very snapshot."""
+    if not publication.properties:
+        return _is_newest(swap, publication, state)
     if any(state.marks.get(key) != value for key, value in publication.properties.items()):
         return False
     if publication.tag is None:
@@ -242,6 +244,18 @@ def _tells_of(swap: Swap, publication: Publication, state: TableState) -> bool:
     if tagged is None or tagged.summary.get("tidegate.attempt") != publication.attempt:
         return False
     return tagged.snapshot_id == publication.head
+
+
+def _is_newest(swap: Swap, publication: Publication, state: TableState) -> bool:
+    """Whether this publication is the table's last: all that is known of one that leaves no property behind.
+
+    One that others wrote over is not found, and its caller may merge it again.
+    """
+    destination, pipeline = swap.ports.destination, swap.ports.pipeline.name
+    if destination.has_branches(swap.table):
+        return state.snapshot_id == publication.head
+    last = destination.head(swap.table, names.tag(pipeline))
+    return last is not None and last.summary.get("tidegate.attempt") == publication.attempt
 
 
 def changed_rows(head: Head | None) -> dict[str, Any]:

@@ -977,6 +977,19 @@ def test_backfills_of_a_table_are_found_by_the_names_of_their_tables(kit: Kit) -
     assert kit.port.backfills(TABLE, PIPELINE) == ["one", f"of {PIPELINE}"]
 
 
+def test_slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape(kit: Kit) -> None:
+    table = f"{TABLE}_{PIPELINE}_backfill_1_tmp"
+    assert kit.port.applied(table, "0af3") == frozenset()
+    for _ in range(2):
+        kit.make_as_before(table, "0af3")
+        assert kit.port.applied(table, "0af3") == frozenset()
+        for number in (12, 3, 3):
+            kit.port.mark_applied(table, number)
+        assert (kit.port.applied(table, "0af3"), kit.port.applied(table, "other")) == ({3, 12}, frozenset())
+        kit.port.drop(table)
+    assert kit.port.applied(table, "0af3") == frozenset()
+
+
 @branches
 def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit) -> None:
     ours = kit.seeded().merged(FIRST)

@@ -245,6 +245,15 @@ class MemoryDestination:
         found = [p.get(names.NOTE, "") for p in named if KIND not in p or own <= p.items()]
         return [note for note in found if note]
 
+    def applied(self, intermediate: str, shape: str) -> frozenset[int]:
+        properties = self.tables[intermediate].properties if intermediate in self.tables else {}
+        if properties.get(SHAPE) != shape:
+            return frozenset()
+        return frozenset(number for name in properties if (number := names.applied_slice(name)) is not None)
+
+    def mark_applied(self, intermediate: str, number: int) -> None:
+        self._table(intermediate).properties[names.applied_property(number)] = "true"
+
     def drop(self, intermediate: str) -> None:
         if intermediate in self.tables:
             self._check_removable(intermediate, ("intermediate",))

@@ -357,6 +357,20 @@ GUARDS = [
         "tests/integration/test_backfill.py::test_command_shows_first_then_restores_what_is_missing_and_nothing_older",
     ),
     Guard(
+        "what a backfill staged under another pipeline file is not there",
+        "plugins/tidegate/steps/backfill_stage.py",
+        " if batch.shape == current}",
+        "}",
+        "tests/unit/test_backfill.py::test_column_that_is_added_during_a_backfill_is_filled_in_all_slices",
+    ),
+    Guard(
+        "what a backfill applied under another pipeline file is not applied",
+        STAGING,
+        "    if properties.get(SHAPE) != shape:\n",
+        "    if False:\n",
+        DESTINATION + "slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape[iceberg]",
+    ),
+    Guard(
         "BigQuery: the transaction asserts the position's version",
         "include/sql/bigquery/publish.sql",
         ") = 1 AS {{ moved | text }};",

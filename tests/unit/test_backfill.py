@@ -6,8 +6,18 @@ from collections.abc import Callable
 import pytest
 from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
 from tidegate import names
-from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost, TidegateError
+from tidegate.errors import (
+    ConfigurationError,
+    GiveUp,
+    NothingToDo,
+    OutcomeUnknown,
+    PositionLost,
+    RetryLater,
+    TidegateError,
+)
 from tidegate.flush import flush
+from tidegate.pipeline import Column
+from tidegate.ports import CommitRefused, Publication
 from tidegate.slices import AppliedSlice
 from tidegate.status import status
 from tidegate.steps.backfill import abandon, backfill, open_backfills
@@ -187,6 +197,99 @@ def test_same_command_goes_on_where_it_stopped(world: World) -> None:
     ]  # fmt: skip
     assert len(world.engine.stages) == before + 1
     assert shown(world) == {"a": "2", "b": "1"}
+
+
+@pytest.mark.parametrize("losses", [1, 99])
+def test_backfill_whose_clean_up_lost_every_race_leaves_the_same_command_its_work(world: World, losses: int) -> None:
+    """What is applied is known from the backfill's own table alone, and that is gone."""
+    forget, calls = world.destination.forget, []
+
+    def race(*given: str) -> None:
+        calls.append(given)
+        if len(calls) <= losses:
+            raise CommitRefused("another writer was faster")
+        forget(*given)
+
+    world.destination.forget = race
+    run(world)
+    assert len(calls) > 1
+    world.destination.forget = forget
+    damage(world)
+    assert [result.outcome for result in run(world)] == ["published"] * 3
+    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+
+
+def test_mark_that_an_earlier_version_left_on_the_table_counts_for_nothing(world: World) -> None:
+    planned = propose(world.ports(PIPELINE), wanted(ALL, None, None)).backfill
+    left = '{"slices":3,"done":[3,2,1],"attempt":"a"}'
+    world.destination.tables[NAME].properties[names.backfill_mark("shop", planned.id)] = left
+    damage(world)
+    run(world)
+    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+
+
+def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: World) -> None:
+    """What was staged and applied under the old pipeline file is neither taken for staged nor for applied."""
+    for key, age in (("d", 7), ("e", 8), ("f", 9)):
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "1", "age": age})
+    flush_all(world)
+    ports, everything = world.ports(PIPELINE), '{"orders": {"0": [0, 8]}}'
+    planned = propose(ports, wanted(everything, None, None)).backfill
+    stopped: list[AppliedSlice] = []
+
+    def stop(result: AppliedSlice) -> None:
+        stopped.append(result)
+        if len(stopped) == 2:
+            raise Crash
+
+    with pytest.raises(Crash):
+        backfill(ports, planned, stop)
+    columns = (Column("id", "STRING"), Column("name", "STRING"), Column("age", "INT"))
+    wider = a_pipeline(a_table(columns=columns), max_records=2)
+    assert propose(world.ports(wider), wanted(everything, None, None)).resumed
+    assert [result.outcome for result in run(world, everything, wider)] == ["published"] * 4
+    ages = {row["id"]: row.get("age") for row in world.rows(NAME)}
+    assert ages == {"a": None, "b": None, "d": 7, "e": 8, "f": 9}
+    assert leftovers(world) == []
+
+
+def test_slice_whose_mark_was_lost_is_applied_once_more_and_changes_nothing(world: World) -> None:
+    def lose(*_: object) -> None:
+        raise RetryLater("no answer")
+
+    marked, world.destination.mark_applied = world.destination.mark_applied, lose
+    planned = propose(world.ports(PIPELINE), wanted(ALL, None, None)).backfill
+    damage(world)
+    for _ in range(2):
+        with pytest.raises(Crash):
+            backfill(world.ports(PIPELINE), planned, crash)
+    assert shown(world) == {"a": "2"}
+    world.destination.mark_applied = marked
+    run(world)
+    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+
+
+def crash(_: AppliedSlice) -> None:
+    raise Crash
+
+
+@pytest.mark.parametrize("takes_effect", [True, False])
+def test_answer_to_a_publish_that_was_lost_is_looked_up(world: World, takes_effect: bool) -> None:
+    damage(world)
+    publish, lost = world.destination.publish, []
+
+    def lose(publication: Publication) -> None:
+        if lost:
+            return publish(publication)
+        lost.append(publication)
+        if takes_effect:
+            publish(publication)
+        raise OutcomeUnknown("no answer")
+
+    world.destination.publish = lose
+    results = run(world)
+    assert (results[0].outcome, results[0].snapshot_id) == ("published", lost[0].head)
+    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_range_of_times_is_gone_on_with_although_it_means_other_offsets_by_now(world: World) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tidegate.offsets import Ranges
-from tidegate.slices import Backfill, TableBackfill, covered, done, missing, sliced, with_done
+from tidegate.slices import Backfill, TableBackfill, covered, missing, sliced
 
 RANGES = st.dictionaries(st.integers(0, 4), st.tuples(st.integers(0, 50), st.integers(0, 80)), min_size=1).map(
     lambda parts: Ranges({"t": {p: (start, start + length) for p, (start, length) in parts.items()}})
@@ -71,10 +71,3 @@ def test_numbers_run_from_the_newest_slice_of_the_longest_table_to_the_first() -
 def test_another_content_is_another_backfill(other: dict) -> None:
     assert a_backfill().id == a_backfill().id
     assert a_backfill(**other).id != a_backfill().id
-
-
-def test_mark_remembers_every_slice_and_differs_by_attempt() -> None:
-    first = with_done(None, 3, 3, "a")
-    both = with_done(first, 1, 3, "b")
-    assert (done(None), done(first), done(both)) == ([], [3], [3, 1])
-    assert with_done(None, 3, 3, "b") != first

@@ -6,7 +6,9 @@ from typing import Any
 
 from tidegate import names
 from tidegate.adapters import (
+    bigquery_backfills,
     bigquery_dead_letters,
+    bigquery_deletes,
     bigquery_evolution,
     bigquery_history,
     bigquery_marks,
@@ -22,19 +24,17 @@ from tidegate.adapters.bigquery_statements import tables_made
 from tidegate.adapters.bigquery_types import columns_of, held_by
 from tidegate.adapters.port_edge import translate_errors
 from tidegate.batch import StagedBatch
-from tidegate.bigquery_sql import quoted, quoted_name
 from tidegate.bounds import ANYWHERE, Bounds
 from tidegate.crash_points import reached
 from tidegate.errors import GiveUp
 from tidegate.evolution import Rules
 from tidegate.jobs import Job, MergeJob
 from tidegate.offsets import Ranges
-from tidegate.ownership import MEMORIES, SHAPE, Ownership
+from tidegate.ownership import SHAPE, Ownership
 from tidegate.pipeline import Column
 from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Sql, Staging, TableFiles, TableState
 from tidegate.position import Position
 
-CHANGED = "_tidegate_timestamp"  # as tables that remember whole changes have it, beside the user's own columns
 NO_BRANCHES = "BigQuery has no branches: a merge is written by the transaction that publishes it"
 
 
@@ -181,7 +181,15 @@ class BigQueryDestination:
     def backfills(self, table: str, pipeline: str) -> list[str]:
         """See the port."""
         own = Ownership("intermediate", pipeline, table.split(".", 1)[1])
-        return staging.notes(self._of(table), names.backfill_tables(pipeline, table), own)
+        return bigquery_backfills.notes(self._of(table), names.backfill_tables(pipeline, table), own)
+
+    def applied(self, intermediate: str, shape: str) -> frozenset[int]:
+        """See the port."""
+        return bigquery_backfills.applied(self._of(intermediate), intermediate, shape)
+
+    def mark_applied(self, intermediate: str, number: int) -> None:
+        """See the port."""
+        bigquery_backfills.mark_applied(self._of(intermediate), intermediate, number)
 
     def drop(self, intermediate: str) -> None:
         """See the port."""
@@ -224,14 +232,7 @@ class BigQueryDestination:
 
     def forget_deletes(self, deletes: str, before_ms: int) -> int:
         """See the port."""
-        warehouse = self._of(deletes)
-        table = warehouse.table(deletes)
-        if table is None or bigquery_ownership.kind_of(table) not in MEMORIES:
-            return 0  # without a mark the next merge sets it, if the table is ours
-        name, columns = quoted_name(warehouse.reference(deletes)), [field.name for field in table.schema]
-        column = quoted(CHANGED if CHANGED in columns else "timestamp")
-        job = warehouse.query(f"DELETE FROM {name} WHERE {column} < TIMESTAMP_MILLIS({before_ms})")
-        return int(job.num_dml_affected_rows or 0)
+        return bigquery_deletes.forget(self._of(deletes), deletes, before_ms)
 
     def record(self, control: str, row: dict[str, Any]) -> None:
         """See the port."""

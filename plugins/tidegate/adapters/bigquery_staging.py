@@ -15,12 +15,12 @@ from typing import Any
 from tidegate.adapters.bigquery_client import Warehouse, job_name
 from tidegate.adapters.bigquery_errors import JobFailed
 from tidegate.adapters.bigquery_loads import Load, load
-from tidegate.adapters.bigquery_ownership import check_removable, kind_of
+from tidegate.adapters.bigquery_ownership import check_removable
 from tidegate.batch import DELETES, ROWS, UNCHANGED, Counts, StagedBatch, can_be_merged
 from tidegate.crash_points import reached
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.offsets import Ranges
-from tidegate.ownership import STAGED, Ownership
+from tidegate.ownership import STAGED
 
 HIGHEST, SHAPE = "tidegate_highest_batch", "tidegate_shape"  # labels of the intermediate table
 LANDED = "landed.json"
@@ -268,18 +268,6 @@ def drop(warehouse: Warehouse, intermediate: str) -> None:
         check_removable(table, intermediate, ("intermediate",))
         warehouse.delete(intermediate)
     warehouse.folder.delete(folder_of(intermediate))
-
-
-def notes(warehouse: Warehouse, prefix: str, own: Ownership) -> list[str]:
-    """What is noted in the backfills' tables whose names begin with `prefix`, which is ``catalog.dataset.begin``.
-
-    Of tables that carry this mark, or none.
-    """
-    namespace, _, begin = prefix.rpartition(".")
-    tables = [f"{namespace}.{name}" for name in warehouse.tables_in(namespace) if name.startswith(begin)]
-    found = [warehouse.table(name) for name in tables]
-    ours = (t for t in found if t is not None and (not kind_of(t) or own.labels.items() <= t.labels.items()))
-    return [table.description for table in ours if table.description]
 
 
 def needed(table: Any, name: str) -> Any:

@@ -173,6 +173,15 @@ class IcebergDestination:
         own = Ownership("intermediate", pipeline, identifier)
         return iceberg_staging.notes(self.catalogs.catalog(catalog), prefix, own)
 
+    def applied(self, intermediate: str, shape: str) -> frozenset[int]:
+        """See the port."""
+        found = self.catalogs.table(intermediate)
+        return frozenset() if found is None else iceberg_staging.applied(found, shape)
+
+    def mark_applied(self, intermediate: str, number: int) -> None:
+        """See the port."""
+        iceberg_staging.mark_applied(self._table(intermediate), number)
+
     def drop(self, intermediate: str) -> None:
         """See the port."""
         catalog, identifier = intermediate.split(".", 1)

@@ -12,6 +12,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from tidegate import names
 from tidegate.adapters import iceberg_commit
@@ -21,7 +22,7 @@ from tidegate.adapters.iceberg_state import batch_of, summary_of
 from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch, can_be_merged
 from tidegate.crash_points import reached
 from tidegate.offsets import Ranges
-from tidegate.ownership import KIND, STAGED, Ownership
+from tidegate.ownership import KIND, SHAPE, STAGED, Ownership
 from tidegate.ports import Staging
 
 
@@ -79,6 +80,20 @@ def notes(catalog: Catalog, prefix: str, own: Ownership) -> list[str]:
                 if not properties.get(KIND) or own.properties.items() <= properties.items():
                     found.append(properties.get(names.NOTE, ""))
     return [note for note in found if note]
+
+
+def applied(table: Table, shape: str) -> frozenset[int]:
+    """The slices of a backfill that its table says are applied, if its rows have that shape."""
+    properties = table.metadata.properties
+    if properties.get(SHAPE) != shape:
+        return frozenset()
+    return frozenset(number for name in properties if (number := names.applied_slice(name)) is not None)
+
+
+def mark_applied(table: Table, number: int) -> None:
+    """Say that a slice is applied: a property for each, so that two runners take none from each other."""
+    mark = SetPropertiesUpdate(updates={names.applied_property(number): "true"})
+    iceberg_commit.commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (mark,))
 
 
 def drop(catalog: Catalog, identifier: str) -> None:

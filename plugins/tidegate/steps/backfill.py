@@ -4,16 +4,18 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from tidegate import names
-from tidegate.errors import GiveUp, SomeTablesFailed, TidegateError
+from tidegate.errors import GiveUp, RetryLater, SomeTablesFailed, TidegateError
 from tidegate.history import record_slice
 from tidegate.ownership import own_intermediate
-from tidegate.ports import CommitRefused, Ports
+from tidegate.ports import Ports
 from tidegate.slices import AppliedSlice, Backfill
-from tidegate.steps.backfill_merge import applied, merge_slice
+from tidegate.steps.backfill_merge import merge_slice
 from tidegate.steps.backfill_plan import standing_position
 from tidegate.steps.backfill_stage import Slice, stage_missing
+from tidegate.swap import in_rounds
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +23,8 @@ log = logging.getLogger(__name__)
 def backfill(ports: Ports, planned: Backfill, told: Callable[[AppliedSlice], None]) -> None:
     """Apply every slice, newest first, and clean up; `told` hears of each slice and table.
 
-    A repeat call goes on where the last one stopped: what is applied stands in the tables, what is staged in the
-    backfill's own intermediate tables.
+    A repeat call goes on where the last one stopped: what is staged and what is applied stand in the backfill's own
+    intermediate tables. A slice that is applied twice changes nothing.
     """
     for number in planned.numbers:
         for result in apply_slice(ports, planned, number):
@@ -41,7 +43,7 @@ def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSli
         for mine in planned.tables
         if number <= len(planned.slices(mine.table))
     ]
-    stage_missing([(one, _position(one)) for one in slices if not applied(one)])
+    stage_missing([(one, _position(one)) for one in slices if not one.is_applied])
     results: list[AppliedSlice] = []
     failures: list[TidegateError] = []
     for one in slices:
@@ -77,6 +79,15 @@ def open_backfills(ports: Ports) -> dict[str, Backfill]:
     return {one.id: one for one in found}
 
 
+def applied_slices(ports: Ports, planned: Backfill) -> dict[str, list[int]]:
+    """The slices of each table of the pipeline that are applied and need not be again, newest first."""
+    known = {table.name for table in ports.pipeline.tables}
+    slices = [Slice.of(ports, planned, mine.table, 1) for mine in planned.tables if mine.table in known]
+    return {
+        one.table.name: sorted(ports.destination.applied(one.intermediate, one.shape), reverse=True) for one in slices
+    }
+
+
 def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:
     """Drop what a backfill keeps: intermediate tables with their files, branches and marks. Rows stay as they are.
 
@@ -88,8 +99,9 @@ def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:
         if ports.destination.claim(own, own_intermediate(ports.pipeline, table)) is not None:
             ports.destination.drop(own)
             dropped.append(own)
-        with suppress(CommitRefused):  # somebody else commits: what stays is dropped by the next call
-            ports.destination.forget(table.name, ports.pipeline.name, backfill_id)
+        forget = partial(ports.destination.forget, table.name, ports.pipeline.name, backfill_id)
+        with suppress(RetryLater):  # branches of a backfill without a table mean nothing; the next call drops them
+            in_rounds(ports, f"pipeline={ports.pipeline.name} table={table.name} backfill={backfill_id}", forget)
     return dropped
 
 

@@ -2,17 +2,18 @@
 
 import json
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from tidegate import names
 from tidegate.batch import StagedBatch
 from tidegate.columns import destination_columns, resolved
-from tidegate.errors import PositionLost
+from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.merging import backfill_statements
-from tidegate.ports import Head, TableState
+from tidegate.ports import CommitRefused, Head, TableState
 from tidegate.position import Position
-from tidegate.slices import AppliedSlice, done, with_done
+from tidegate.slices import AppliedSlice
 from tidegate.states import Source
 from tidegate.steps.backfill_plan import standing_position
 from tidegate.steps.backfill_stage import Slice, complete
@@ -31,18 +32,12 @@ class _Cut:
     started_ms: int
 
 
-def applied(one: Slice) -> bool:
-    """Whether the table says that this slice is applied."""
-    state = one.ports.destination.state(one.table.name, one.ports.pipeline.name)
-    return state is not None and one.number in done(state.marks.get(one.mark))
-
-
 def merge_slice(one: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
     """Apply one slice and return what changed; a slice that is applied already is a success too.
 
     1. Read the table, and stage what was flushed into it since the slice was staged: it may decide.
     2. Cut a branch from that snapshot and merge the slice's records into it, except keys with a later record.
-    3. Publish as a flush does, but leave position and tag alone; the table's mark of the backfill moves along.
+    3. Publish as a flush does, but leave position and tag alone; then the backfill's own table says that it is applied.
 
     Main moved, by a flush or by others: back to 1, so that a newer record is never overwritten.
     """
@@ -54,7 +49,7 @@ def _round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | Non
     state = destination.state(one.table.name, name)
     position = standing_position(one.ports, one.table, state)
     _check_same_topics(one, position)
-    if state is None or one.number in done(state.marks.get(one.mark)):
+    if state is None or one.is_applied:
         return _result(one, None, None, started_ms, "already applied"), None
     table = resolved(one.table, one.ports.pipeline.source.metadata, state)
     columns = destination_columns(table, one.ports.pipeline.source.metadata)
@@ -90,7 +85,7 @@ def _cut_merge_publish(cut: _Cut) -> AppliedSlice:
         state=cut.state,
         branch=branch,
         attempt=attempt,
-        properties={one.mark: with_done(cut.state.marks.get(one.mark), one.number, len(one.all), attempt)},
+        properties={},
         guard=partial(_check_fits, cut),
         summary={
             "tidegate.pipeline": name,
@@ -102,6 +97,8 @@ def _cut_merge_publish(cut: _Cut) -> AppliedSlice:
     statements = backfill_statements(ports, table, cut.staged, branch, one.intermediate)
     head = written(swap, one.number, *statements)
     head = publish(swap, head)
+    with suppress(CommitRefused, RetryLater, GiveUp):  # without it, or its table, the slice is applied once more
+        ports.destination.mark_applied(one.intermediate, one.number)
     log.info("applied: %s snapshot=%s", one.where, head.snapshot_id)
     return _result(one, head, cut.staged, cut.started_ms, "published")
 

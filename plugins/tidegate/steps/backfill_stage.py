@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tidegate import names
 from tidegate.batch import Plan, PlannedBatch
+from tidegate.columns import resolved, shape
 from tidegate.errors import RetryLater
 from tidegate.jobs import StageJob
 from tidegate.offsets import Offsets, Ranges, offset_of
@@ -65,9 +66,16 @@ class Slice:
         return names.backfill_table(self.ports.pipeline, self.table, self.backfill.id)
 
     @property
-    def mark(self) -> str:
-        """The destination's property that tells which slices are applied."""
-        return names.backfill_mark(self.ports.pipeline.name, self.backfill.id)
+    def shape(self) -> str:
+        """The shape of the rows as the pipeline file asks for them now, over the destination as it is now."""
+        pipeline = self.ports.pipeline
+        state = self.ports.destination.state(self.table.name, pipeline.name)
+        return shape(resolved(self.table, pipeline.source.metadata, state), pipeline.source.metadata)
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether the backfill's own table says so; it is wrong only in saying no, and a slice may be applied twice."""
+        return self.number in self.ports.destination.applied(self.intermediate, self.shape)
 
     def staging(self) -> Staging | None:
         """The intermediate table as it stands."""
@@ -106,7 +114,8 @@ def complete(one: Slice, position: Offsets) -> Staging:
 
 def _missing(one: Slice, position: Offsets, staging: Staging | None) -> list[Piece]:
     slices = one.all
-    there = {batch.batch: batch.ranges for batch in staging.batches} if staging else {}
+    current = one.shape  # what was staged under another pipeline file is not there
+    there = {batch.batch: batch.ranges for batch in staging.batches if batch.shape == current} if staging else {}
     last = len(slices) if needs_later(one.table) else one.number
     pieces = [
         Piece(number, slices[number - 1], keys_only=False)
