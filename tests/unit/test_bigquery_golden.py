@@ -135,6 +135,16 @@ def test_script_that_is_longer_than_bigquery_reads_is_refused() -> None:
         transaction(SQL, statements=("SELECT 1 -- " + "x" * 1024 * 1024,), **SCRIPT)
 
 
+def test_position_moves_before_a_statement_that_is_billed_by_the_table_or_the_batch() -> None:
+    """Who is too late, or meets another publish, ends at it: a merge that is rolled back is paid all the same."""
+    text = script().split("BEGIN TRANSACTION;")[1]
+    places = [
+        text.index(word) for word in ("UPDATE `my-project`.`shop`.`orders_tidegate_position`", "ASSERT", "MERGE INTO")
+    ]
+    assert places == sorted(places)
+    assert text.index("orders_shop_tmp") > places[1]
+
+
 def test_script_that_finds_another_version_says_so_in_words_that_are_looked_for() -> None:
     assert f"= 1 AS '{MOVED}: pipeline=shop version=6';" in script()
 
