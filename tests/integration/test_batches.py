@@ -70,8 +70,8 @@ def test_rows_that_a_late_attempt_left_in_the_same_batch_are_not_merged(workbenc
     ports = workbench.ports("late")
     (batch,) = stage(ports, plan(ports))
     columns = [field.name for field in workbench.iceberg(staged).schema().fields]
-    zombie = {"attempt": "'zombie'", "offset": "offset + 100", "op": "'d'"}
-    asked = ", ".join(zombie.get(name, name) for name in columns)
+    zombie = {"attempt": "'zombie'", "offset": "`offset` + 100", "op": "'d'"}
+    asked = ", ".join(zombie.get(name, f"`{name}`") for name in columns)
     workbench.spark_sql(f"INSERT INTO lake.{staged} SELECT {asked} FROM lake.{staged} WHERE key.id = 1")
     both = workbench.iceberg(staged).current_snapshot().snapshot_id
     assert [row["op"] for row in workbench.rows(staged)].count("d") == 1

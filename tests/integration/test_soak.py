@@ -5,6 +5,7 @@
 
 import os
 import random
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from conftest import wait_until
+from crash.points import Point
 from tidegate.errors import TidegateError
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 BATCHES = int(os.environ.get("SOAK_BATCHES", "8"))
 SEED = int(os.environ.get("SOAK_SEED", "7"))
-SHORTEST_FLUSH = 1.0  # seconds in which none is over: the imports take longer
+WITH_A_BRANCH = Point.parse("merge/engine.run:after:1")
 LONGEST_LIFE = 12.0  # seconds after which no kill comes any more: a flush in a process of its own is over by then
 TABLE, STAGED, CONTROL = "shop.soak", "shop.soak_soak_tmp", "shop.tidegate_soak_batches"
 
@@ -33,10 +35,9 @@ def changes(chance: random.Random, number: int, model: dict[int, str]) -> Iterat
         yield {"id": key}, name and {"id": key, "name": name}, {"partition": key % 2}
 
 
-def flush_and_perhaps_kill(workbench: Any, chance: random.Random, certainly: bool = False) -> bool:
+def flush_and_perhaps_kill(workbench: Any, chance: random.Random) -> bool:
     """One flush in a process of its own; whether it was killed."""
     life = chance.uniform(0.5, LONGEST_LIFE) if chance.random() < 0.5 else 180.0
-    life = SHORTEST_FLUSH if certainly else life
     runner = subprocess.Popen(
         workbench.command("flush", "soak"),
         env=workbench.environment(),
@@ -69,7 +70,7 @@ def metadata_files(workbench: Any, table: str) -> list[Path]:
     return sorted(path for path in (location / "metadata").iterdir() if path.suffix != ".crc")
 
 
-def test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind(workbench) -> None:
+def test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind(workbench, runners) -> None:
     chance, model = random.Random(SEED), dict[int, str]()
     topic = workbench.topic(2)
     workbench.pipeline("soak", [topic], key=KEY, value=VALUE)
@@ -78,8 +79,11 @@ def test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind(work
     killed = 0
     for number in range(1, BATCHES):
         workbench.produce(topic, *changes(chance, number, model))
-        killed += flush_and_perhaps_kill(workbench, chance, certainly=number == 1)
-    assert killed, f"no flush was killed, and nothing is proven: seed={SEED}"
+        killed += flush_and_perhaps_kill(workbench, chance)
+    workbench.produce(topic, *changes(chance, BATCHES, model))
+    last = runners.run(workbench.environment(), "flush", "soak", at=WITH_A_BRANCH, kind="killed")
+    assert (last.code, last.met) == (-signal.SIGKILL, True), last  # so that no soak is without a kill
+    killed += 1
     wait_until(lambda: at_rest(workbench), f"nothing is left behind: seed={SEED} killed={killed}")
     assert {row["id"]: row["name"] for row in workbench.rows(TABLE)} == model, f"seed={SEED} killed={killed}"
     assert workbench.committed("soak") == workbench.ends(topic)
