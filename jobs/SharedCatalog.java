@@ -61,7 +61,8 @@ public class SharedCatalog extends SparkCatalog {
         }
     }
 
-    /** What a session says to file systems beside the catalog's own settings: it becomes part of the catalog. */
+    /** What a session says to file systems beside the catalog's own settings: it becomes part of the catalog. A job's own
+     * settings, with what only its pipeline may know, do not. */
     private static Map<String, String> hadoopSettings() {
         Map<String, String> found = new TreeMap<String, String>();
         Iterator settings = scala.jdk.javaapi.CollectionConverters.asJava(SparkSession.active().conf().getAll())
@@ -69,7 +70,7 @@ public class SharedCatalog extends SparkCatalog {
         while (settings.hasNext()) {
             Map.Entry setting = (Map.Entry) settings.next();
             String key = (String) setting.getKey();
-            if (key.startsWith("spark.hadoop.") || !key.startsWith("spark.")) {
+            if (key.startsWith("spark.hadoop.") || !(key.startsWith("spark.") || key.startsWith("tidegate."))) {
                 found.put(key, (String) setting.getValue());
             }
         }

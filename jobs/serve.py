@@ -43,15 +43,17 @@ def compile_catalog(jvm: Any, folder: Path) -> str:
         for name, code in dict(compiler.getBytecodes()).items():
             archive.writestr(name.replace(".", "/") + ".class", bytes(code))
     loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+    for name in dict(compiler.getBytecodes()):
+        loader.loadClass(name)
     return f"tidegate.{SOURCE.stem}"
 
 
 def shared_catalog() -> dict[str, str]:
     """What tells jobs of the shared catalog; nothing on a server without Iceberg, or with one that has changed."""
     SparkContext._ensure_initialized()
-    folder = Path(tempfile.mkdtemp(prefix="tidegate-catalog-"))
     try:
-        return {CATALOG_CLASS: compile_catalog(SparkContext._jvm, folder)}
+        with tempfile.TemporaryDirectory(prefix="tidegate-catalog-") as folder:
+            return {CATALOG_CLASS: compile_catalog(SparkContext._jvm, Path(folder))}
     except Exception as error:
         reason = str(getattr(error, "java_exception", error)).splitlines()[0]
         print(f"Sessions share no catalog, and each keeps its connections: class={SOURCE.stem}: {reason}", flush=True)
