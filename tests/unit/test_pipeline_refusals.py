@@ -390,3 +390,14 @@ ALMOST = st.dictionaries(KEYS, JUNK | st.dictionaries(INNER, JUNK, max_size=4) |
 def test_no_file_however_broken_ends_in_another_error(include: Path, data: object) -> None:
     with suppress(ConfigurationError):
         load(include, yaml.safe_dump(data, allow_unicode=True))
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"), [("3", "not supported: deletion vectors"), ("two", "not a number; write '2'")]
+)
+def test_format_of_tables_that_cannot_be_written_is_refused_before_one_is_made(
+    include: Path, version: str, reason: str
+) -> None:
+    (found,) = problems(include, table(f"create: {{properties: {{format-version: '{version}'}}}}"))
+    assert f"tables[0].create.properties.format-version={version}: {reason}" in found
+    assert load(include, table("create: {properties: {format-version: 2}}")).tables[0].create.properties

@@ -25,6 +25,7 @@ from tidegate.adapters import (
 )
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.iceberg_errors import judge
+from tidegate.adapters.iceberg_format import refuse_newer_format
 from tidegate.adapters.port_edge import translate_errors
 from tidegate.batch import StagedBatch
 from tidegate.bounds import Bounds
@@ -59,6 +60,7 @@ class IcebergDestination:
         found = self.catalogs.table(table)
         if found is None:
             return None
+        refuse_newer_format(table, found.metadata.format_version)
         self._states.pop(table, None)
         self._states[table] = found
         for oldest in list(self._states)[:-KEPT_STATES]:

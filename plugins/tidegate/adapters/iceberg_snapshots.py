@@ -4,14 +4,26 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
+    MANIFEST_ENTRY_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.iceberg_errors import judge
 from tidegate.adapters.iceberg_files import file_named_by
+from tidegate.adapters.iceberg_format import refuse_newer_format
 from tidegate.adapters.iceberg_lineage import Lineage
 from tidegate.adapters.port_edge import translate_errors
 from tidegate.errors import GiveUp, RetryLater
@@ -19,6 +31,9 @@ from tidegate.publications.job import TouchedFiles
 from tidegate.publications.ports import Behind, Made, TableNow
 
 MOST_FILES = 500  # more than these are not named one by one; then all rows are compared
+FIELDS = [field.name for field in DATA_FILE_TYPE[3].fields]
+REFERENCED, CONTENT_OFFSET = FIELDS.index("referenced_data_file"), FIELDS.index("content_offset")
+Files = dict[tuple[str, int | None], DataFile]
 TRIES = 5
 MERGED = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted", "updated", "deleted"))
 WRITTEN = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
@@ -36,6 +51,7 @@ class IcebergSnapshots:
         table = self.catalogs.table(name)
         if table is None:
             return None
+        refuse_newer_format(name, table.metadata.format_version)
         current = table.current_snapshot()
         uuid = str(table.metadata.table_uuid)
         return TableNow(uuid, current.snapshot_id, current.timestamp_ms) if current else TableNow(uuid, None)
@@ -76,22 +92,19 @@ class IcebergSnapshots:
     def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
         """See the port.
 
-        A data file that both snapshots have holds the same rows in both, unless a delete file that only one of them
-        has may apply to it.
+        A data file that both snapshots have holds the same rows in both, unless deletes that only one of them has may
+        apply to it: a delete file, or one of the deletion vectors in a file.
         """
         table = self._loaded(name)
         before, after = _live(table, old), _live(table, new)
-        changed = [
-            file for path, file in (before | after).items() if _is_delete(file) and (path in before) != (path in after)
-        ]
-        data = {path for path, file in (before | after).items() if not _is_delete(file)}
+        places = before.keys() ^ after.keys()
+        changed = [file for place, file in (before | after).items() if place in places and _is_delete(file)]
+        data = {path for (path, _), file in (before | after).items() if not _is_delete(file)}
         applies = [_Reach(file, data) for file in changed]
 
-        def of(here: dict[str, DataFile], there: dict[str, DataFile]) -> tuple[str, ...]:
-            files = (file for file in here.values() if not _is_delete(file))
-            return tuple(
-                sorted(f.file_path for f in files if f.file_path not in there or any(r.covers(f) for r in applies))
-            )
+        def of(here: Files, there: Files) -> tuple[str, ...]:
+            files = ((place, file) for place, file in here.items() if not _is_delete(file))
+            return tuple(sorted(f.file_path for at, f in files if at not in there or any(r.covers(f) for r in applies)))
 
         found = TouchedFiles(of(before, after), of(after, before))
         return None if len(found.old) + len(found.new) > MOST_FILES else found
@@ -151,7 +164,8 @@ class _Reach:
     def __init__(self, delete: DataFile, known: set[str]) -> None:
         self._place = _place(delete)
         self._everywhere = delete.content == DataFileContent.EQUALITY_DELETES
-        self._only = file_named_by(delete, known)
+        named = delete[REFERENCED]  # by a deletion vector
+        self._only = named if named in known else file_named_by(delete, known)
 
     def covers(self, data: DataFile) -> bool:
         if self._everywhere:
@@ -167,9 +181,9 @@ def _is_delete(file: DataFile) -> bool:
     return file.content != DataFileContent.DATA
 
 
-def _live(table: Table, snapshot_id: int) -> dict[str, DataFile]:
-    """The snapshot's files by path, deletes included."""
-    return {file.file_path: file for file in _files(table, snapshot_id)}
+def _live(table: Table, snapshot_id: int) -> Files:
+    """The snapshot's files, deletes included, by path and beginning of their content: one may hold many vectors."""
+    return {(file.file_path, file[CONTENT_OFFSET]): file for file in _files(table, snapshot_id)}
 
 
 def _files(table: Table, snapshot_id: int) -> Iterator[DataFile]:
@@ -177,5 +191,18 @@ def _files(table: Table, snapshot_id: int) -> Iterator[DataFile]:
     if snapshot is None:
         raise GiveUp(f"snapshot={snapshot_id} has expired; see docs/publications.md on expired snapshots")
     for manifest in snapshot.manifests(table.io):
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            yield entry.data_file
+        yield from _live_in(manifest, table.io)
+
+
+def _live_in(manifest: ManifestFile, io: FileIO) -> Iterator[DataFile]:
+    """PyIceberg's own reader leaves out which data file a delete is of, and where in its file it begins."""
+    with AvroFile[ManifestEntry](
+        io.new_input(manifest.manifest_path),
+        MANIFEST_ENTRY_SCHEMAS[3],
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as entries:
+        for entry in entries:
+            if entry.status != ManifestEntryStatus.DELETED:
+                entry.data_file.spec_id = manifest.partition_spec_id
+                yield entry.data_file

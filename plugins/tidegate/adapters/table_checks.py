@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from tidegate.adapters.ddl import check_audit, check_condition
 from tidegate.adapters.findings import Findings, closest
+from tidegate.adapters.iceberg_format import NEWEST, REASON
 from tidegate.adapters.not_yet import DESTINATIONS, not_available
 from tidegate.adapters.pipeline_model import PipelineModel, TableModel
 from tidegate.adapters.source_checks import check_pattern
@@ -64,6 +65,12 @@ def _check_iceberg_only(
         findings.add((*path, "branch"), f"not available for a {catalog.type} catalog; write to an Iceberg table")
     if table.branch != "main" and is_template(table.name):
         findings.add((*path, "branch"), "not for a name that records fill in; give such tables' branches one by one")
+    version = table.create.properties.get("format-version", str(NEWEST))
+    if not isinstance(catalog, Catalog) or catalog.type == "iceberg":
+        if not version.isdecimal():
+            findings.add((*path, "create", "properties", "format-version"), "not a number; write '2', or leave it out")
+        elif int(version) > NEWEST:
+            findings.add((*path, "create", "properties", "format-version"), f"not supported: {REASON}")
     if table.branch.startswith("tidegate_"):
         findings.add((*path, "branch"), "branches of this beginning are the product's own; choose another name")
 
