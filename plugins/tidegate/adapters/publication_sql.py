@@ -4,25 +4,23 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from tidegate.adapters.publication_functions import (
+    ORDERED,
+    functions_in,
+    is_aggregate,
+    refuse_moving,
+    refuse_unknown,
+)
 from tidegate.publications.publication import PLACEHOLDER, Grouped
 
 EXAMPLE = f"write e.g. SELECT id, upper(name) AS name FROM {PLACEHOLDER} WHERE NOT hidden"
 GROUP_EXAMPLE = f"write e.g. SELECT word, count(*) AS n FROM {PLACEHOLDER} GROUP BY word"
+INSTEAD_OF_ORDER = "use min, max, sum, count or the like; for the value of the last row max(struct(at, value)).value"
 STAND_IN, OTHER = "_tidegate_table", "_tidegate_joined_{}_"
 JOINED = re.compile(r"\{([^{}\s]+(?:\.[^{}\s]+){2,})\}")  # {lake.shop.customers}
 SIDES, KINDS = ("", "LEFT"), ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
 SESSION = "session_window"
 WINDOW, WINDOWED = re.compile(r"\bwindow\s*\(", re.IGNORECASE), "_tidegate_window"  # a word of its own to the parser
-# Their answer differs from call to call: the same row would look changed, or a change would look like none.
-MOVING = (
-    "CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_TIME", "NOW", "RAND", "RANDN", "RANDOM", "UUID", "SHUFFLE",
-    "LOCALTIMESTAMP", "MONOTONICALLY_INCREASING_ID", "UNIX_TIMESTAMP", "CURDATE", "RANDSTR", "UNIFORM",
-)  # fmt: skip
-# Their answer depends on the order in which rows come.
-ORDERED = (
-    "FIRST", "LAST", "FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "COLLECT_LIST", "COLLECT_SET", "ARRAY_AGG", "LISTAGG",
-    "STRING_AGG", "GROUP_CONCAT", "APPROX_PERCENTILE", "PERCENTILE_APPROX", "APPROX_QUANTILE", "ARRAY_UNIQUE_AGG",
-)  # fmt: skip
 
 
 def joined_tables(sql: str) -> tuple[str, ...]:
@@ -42,16 +40,23 @@ def read_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
     tree = _select(sql)
     if tree.find(exp.Window, exp.Limit, exp.Offset, exp.Order) or tree.args.get("distinct"):
         raise ValueError(f"OVER, DISTINCT, ORDER BY and LIMIT look across rows and groups; {EXAMPLE}")
-    names = _functions(tree)
-    moving = sorted({name for name in names if name in MOVING})
-    if moving:
-        raise ValueError(f"{moving[0].lower()}() answers differently each time; store its value in the table")
-    if not tree.find(exp.AggFunc, exp.Group):
-        return None
-    ordered = sorted({name for name in names if name in ORDERED})
+    called = functions_in(_statement(sql))
+    refuse_moving(tree, called)
+    is_grouped = is_aggregate(tree) or tree.find(exp.Group) is not None
+    ordered = sorted(ORDERED & {*called})
     if ordered:
-        raise ValueError(f"{ordered[0].lower()}() depends on the order of rows; use min, max, sum, count or the like")
-    return _grouped(tree, key, joined_tables(sql))
+        raise ValueError(f"{ordered[0]}() depends on the order of rows; {INSTEAD_OF_ORDER}")
+    grouped = _grouped(tree, key, joined_tables(sql)) if is_grouped else None
+    refuse_unknown(tree, called)
+    return grouped
+
+
+def _statement(sql: str) -> str:
+    """The SQL with names of their own for the tables in braces."""
+    text = sql.replace(PLACEHOLDER, STAND_IN)
+    for number, name in enumerate(joined_tables(sql)):
+        text = text.replace(f"{{{name}}}", OTHER.format(number))
+    return text
 
 
 def _select(sql: str) -> Any:
@@ -62,11 +67,8 @@ def _select(sql: str) -> Any:
     if sql.count(PLACEHOLDER) != 1:
         raise ValueError(f"{PLACEHOLDER} must stand in it once, behind FROM; {EXAMPLE}")
     others = joined_tables(sql)
-    text = sql.replace(PLACEHOLDER, STAND_IN)
-    for number, name in enumerate(others):
-        text = text.replace(f"{{{name}}}", OTHER.format(number))
     try:
-        statements = sqlglot.parse(WINDOW.sub(f"{WINDOWED}(", text), read="spark")
+        statements = sqlglot.parse(WINDOW.sub(f"{WINDOWED}(", _statement(sql)), read="spark")
     except SqlglotError as fault:
         raise ValueError(f"not SQL that Spark reads; {EXAMPLE}") from fault
     tree = statements[0] if len(statements) == 1 else None
@@ -100,7 +102,7 @@ def _check_joins(tree: Any) -> None:
 
 
 def _grouped(tree: Any, key: tuple[str, ...], others: tuple[str, ...]) -> Grouped:
-    """The keys of the groups that some rows are in: the same SELECT with the key alone."""
+    """The keys of the groups that some rows are in: the same SELECT without what looks at the rows of a group."""
     from sqlglot import exp
 
     group = tree.args.get("group")
@@ -112,21 +114,15 @@ def _grouped(tree: Any, key: tuple[str, ...], others: tuple[str, ...]) -> Groupe
     wanted = []
     for name in key:
         item = items.get(name.casefold())
-        if item is None or item.find(exp.AggFunc):
+        if item is None or is_aggregate(item):
             raise ValueError(f"key column {name} must stand in SELECT, as a group or a constant; {GROUP_EXAMPLE}")
-        wanted.append(item.copy())
+        wanted.append(item)
     keys = tree.copy()
-    keys.set("expressions", wanted)
+    # also those that are no key: GROUP BY, and other columns, may name them by their aliases
+    keys.set("expressions", [item.copy() for item in tree.selects if not is_aggregate(item)])
     keys.set("having", None)
     matched = tuple(name for name, item in zip(key, wanted, strict=True) if SESSION not in item.sql("spark").casefold())
     text = keys.sql("spark").replace(STAND_IN, PLACEHOLDER)
     for number, name in enumerate(others):
         text = text.replace(OTHER.format(number), f"{{{name}}}")
     return Grouped(re.sub(WINDOWED, "window", text, flags=re.IGNORECASE), matched)
-
-
-def _functions(tree: Any) -> list[str]:
-    from sqlglot import exp
-
-    named = [node.name.upper() for node in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc)]
-    return named + [name for node in tree.find_all(exp.Func) for name in node.sql_names() if name]

@@ -68,7 +68,8 @@ class Begin:
 
 @dataclass(frozen=True)
 class Grouped:
-    """How the groups of aggregating SQL are told: `keys_sql` gives the keys of the groups that some rows are in.
+    """How the groups of aggregating SQL are told: `keys_sql` gives the keys of the groups that some rows are in, and
+    maybe other columns.
 
     A group is found by the key columns in `matched`: those that follow from each of its rows alone. A session window
     does not, as a row may join two of them.
