@@ -10,48 +10,63 @@ from tidegate.offsets import Ranges
 from tidegate.publications.job import PublishJob
 from tidegate.publications.progress import TOPIC
 from tidegate.publications.publication import PLACEHOLDER
-from tidegate.spark_sql import literal, quoted, quoted_name
+from tidegate.spark_sql import literal, quoted
 
+from tidegate_spark.as_of import table_as_of
 from tidegate_spark.encode import as_json, encoded
 from tidegate_spark.read import RECORDS_PER_TASK, offsets_options
 from tidegate_spark.sessions import private
 
 OLD, NEW = "old", "new"
+ROW = "struct(value, headers, timestamp)"
+DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new <=> old))"
+DIFFER_FROM_TOPIC = "((new IS NULL) <> (old IS NULL) OR NOT (new.value <=> old.value))"
 
 
-def changes(spark: SparkSession, job: PublishJob) -> DataFrame:
+def changes(spark: SparkSession, job: PublishJob, kept: list[DataFrame]) -> DataFrame:
     """Rows of topic, key, value, headers, timestamp, kind (inserted, updated, deleted) and copies.
 
     A key that moves to another topic is deleted in one and inserted in the other. Rows that are the same in both
-    states are left out, so a snapshot that only rewrites files has no changes.
+    states are left out, so a snapshot that only rewrites files has no changes. What stays in memory is in `kept`.
     """
     until = job.position.until or job.position.to
     new = _state(spark, job, _Side(until, job.position.joined, job.touched.new if job.touched else None))
     old = _before(spark, job, new)
     both = new.selectExpr("*", f"'{NEW}' AS side")
     both = both if old is None else both.unionByName(old.selectExpr("*", f"'{OLD}' AS side"))
-    row = "struct(value, headers, timestamp) AS row"
     sides = [f"first(CASE WHEN side = '{side}' THEN row END, true) AS {side}" for side in (OLD, NEW)]
-    grouped = both.selectExpr("topic", "key", "side", row).groupBy("topic", "key")
+    grouped = both.selectExpr("topic", "key", "side", f"{ROW} AS row").groupBy("topic", "key")
     states = grouped.agg(*[F.expr(sql) for sql in (f"count_if(side = '{NEW}') AS copies", *sides)])
-    compared = "new.value <=> old.value" if job.position.mode == TOPIC else "new <=> old"
-    differ = states.where(f"(new IS NULL) <> (old IS NULL) OR NOT ({compared})")
+    differ = states.where(DIFFER_FROM_TOPIC if job.position.mode == TOPIC else DIFFER)
+    if until != job.position.to:
+        differ = _in_whole(spark, job, _kept(differ, kept)).withColumn("old", F.expr("coalesce(old, new)"))
+    elif job.touched is not None and job.grouped is None:
+        differ = _in_whole(spark, job, _kept(differ, kept)).where(f"copies > 1 OR {DIFFER}")
     kind = "CASE WHEN new IS NULL THEN 'deleted' WHEN old IS NULL THEN 'inserted' ELSE 'updated' END AS kind"
-    told = differ.selectExpr("topic", "key", "new", kind, "copies")
-    told = told if until == job.position.to else _as_published(spark, job, told)
-    return told.selectExpr(
-        "topic", "key", "new.value AS value", "new.headers AS headers", "new.timestamp AS timestamp", "kind", "copies"
+    return differ.selectExpr(
+        "topic", "key", "new.value AS value", "new.headers AS headers", "new.timestamp AS timestamp", kind, "copies"
     )
 
 
-def _as_published(spark: SparkSession, job: PublishJob, changed: DataFrame) -> DataFrame:
-    """The same keys with the rows that they have in the published snapshot."""
+def _kept(rows: DataFrame, kept: list[DataFrame]) -> DataFrame:
+    """The rows, which are used twice, in memory."""
+    kept.append(rows.persist())
+    return kept[-1]
+
+
+def _in_whole(spark: SparkSession, job: PublishJob, changed: DataFrame) -> DataFrame:
+    """The same keys with their rows in the whole table as of `position.to`, and how many there are.
+
+    Only some files were compared, and a key may have another row in a file that was not: then it is not gone.
+    """
     rows = _state(spark, job, _Side(job.position.to, job.position.joined, is_limited=False))
-    now = rows.selectExpr("topic", "key", "struct(value, headers, timestamp) AS row").groupBy("topic", "key")
-    states = now.agg(F.expr("first(row) AS new"), F.expr("count(*) AS copies"))
-    joined = changed.select("topic", "key").join(states, ["topic", "key"], "left")
-    kind = "CASE WHEN new IS NULL THEN 'deleted' ELSE 'updated' END AS kind"
-    return joined.selectExpr("topic", "key", "new", kind, "coalesce(copies, 0) AS copies")
+    changed, same = changed.alias("changed"), F.expr("whole.topic <=> changed.topic AND whole.key <=> changed.key")
+    now = rows.alias("whole").join(changed, same, "left_semi").selectExpr("topic", "key", f"{ROW} AS row")
+    states = now.groupBy("topic", "key").agg(F.expr("first(row) AS new"), F.expr("count(*) AS copies"))
+    joined = changed.join(states.alias("whole"), same, "left")
+    return joined.selectExpr(
+        "changed.topic", "changed.key", "changed.old", "whole.new", "coalesce(whole.copies, 0) AS copies"
+    )
 
 
 def _before(spark: SparkSession, job: PublishJob, new: DataFrame) -> DataFrame | None:
@@ -102,41 +117,24 @@ def _touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
         f"SELECT one.* FROM (SELECT first(one) AS one FROM ({' UNION ALL '.join(sides)}) "
         f"GROUP BY {as_json('one')} HAVING sum(weight) <> 0)"
     )
-    return spark.sql(_asked(spark, job, job.grouped.keys_sql, changed, job.position.joined)).distinct()
+    found = spark.sql(_asked(spark, job, job.grouped.keys_sql, changed, job.position.joined))
+    return found.select(*map(quoted, job.grouped.matched)).distinct()
 
 
 def _asked(spark: SparkSession, job: PublishJob, sql: str, rows: str, joined: dict[str, int]) -> str:
     """The SQL with `rows` in the table's place, and each other table as of its snapshot."""
     for name, snapshot in joined.items():
-        columns = _columns(spark, name, snapshot, job.position.joined[name])
-        sql = sql.replace(f"{{{name}}}", f"(SELECT {columns} FROM {_at(name, snapshot)})")
+        rows_there = table_as_of(spark, name, snapshot, job.position.joined[name])
+        sql = sql.replace(f"{{{name}}}", f"({rows_there})")
     return sql.replace(PLACEHOLDER, f"({rows})")
 
 
 def _source(spark: SparkSession, job: PublishJob, snapshot: int, files: tuple[str, ...] | None) -> str:
     """The table's rows as of a snapshot, in some files only."""
-    columns = _columns(spark, job.table, snapshot, job.position.to)
-    source = f"SELECT {columns} FROM {_at(job.table, snapshot)}"
+    source = table_as_of(spark, job.table, snapshot, job.position.to)
     if files is None:
         return source
     return f"{source} WHERE _file IN ({', '.join(map(literal, files))})" if files else f"{source} WHERE false"
-
-
-def _columns(spark: SparkSession, table: str, snapshot: int, newest: int) -> str:
-    """The newer snapshot's columns with its types, NULL where the older one lacks them: that alone changes no row."""
-    wanted = spark.sql(f"SELECT * FROM {_at(table, newest)}").schema
-    there = {f.name.casefold(): f.dataType for f in spark.sql(f"SELECT * FROM {_at(table, snapshot)}").schema}
-    made = []
-    for field in wanted:
-        kind, column = field.dataType.simpleString(), quoted(field.name)
-        source = column if field.name.casefold() in there else "NULL"
-        is_same = there.get(field.name.casefold()) == field.dataType
-        made.append(column if is_same else f"CAST({source} AS {kind}) AS {column}")
-    return ", ".join(made)
-
-
-def _at(table: str, snapshot: int) -> str:
-    return f"{quoted_name(table)} VERSION AS OF {snapshot}"
 
 
 def _held(spark: SparkSession, ranges: Ranges) -> DataFrame | None:

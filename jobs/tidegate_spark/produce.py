@@ -21,6 +21,7 @@ KEY = b"position"
 MARK = "k"  # before a key's digits, so that an empty key is not taken for none
 PATIENCE = 120.0  # seconds for one answer of the brokers
 TRANSACTION_MS = 600_000
+REFUSAL = "refused "  # an outcome that begins so goes on with JSON
 READER = {
     "group.id": "tidegate-publications", "isolation.level": "read_committed", "enable.partition.eof": "true",
     "enable.auto.commit": "false", "auto.offset.reset": "earliest", "log_level": "3",
@@ -29,6 +30,12 @@ READER = {
 # as Kafka's own clients choose a partition, so that other producers and Kafka Streams agree
 PRODUCER = {"partitioner": "murmur2_random"}
 DEFAULTS = {"linger.ms": "20", "log_level": "3"}
+# What the brokers will refuse again however often it is sent; the others may pass.
+REFUSED = (
+    kafka.KafkaError.MSG_SIZE_TOO_LARGE, kafka.KafkaError.RECORD_LIST_TOO_LARGE, kafka.KafkaError.INVALID_RECORD,
+    kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED, kafka.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    kafka.KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, kafka.KafkaError.GROUP_AUTHORIZATION_FAILED,
+)  # fmt: skip
 FENCED = (kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH, kafka.KafkaError.PRODUCER_FENCED)
 DELIVERY: dict[str, dict[str, Any]] = {
     "at-least-once": {"enable.idempotence": "true", "acks": "all"},
@@ -42,25 +49,35 @@ class Superseded(Exception):
     """Another attempt or run has taken this part over: nothing more may be produced for it."""
 
 
+class Refused(Exception):
+    """The brokers refuse a record, or the user, for good; its text is JSON: error, topic, key in hexadecimal, bytes."""
+
+
 def producing(plan: dict[str, Any]) -> Callable[[Batches], Batches]:
     """The function for ``mapInArrow``: batches of one or more parts, each in the order of its keys; what became of it.
 
-    Each part begins with a row without a key.
+    Each part begins with a row without a key. The first part that is refused for good is the last one of the task.
     """
 
     def run(batches: Batches) -> Batches:
         part: _Part | None = None
+        number = -1
         try:
             for batch in batches:
                 for row in batch.to_pylist():
                     if part is None or part.number != row["part"]:
                         if part is not None:
                             yield _told(part.number, part.finish())
-                        part = _Part(row["part"], plan)
+                        number = row["part"]
+                        part = _Part(number, plan)
                     if row["key"] is not None:
                         part.send(row)
             if part is not None:
                 yield _told(part.number, part.finish())
+        except Refused as reason:  # told, not raised: a task that fails is tried again
+            if part is not None:
+                part.give_up()
+            yield _told(number, f"{REFUSAL}{reason}")
         except BaseException:
             if part is not None:
                 part.give_up()
@@ -103,6 +120,7 @@ class _Part:
         self._part = plan["parts"][number]
         self._is_transactional = plan["delivery"] == "exactly-once"
         self._failure: Any = None
+        self._failed: tuple[str, bytes | None, int] = ("", None, 0)  # topic, key and size of the record that did
         self._is_fenced = False
         self._superseded = False
         self._is_announced = True
@@ -122,7 +140,7 @@ class _Part:
         """Fence earlier attempts, and see where the part stands."""
         if self._is_transactional:
             self._answered(lambda: self._producer.init_transactions(PATIENCE))
-        found = newest(self._plan["settings"], self._plan["state_topic"], self.number)
+        found = self._newest()
         known = json.loads(found) if found else None
         after, self._counts = self._part["after"], dict(self._part["counts"])
         if known is not None and known["run"] == self._plan["position"]["run"]:  # an earlier attempt of this very run
@@ -136,6 +154,12 @@ class _Part:
             self._producer.begin_transaction()
         # An aborted record and one without a transaction are in the topic too: say towards which state before the first
         self._is_announced = found is not None and (self._is_transactional or bool(after))
+
+    def _newest(self) -> str | None:
+        try:
+            return newest(self._plan["settings"], self._plan["state_topic"], self.number)
+        except kafka.KafkaException as error:
+            raise self._meaning(error) from error
 
     def send(self, row: dict[str, Any]) -> None:
         """Produce one change, unless an earlier attempt did."""
@@ -183,9 +207,15 @@ class _Part:
             except BufferError:
                 self._producer.poll(1)
             except kafka.KafkaException as error:
+                self._failed = (topic, record["key"], len(record["key"]) + len(record["value"] or b""))
                 raise self._meaning(error) from error
 
-    def _delivered(self, error: Any, _: Any) -> None:
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is None:
+            return
+        size = 0 if message is None else len(message.key() or b"") + len(message.value() or b"")
+        if self._failure is None or size > self._failed[2]:  # of a batch that is too large the largest record
+            self._failed = (message.topic(), message.key(), size) if message is not None else self._failed
         self._failure = self._failure or error
 
     def _told(self, key: bytes | None) -> str:
@@ -234,8 +264,15 @@ class _Part:
         """The client's own word on what went wrong for good; later calls only say that something did."""
         self._is_fenced = self._is_fenced or error.code() in FENCED
 
-    def _meaning(self, error: kafka.KafkaException) -> Exception:
-        return Superseded() if self._is_fenced or error.args[0].code() in FENCED else error
+    def _meaning(self, error: Exception) -> Exception:
+        reason = error.args[0]
+        if self._is_fenced or reason.code() in FENCED:
+            return Superseded()
+        if reason.code() not in REFUSED:
+            return error
+        topic, key, size = self._failed
+        said = {"error": reason.name(), "topic": topic, "key": None if key is None else key.hex(), "bytes": size}
+        return Refused(json.dumps(said))
 
     def give_up(self) -> None:
         """Abort what is open, so that readers need not wait for the next attempt to do so."""

@@ -5,9 +5,10 @@ from dataclasses import asdict
 from typing import Any
 
 from pyspark import cloudpickle
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from tidegate.crash_points import reached
-from tidegate.errors import BadRecord
+from tidegate.errors import BadRecord, ConfigurationError, GiveUp
 from tidegate.publications.job import PRODUCER_CONF, PublishJob
 
 from tidegate_spark import produce
@@ -26,18 +27,35 @@ def run(spark: SparkSession, job: PublishJob) -> None:
     3. Give each part its changes in the order of their keys, and an empty row, so that parts without changes advance.
     4. Produce, part by part. What was done is found in the state topic.
     """
-    found = changes(spark, job).persist()
+    kept: list[DataFrame] = []
     try:
-        _check(found, job)
+        found = _compared(spark, job, kept)
         reached("job.compared")
         parts = [part.number for part in job.parts]
         rows = _by_part(spark, found, job).where(f"part IN ({', '.join(map(str, parts))})")
         ordered = rows.repartition(job.parallelism, "part").sortWithinPartitions("part", "key", "topic")
         plan = plan_of(job, json.loads(private(spark, PRODUCER_CONF)))
-        ordered.mapInArrow(produce.producing(plan), "part INT, outcome STRING").collect()
+        outcomes = ordered.mapInArrow(produce.producing(plan), "part INT, outcome STRING").collect()
         reached("job.produced")
+        raise_refusal(job, [row.outcome for row in outcomes])
     finally:
-        found.unpersist()
+        for rows in kept:
+            rows.unpersist()
+
+
+def _compared(spark: SparkSession, job: PublishJob, kept: list[DataFrame]) -> DataFrame:
+    """The changes, checked. ConfigurationError where Spark cannot read the SQL over the columns that there are."""
+    try:
+        found = changes(spark, job, kept).persist()
+        kept.append(found)
+        _check(found, job)
+    except AnalysisException as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
+        raise ConfigurationError(
+            f"publication={job.publication} snapshot={job.position.to}: Spark does not understand the SQL over the "
+            f"table's columns: {first}; correct sql or key.fields, or the table"
+        ) from error
+    return found
 
 
 def _by_part(spark: SparkSession, found: DataFrame, job: PublishJob) -> DataFrame:
@@ -63,6 +81,25 @@ def _check(found: DataFrame, job: PublishJob) -> None:
         if key is not None:
             shown = bytes.fromhex(key).decode(errors="replace")
             raise BadRecord(f"publication={job.publication} snapshot={job.position.to} key={shown}: it {told}")
+
+
+def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
+    """BadRecord for a record that the brokers take never, GiveUp where the user lacks a right."""
+    refused = next((text for text in outcomes if text.startswith(produce.REFUSAL)), None)
+    if refused is None:
+        return
+    said = json.loads(refused.removeprefix(produce.REFUSAL))
+    what = f"publication={job.publication} snapshot={job.position.to} topic={said['topic'] or ', '.join(job.topics)}"
+    if said["error"].endswith("AUTHORIZATION_FAILED"):
+        raise GiveUp(
+            f"{what}: the brokers refuse it: {said['error']}; give the connection's user what docs/security.md lists "
+            "for publications"
+        )
+    key = bytes.fromhex(said["key"] or "").decode(errors="replace")
+    raise BadRecord(
+        f"{what} key={key}: the brokers refuse its record of bytes={said['bytes']}: {said['error']}; raise the topic's "
+        "max.message.bytes and the connection's message.max.bytes, or make the record smaller and --resynchronise"
+    )
 
 
 def _topics(job: PublishJob) -> str:

@@ -25,7 +25,7 @@ from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.publications.ports import PublicationPorts
 from tidegate.publications.publish import publish
 from tidegate_spark import produce
-from tidegate_spark.publish import plan_of
+from tidegate_spark.publish import plan_of, raise_refusal
 
 ROOT = Path(__file__).parents[2]
 PATH = os.pathsep.join(str(ROOT / part) for part in ("tests", "plugins", "jobs", "."))
@@ -78,8 +78,8 @@ class Direct:
         self._spark, self._settings = spark, settings
 
     def run(self, job: Any) -> None:
-        for _ in produce.producing(plan_of(job, self._settings))(iter([self._spark.changes(job)])):
-            pass
+        produced = list(produce.producing(plan_of(job, self._settings))(iter([self._spark.changes(job)])))
+        raise_refusal(job, [row["outcome"] for batch in produced for row in batch.to_pylist()])
 
 
 def value_in(snapshot: int, key: str) -> str | None:
@@ -99,7 +99,7 @@ def history(snapshots: int) -> Table:
 
 def ports(asked: dict[str, Any], snapshot: int) -> PublicationPorts:
     """The publication at a time when the table stood at that snapshot."""
-    settings = {"bootstrap.servers": asked["bootstrap"]}
+    settings = asked.get("settings", {"bootstrap.servers": asked.get("bootstrap")})
     table = history(snapshot + 1)
     more = {"transaction_records": 2, "delivery": asked["delivery"], "state_topic": asked["state"]}
     publication = a_publication(topics=(asked["topic"],), **more)

@@ -42,7 +42,8 @@ class Broker:
     epochs: dict[str, int] = field(default_factory=dict)
     open: dict[str, list[Entry]] = field(default_factory=dict)
     meet: Callable[[int, str], None] = lambda number, name: None
-    refuses: dict[bytes, KafkaError] = field(default_factory=dict)
+    refuses: dict[bytes, KafkaError] = field(default_factory=dict)  # by the brokers
+    too_large: set[bytes] = field(default_factory=set)  # for the client
     calls: int = 0
     seconds: float = 0
 
@@ -93,7 +94,7 @@ class _Producer:
     def __init__(self, broker: Broker, settings: dict[str, Any]) -> None:
         self._broker, self._name = broker, settings.get("transactional.id")
         self._epoch, self._is_dead = 0, False
-        self._waiting: list[tuple[Any, KafkaError | None]] = []
+        self._waiting: list[tuple[Any, KafkaError | None, _Sent]] = []
 
     def _passed(self, name: str) -> None:
         if self._is_dead:
@@ -122,9 +123,9 @@ class _Producer:
     def produce(self, topic: str, key: bytes, value: bytes | None, partition: int = 0, **more: Any) -> None:
         self._passed("produce")
         refusal = KafkaError(KafkaError._FENCED) if self._is_fenced else self._broker.refuses.get(key)
-        if refusal is not None and refusal.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            raise KafkaException(refusal)
-        self._waiting.append((more["on_delivery"], refusal))
+        if key in self._broker.too_large:
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+        self._waiting.append((more["on_delivery"], refusal, _Sent(topic, key, value)))
         if refusal is None:
             entry = Entry(key, value, is_open=self._name is not None)
             self._broker.logs[topic, partition].append(entry)
@@ -136,8 +137,8 @@ class _Producer:
 
     def flush(self, timeout: float) -> int:
         self._passed("flush")
-        for call, error in self._waiting:
-            call(error, None)
+        for call, error, sent in self._waiting:
+            call(error, sent)
         self._waiting = []
         return 0
 
@@ -152,6 +153,11 @@ class _Producer:
             raise Killed
         if not self._is_fenced:
             self._broker.end_transaction(self._name or "", is_aborted=True)
+
+
+class _Sent:
+    def __init__(self, topic: str, key: bytes, value: bytes | None) -> None:
+        self.topic, self.key, self.value = lambda: topic, lambda: key, lambda: value
 
 
 class _Message:

@@ -15,7 +15,7 @@ from tidegate.publications.progress import TOPIC, Standing
 from tidegate.publications.publication import KeyOut, Publication
 from tidegate.states import Message
 from tidegate_spark import produce
-from tidegate_spark.publish import plan_of
+from tidegate_spark.publish import plan_of, raise_refusal
 
 from fakes.producing import SCHEMA, Broker, Entry, Killed
 
@@ -143,8 +143,8 @@ class Spark:
         self.jobs.append(PublishJob.from_json(job.to_json()))
         assert self.jobs[-1] == job, "a job is the same behind JSON"
         with self.topic.broker.instead_of_kafka():
-            for _ in produce.producing(plan_of(job, {}))(iter([self.changes(job)])):
-                pass
+            produced = list(produce.producing(plan_of(job, {}))(iter([self.changes(job)])))
+        raise_refusal(job, [row["outcome"] for batch in produced for row in batch.to_pylist()])
 
     def changes(self, job: PublishJob) -> pyarrow.RecordBatch:
         """What Spark hands over: of each part a row without a key, then its changes in the order of their keys."""

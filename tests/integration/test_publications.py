@@ -129,6 +129,10 @@ def test_topic_that_is_not_compacted_is_refused_unless_allowed_and_a_missing_one
         way.publish()
     way.publication(topic=plain, state_topic=f"{plain}-state", allow_uncompacted=True)
     assert way.publish().inserted == 1
+    forgetful = workbench.topic(partitions=4)
+    way.publication(topic=plain, state_topic=forgetful, allow_uncompacted=True)
+    with pytest.raises(GiveUp, match=rf"topic={forgetful}: cleanup\.policy=delete would let the publication's"):
+        way.publish()
 
 
 def test_partition_of_every_key_is_what_the_java_client_chooses(workbench, tmp_path) -> None:
@@ -263,3 +267,44 @@ def test_joined_table_enriches_the_records_and_its_own_changes_are_followed(work
     assert {k: (v["name"], v["label"]) for k, v in way.latest().items()} == {
         '{"id":1}': ("a", "third"), '{"id":3}': ("a", "third"), '{"id":4}': ("x", None),
     }  # fmt: skip
+
+
+def test_key_with_another_row_in_a_file_that_was_not_touched_is_neither_published_twice_nor_taken_for_gone(
+    workbench,
+) -> None:
+    way, table = Way(workbench, "copies", parallelism=1), "lake.shop.copies"
+    workbench.spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
+    workbench.spark_sql(f"CREATE TABLE {table} USING iceberg AS SELECT 1L AS id, 'a' AS name UNION SELECT 2L, 'b'")
+    way.publish()
+    workbench.spark_sql(f"INSERT INTO {table} VALUES (1, 'copy')")
+    with pytest.raises(BadRecord, match=r'key=\{"id":1\}: it has several rows'):
+        way.publish()
+    copied = way.ports().snapshots.table(table).snapshot_id
+    workbench.spark_sql(f"DELETE FROM {table} WHERE name = 'copy'")
+    way = Way.over(way, "copies", parallelism=1, start={"snapshot": copied}, state_topic=f"{way.topic}-later")
+    done = way.publish()
+    assert ((done.inserted, done.updated, done.deleted), way.records()) == (
+        (0, 1, 0), [('{"id":1}', {"id": 1, "name": "a"})],
+    ), "the row that is left, and no tombstone"  # fmt: skip
+
+
+def test_field_that_a_struct_gains_changes_no_row_and_is_published_with_those_that_do(workbench) -> None:
+    way, table = Way(workbench, "gained", parallelism=1), "lake.shop.gained"
+    workbench.spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
+    rows = "named_struct('a', id) AS s, array(named_struct('a', id)) AS l, map(id, named_struct('a', id)) AS m"
+    workbench.spark_sql(
+        f"CREATE TABLE {table} USING iceberg AS SELECT id, {rows}, IF(id = 1, NULL, id) AS old FROM range(3)"
+    )
+    way.publish()
+    added = "s.`b c` STRING, l.element.c INT, m.value.d STRUCT<e: INT>"
+    workbench.spark_sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
+    workbench.spark_sql(f"ALTER TABLE {table} DROP COLUMN old")
+    workbench.spark_sql(f"ALTER TABLE {table} ADD COLUMN old STRUCT<f: INT>")
+    workbench.spark_sql(f"UPDATE {table} SET s = named_struct('a', 7L, 'b c', 'x') WHERE id = 2")
+    done = way.publish()
+    assert (done.inserted, done.updated, done.deleted) == (0, 1, 0)
+    struct, more = {"a": 7, "b c": "x"}, {"l": [{"a": 2, "c": None}], "m": {"2": {"a": 2, "d": None}}, "old": None}
+    assert way.latest()['{"id":2}'] == {"id": 2, "s": struct, **more}
+    way.publication(sql="SELECT id, gone FROM {table}", parallelism=1)
+    with pytest.raises(ConfigurationError, match=r"the SQL over the table's columns: .*gone"):
+        way.publish(resynchronise=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import wait_until
 from crash.publishing import history, judge, ports, seen, walked
-from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.publications.plan import plan
 from tidegate.publications.publish import job_of, publish
 from tidegate_spark import produce
@@ -107,3 +107,16 @@ def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) 
         publish(ports(asked, 2))
         late.engine.run(job)
         judge(seen(workbench.stack.kafka_bootstrap, name), 3)
+
+
+@pytest.mark.parametrize("limit", [{"max.message.bytes": "900"}, {}], ids=["of the topic", "of the client"])
+def test_record_that_is_too_large_is_named_and_gives_up(workbench, limit: dict[str, str]) -> None:
+    topic = workbench.topic(**{"cleanup.policy": "compact", **limit})
+    asked = {"bootstrap": workbench.stack.kafka_bootstrap, "delivery": "exactly-once", "state": f"{topic}-s"}
+    outside = ports({**asked, "topic": topic}, 0)
+    outside.snapshots.commit(big="x" * (2000 if limit else 2_000_000), small="x")
+    with pytest.raises(BadRecord, match=rf"topic={topic} key=big: .*: MSG_SIZE_TOO_LARGE; raise the topic's"):
+        publish(outside)
+    outside.snapshots.commit(small="x")
+    publish(outside, resynchronise=True)
+    assert dict(seen(workbench.stack.kafka_bootstrap, topic)) == {"small": "x"}

@@ -483,6 +483,30 @@ GUARDS = [
         WALKS + "killed_run_is_made_good_by_a_run_towards_another_snapshot[at-least-once-changes]",
     ),
     Guard(
+        "publication: a key with another row in a file that was not touched is not gone",
+        "jobs/tidegate_spark/changes.py",
+        "    elif job.touched is not None and job.grouped is None:\n",
+        "    elif False:\n",
+        "tests/integration/test_publications.py::test_key_with_another_row_in_a_file_that_was_not_touched_"
+        "is_neither_published_twice_nor_taken_for_gone",
+    ),
+    Guard(
+        "publication: a record that is refused for good is no reason to try again",
+        PRODUCE,
+        "        if reason.code() not in REFUSED:\n",
+        "        if True:\n",
+        "tests/unit/test_publications.py::"
+        "test_record_that_is_too_large_is_named_and_no_reason_to_try_again[broker-exactly-once]",
+    ),
+    Guard(
+        "publication: a state topic that forgets is refused",
+        "plugins/tidegate/adapters/kafka_publications.py",
+        "        if publication.state_topic in existing:\n",
+        "        if False:\n",
+        "tests/integration/test_publications.py::"
+        "test_topic_that_is_not_compacted_is_refused_unless_allowed_and_a_missing_one_is_made_compacted",
+    ),
+    Guard(
         "publication: both ends of a run are pinned",
         "plugins/tidegate/publications/publish.py",
         "        ports.snapshots.pin(table, snapshot, pin_name(publication.name, snapshot))\n",

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from fakes.producing import Killed
 from fakes.publications import Outside, Table
-from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.health import Schedule
 from tidegate.publications.again import Again
 from tidegate.publications.plan import plan
@@ -378,3 +379,33 @@ def test_heartbeat_that_cannot_be_sent_is_a_warning(caplog: pytest.LogCaptureFix
     monkeypatch.setattr(outside.topic, "send", gone)
     assert publish(outside.ports()).to_snapshot_id == 10
     assert "the heartbeat was not sent: brokers=b gave no answer" in caplog.text
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+@pytest.mark.parametrize("where", ["client", "broker"])
+def test_record_that_is_too_large_is_named_and_no_reason_to_try_again(delivery: str, where: str) -> None:
+    outside = Outside(delivery=delivery, parallelism=1)
+    outside.table.commit(a="1", b="x" * 50, c="1")
+    if where == "client":
+        outside.topic.broker.too_large.add(b"b")
+    else:
+        outside.topic.broker.refuses[b"b"] = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    with pytest.raises(BadRecord, match=r"topic=out key=b: .* of bytes=51: MSG_SIZE_TOO_LARGE; raise the topic's"):
+        publish(outside.ports())
+    outside.topic.broker.too_large.clear()
+    outside.topic.broker.refuses.clear()
+    publish(outside.ports())
+    assert outside.topic.latest() == outside.table.latest()
+    assert delivery == "at-least-once" or len(outside.topic.records) == 3, "what was not committed is gone"
+
+
+def test_right_that_is_missing_is_named_and_no_reason_to_try_again(outside: Outside) -> None:
+    outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(GiveUp, match=r"topic=out: the brokers refuse it: TOPIC_AUTHORIZATION_FAILED; .*security\.md"):
+        publish(outside.ports())
+
+
+def test_failure_that_may_pass_is_raised_as_it_is(outside: Outside) -> None:
+    outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError._MSG_TIMED_OUT)
+    with pytest.raises(KafkaException):
+        publish(outside.ports())

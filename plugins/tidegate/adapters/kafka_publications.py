@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from tidegate.adapters.kafka import PAUSE, TIMEOUT, KafkaBroker
 from tidegate.adapters.kafka_errors import judge, name_brokers
+from tidegate.adapters.kafka_rights import NEEDED, refusal
 from tidegate.adapters.port_edge import translate_errors
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.offsets import Ranges
@@ -45,11 +46,16 @@ class KafkaTopics:
 
     def found(self, publication: Publication) -> FoundTopics:
         """See the port."""
-        there = tuple(topic for topic in publication.topics if topic in self._existing())
+        existing = self._existing()
+        there = tuple(topic for topic in publication.topics if topic in existing)
+        if publication.state_topic in existing:
+            lost = "the publication's progress go, and it would begin anew; set it to compact"
+            self._refuse_uncompacted(publication, publication.state_topic, lost)
         if not there:
             return FoundTopics()
+        lost = "the last record of a key go; set it to compact, or allow_uncompacted: true where readers keep what "
         for topic in () if publication.allow_uncompacted else there:
-            self._refuse_uncompacted(publication, topic)
+            self._refuse_uncompacted(publication, topic, lost + "they have read")
         log = self._broker.log(there, "read_committed")
         partitions = {topic: len(offsets) for topic, offsets in log.end.items()}
         return FoundTopics(log.topic_ids, partitions, Ranges.between(log.begin, log.end))
@@ -132,6 +138,8 @@ class KafkaTopics:
             newest[message.partition()] = message.value().decode()
         elif error.code() == KafkaError._PARTITION_EOF:
             left.discard(message.partition())
+        elif error.code() in NEEDED:
+            raise GiveUp(refusal(self._settings["bootstrap.servers"], f"the progress in topic={topic}", error))
         elif not error.retriable():
             raise RetryLater(f"topic={topic}: its progress cannot be read: {error.str()}")
 
@@ -142,7 +150,7 @@ class KafkaTopics:
         except KafkaException as error:
             raise RetryLater(f"the brokers cannot be asked for topics: {error.args[0].str()}") from error
 
-    def _refuse_uncompacted(self, publication: Publication, topic: str) -> None:
+    def _refuse_uncompacted(self, publication: Publication, topic: str, lost: str) -> None:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         try:
             config = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource].result(TIMEOUT + 5)
@@ -150,7 +158,4 @@ class KafkaTopics:
             raise RetryLater(f"topic={topic}: its settings cannot be read: {error.args[0].str()}") from error
         policy = config["cleanup.policy"].value
         if policy != "compact":
-            raise GiveUp(
-                f"publication={publication.name} topic={topic}: cleanup.policy={policy} would let the last record of a "
-                "key go; set it to compact, or allow_uncompacted: true where readers keep what they have read"
-            )
+            raise GiveUp(f"publication={publication.name} topic={topic}: cleanup.policy={policy} would let {lost}")
