@@ -32,6 +32,7 @@ class Way:
 
     def publication(self, **more: Any) -> None:
         given = {"table": f"lake.shop.{self.name}", "topic": self.topic, "key": {"fields": ["id"]}}
+        given["state_topic"] = f"{self.topic}-state"  # of this run, also on servers that are kept up
         folder = self.workbench.include / "publications"
         folder.mkdir(exist_ok=True)
         (folder / f"{self.name}.yaml").write_text(

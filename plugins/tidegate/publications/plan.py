@@ -85,7 +85,7 @@ def _estranged(ports: PublicationPorts, standing: Standing, found: FoundTopics, 
     if not any(_fits(ports, found, table, part, same_table=False) for part in standing.known):
         if last.digest != publication.digest:
             return "its file has changed what the topic's records look like since the last run"
-        topic = next((t for t in publication.topics if last.topic_ids.get(t) != found.ids.get(t)), found.ids)
+        topic = next(topic for topic in publication.topics if last.topic_ids.get(topic) != found.ids.get(topic))
         return f"topic={topic} was deleted or made anew since the last run"
     if publication.on_expired == "fail":
         if not any(_fits(ports, found, table, part) for part in standing.known):
