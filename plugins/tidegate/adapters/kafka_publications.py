@@ -79,6 +79,9 @@ class KafkaTopics:
             try:
                 future.result(TIMEOUT)
             except KafkaException as error:
+                if error.args[0].code() in NEEDED:
+                    asked_for = f"to create topic={topic}"
+                    raise GiveUp(refusal(self._settings["bootstrap.servers"], asked_for, error.args[0])) from error
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another run was faster
                     raise RetryLater(f"topic={topic} cannot be created: {error.args[0].str()}") from error
         self._wait_for_leaders((*publication.topics, publication.state_topic))
