@@ -81,7 +81,7 @@ class KafkaTopics:
             except KafkaException as error:
                 if error.args[0].code() in NEEDED:
                     asked_for = f"to create topic={topic}"
-                    raise GiveUp(refusal(self._settings["bootstrap.servers"], asked_for, error.args[0])) from error
+                    raise GiveUp(refusal(self.settings["bootstrap.servers"], asked_for, error.args[0])) from error
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another run was faster
                     raise RetryLater(f"topic={topic} cannot be created: {error.args[0].str()}") from error
         self._wait_for_leaders((*publication.topics, publication.state_topic))
@@ -142,7 +142,7 @@ class KafkaTopics:
         elif error.code() == KafkaError._PARTITION_EOF:
             left.discard(message.partition())
         elif error.code() in NEEDED:
-            raise GiveUp(refusal(self._settings["bootstrap.servers"], f"the progress in topic={topic}", error))
+            raise GiveUp(refusal(self.settings["bootstrap.servers"], f"the progress in topic={topic}", error))
         elif not error.retriable():
             raise RetryLater(f"topic={topic}: its progress cannot be read: {error.str()}")
 
