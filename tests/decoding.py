@@ -16,33 +16,34 @@ def a_stage(value: ValueFormat, columns: tuple[Column, ...], keys: tuple[Column,
 
 def reasons(spark: Any, table: StageTable, values: list[bytes | None]) -> list[str | None]:
     """Why each value is bad, None for a good one."""
-    return [reason for (reason,) in _decoded(spark, table, [(None, value) for value in values], "reason")]
+    return [reason for (reason,) in decoded(spark, table, [(None, value) for value in values], "reason")]
 
 
 def reasons_at(spark: Any, table: StageTable, value: bytes | None, *micros: int) -> list[str | None]:
     """Why a value is bad in records of these times, None where it is good."""
     at = f"timestamp_micros(element_at(array({', '.join(f'{one}L' for one in micros)}), CAST(offset AS INT) + 1))"
-    return [reason for (reason,) in _decoded(spark, table, [(None, value)] * len(micros), "reason", at=at)]
+    return [reason for (reason,) in decoded(spark, table, [(None, value)] * len(micros), "reason", at=at)]
 
 
 def values(spark: Any, table: StageTable, values: list[bytes]) -> list[tuple[str | None, Any]]:
     """Why each value is bad, None for a good one, and its row."""
-    return _decoded(spark, table, [(None, value) for value in values], "reason", "value_struct")
+    return decoded(spark, table, [(None, value) for value in values], "reason", "value_struct")
 
 
 def keys(spark: Any, table: StageTable, texts: list[bytes]) -> list[tuple[Any, str | None]]:
     """What each text is as a lone key, and why it is bad: None for a good one."""
     name = table.key_columns[0].name
-    return _decoded(spark, table, [(text, b"{}") for text in texts], f"key_struct.`{name}`", "key_reason")
+    return decoded(spark, table, [(text, b"{}") for text in texts], f"key_struct.`{name}`", "key_reason")
 
 
-def _decoded(
+def decoded(
     spark: Any,
     table: StageTable,
     records: list[tuple[bytes | None, bytes | None]],
     *asked: str,
     at: str = "current_timestamp()",
 ) -> list[Any]:
+    """What is asked of each record, in their order."""
     from tidegate_spark.stage import decode
 
     rows = [(key, value, "t", 0, n) for n, (key, value) in enumerate(records)]

@@ -10,7 +10,7 @@ from tidegate.avro_schema import KINDS, Names, branches, decimal_of, kind, merge
 from tidegate.spark_sql import literal, quoted
 
 NATIVE = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
-UNITS = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}  # per second
+UNITS = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}  # per second
 # The years 1 to 9999: what Spark promises to hold. Beyond them lies what PostgreSQL calls infinity.
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 DAY_NANOS = 86_400 * 10**9

@@ -12,7 +12,7 @@ from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import day, timestamp
 from tidegate_spark.json_fields import Fields
-from tidegate_spark.strict import lossy, typed
+from tidegate_spark.strict import as_text, lossy, typed
 
 DEBEZIUM, CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 TIMESTAMPS = {
@@ -62,25 +62,31 @@ class ConnectFields(Fields):
         expr, data_type = f"{parsed}.{quoted(column.name)}", parse(column.type)
         entry = f"{self.kinds}[{literal(column.name)}]"
         if isinstance(data_type, Array) and _cases("e", "", data_type.element):
-            return f"exists({expr}, e -> coalesce({self._lost('e', f'{entry}.items', data_type.element)}, false))"
-        return self._lost(expr, entry, data_type)
+            lost = self._lost("e", f"{entry}.items", data_type.element, self.unit(column))
+            return f"exists({expr}, e -> coalesce({lost}, false))"
+        return self._lost(expr, entry, data_type, self.unit(column))
 
-    def _lost(self, expr: str, entry: str, data_type: DataType) -> str | None:
-        plain, cases = lossy(expr, data_type, self.unit), _cases(expr, entry, data_type)
+    def _lost(self, expr: str, entry: str, data_type: DataType, unit: str | None) -> str | None:
+        plain, cases = lossy(expr, data_type, unit, self.text), _cases(expr, entry, data_type)
+        if plain and unit and not isinstance(data_type, Primitive):
+            # what the numbers inside count is said by the record's schema, which is not looked at there
+            return f"CASE WHEN {self.kinds} IS NULL THEN {plain} ELSE {lossy(expr, data_type, None, self.text)} END"
         if not cases:
             return plain
-        known = " ".join(f"WHEN {when} THEN ({expr} IS NOT NULL AND ({made}) IS NULL)" for when, made in cases)
+        there = as_text(expr, data_type) if isinstance(data_type, Primitive) else expr
+        known = " ".join(f"WHEN {when} THEN ({there} IS NOT NULL AND ({made}) IS NULL)" for when, made in cases)
         return f"CASE {known} ELSE {plain or 'false'} END"
 
     def _value(self, parsed: str, column: Column) -> str:
         expr, data_type = f"{parsed}.{quoted(column.name)}", parse(column.type)
         entry = f"{self.kinds}[{literal(column.name)}]"
         if isinstance(data_type, Array) and _cases("e", "", data_type.element):
-            return f"transform({expr}, e -> {self._typed('e', f'{entry}.items', data_type.element)})"
-        return self._typed(expr, entry, data_type)
+            made = self._typed("e", f"{entry}.items", data_type.element, self.unit(column))
+            return f"transform({expr}, e -> {made})"
+        return self._typed(expr, entry, data_type, self.unit(column))
 
-    def _typed(self, expr: str, entry: str, data_type: DataType) -> str:
-        plain, cases = typed(expr, data_type, self.unit), _cases(expr, entry, data_type)
+    def _typed(self, expr: str, entry: str, data_type: DataType, unit: str | None) -> str:
+        plain, cases = typed(expr, data_type, unit), _cases(expr, entry, data_type)
         known = " ".join(f"WHEN {when} THEN {made}" for when, made in cases)
         return f"CASE {known} ELSE {plain} END" if cases else plain
 
@@ -96,6 +102,7 @@ def _cases(expr: str, entry: str, leaf: DataType) -> list[tuple[str, str]]:
         return [(f"{name} IN ({', '.join(map(literal, DATES))})", day(number))]
     if leaf.decimal is None:
         return []
+    expr = as_text(expr, leaf)
     scale = f"CAST({entry}.parameters['scale'] AS INT)"
     return [
         (f"{name} = '{DECIMAL}'", scaled(expr, scale, leaf)),

@@ -1,22 +1,37 @@
 """A JSON text taken apart by a list of columns: parsed once, converted without loss, or told why not."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate.datatypes import DataType, parse
+from pyspark.sql import DataFrame
+from tidegate.datatypes import DataType, Struct, parse
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted
 
-from tidegate_spark.strict import lossy, text_type, typed
+from tidegate_spark.json_text import bound, marked, suspect, type_of, unmarked
+from tidegate_spark.strict import is_null, lacks_required, lossy, text_type, typed
 
 CORRUPT, ELEMENTS = "_tidegate_corrupt", "e"
+BLANKS = "' \\t\\r\\n'"  # what may stand around a JSON text
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Columns as they stand in a JSON object; `unit` reads whole numbers as timestamps, None refuses them."""
+    """Columns as they stand in a JSON object that was parsed from `text`.
+
+    `units` says what whole numbers count in columns that hold a time: one unit for all, or one for each by its name;
+    they are refused where it says nothing.
+    """
 
     columns: tuple[Column, ...]
-    unit: str | None = None
+    units: str | Mapping[str, str] | None = None
+    text: str = "value_text"
+
+    def unit(self, column: Column) -> str | None:
+        """The unit of whole numbers in this column; None refuses them."""
+        if self.units is None or isinstance(self.units, str):
+            return self.units
+        return {name.casefold(): unit for name, unit in self.units.items()}.get(column.name.casefold())
 
     def _types(self) -> list[tuple[Column, DataType]]:
         return [(column, parse(column.type)) for column in self.columns]
@@ -37,7 +52,8 @@ class Fields:
 
     def values(self, parsed: str) -> list[str]:
         """`typed AS name` for each column of the object at `parsed`."""
-        return [f"{typed(f'{parsed}.{quoted(c.name)}', t, self.unit)} AS {quoted(c.name)}" for c, t in self._types()]
+        types = self._types()
+        return [f"{typed(f'{parsed}.{quoted(c.name)}', t, self.unit(c))} AS {quoted(c.name)}" for c, t in types]
 
     def struct(self, parsed: str) -> str:
         """One struct of all columns."""
@@ -47,28 +63,49 @@ class Fields:
         """SQL text: why the object at `parsed` cannot be used, NULL when it can."""
         cases = []
         for column in self.columns:
-            name, condition = f"{parsed}.{quoted(column.name)}", self.lost(parsed, column)
+            condition = self.lost(parsed, column)
             if condition:
                 text = f"{what} field {column.name} is not a {column.type} without loss"
                 cases.append(f"WHEN {condition} THEN {literal(text)}")
+            inside = lacks_required(f"{parsed}.{quoted(column.name)}", parse(column.type))
+            if inside:
+                text = f"{what} field {column.name} lacks a part that is NOT NULL in {column.type}"
+                cases.append(f"WHEN {inside} THEN {literal(text)}")
             if not column.nullable:
                 text = f"{what} field {column.name} is required and missing"
-                cases.append(f"WHEN {name} IS NULL THEN {literal(text)}")
+                cases.append(f"WHEN {self.is_null(parsed, column)} THEN {literal(text)}")
         return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS STRING)"
 
     def lost(self, parsed: str, column: Column) -> str | None:
         """A condition: the column's field would lose something; None where it never can."""
-        return lossy(f"{parsed}.{quoted(column.name)}", parse(column.type), self.unit)
+        return lossy(f"{parsed}.{quoted(column.name)}", parse(column.type), self.unit(column), self.text)
+
+    def is_null(self, parsed: str, column: Column) -> str:
+        """A condition: the object at `parsed` lacks the column's field, or has null there."""
+        return is_null(f"{parsed}.{quoted(column.name)}", parse(column.type))
+
+    def is_empty(self, parsed: str) -> str:
+        """A condition: the object at `parsed` has none of the columns, or nothing in them."""
+        return " AND ".join(self.is_null(parsed, column) for column in self.columns)
+
+    def suspect(self, parsed: str) -> str | None:
+        """A condition: a text in the object at `parsed` may not be what was written; None where there are no texts."""
+        return suspect(parsed, Struct(tuple((c.name, parse(text_type(t))) for c, t in self._types())))
+
+    def among(self, name: str) -> str:
+        """A condition: `name` is a column's, in whatever letters."""
+        return f"lower({name}) IN ({', '.join(literal(c.name.lower()) for c in self.columns)})"
 
     def misfits(self, text: str, parsed: str, paths: tuple[str, ...]) -> str:
         """SQL text: the names of fields that hold something and could not be parsed; only for records known bad."""
         cases = []
-        for column in self.columns:
+        for column, data_type in self._types():
             there = " OR ".join(
                 f"get_json_object({text}, {literal(f'{path}[{_step(column)}]')}) IS NOT NULL" for path in paths
             )
             cases.append(
-                f"CASE WHEN {parsed}.{quoted(column.name)} IS NULL AND ({there}) THEN {literal(column.name)} END"
+                f"CASE WHEN {is_null(f'{parsed}.{quoted(column.name)}', data_type)} AND ({there}) "
+                f"THEN {literal(column.name)} END"
             )
         return f"concat_ws(', ', {', '.join(cases)})"
 
@@ -88,6 +125,33 @@ def parsed_json(text: str, fields: str) -> str:
     return f"from_json({whole}, {schema}, map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'))"
 
 
+def read_objects(
+    records: DataFrame, name: str, inner: str, places: Sequence[tuple[Fields, str]], when: str | None = None
+) -> DataFrame:
+    """Add `name`: what `parsed_json` makes of the text, with the texts at `places` as they are written.
+
+    Each place is the fields that are wanted and the path to their object, empty for the object itself; all of them are
+    of one text. Where a `when` is given and not true, nothing is parsed.
+    """
+    text, first = places[0][0].text, f"{name}_first"
+    doubts = [fields.suspect(f"{the_object(first)}{path}") for fields, path in places]
+    doubt = " OR ".join(f"coalesce({one}, false)" for one in doubts if one)
+    once = f"CASE WHEN {when} THEN {parsed_json(text, inner)} END" if when else parsed_json(text, inner)
+    if not doubt:
+        return records.selectExpr("*", f"{once} AS {name}")
+    again = f"{first}.{CORRUPT} IS NULL AND ({doubt})"
+    return records.selectExpr("*", f"{once} AS {first}").selectExpr(
+        "*", f"CASE WHEN {again} THEN {as_written(text, inner)} ELSE {first} END AS {name}"
+    )
+
+
+def as_written(text: str, inner: str) -> str:
+    """The same as `parsed_json`, with numbers in texts as they are written."""
+    whole = parse(f"STRUCT<{ELEMENTS}: ARRAY<STRUCT<{inner}>>, {quoted(CORRUPT)}: STRING>")
+    fields = type_of(parse(f"STRUCT<{inner}>")).removeprefix("STRUCT<").removesuffix(">")
+    return bound(parsed_json(marked(text), fields), unmarked("b", whole))
+
+
 def the_object(parsed: str) -> str:
     """The object in what `parsed_json` made of a text; NULL where the text is not one object."""
     return f"(CASE WHEN size({parsed}.{ELEMENTS}) = 2 THEN get({parsed}.{ELEMENTS}, 0) END)"
@@ -95,4 +159,4 @@ def the_object(parsed: str) -> str:
 
 def not_an_object(text: str) -> str:
     """A condition: the text is not one JSON object. Spark would take the first element of an array for it."""
-    return f"NOT (ltrim({text}) LIKE '{{%' AND rtrim({text}) LIKE '%}}')"
+    return f"NOT (ltrim({BLANKS}, {text}) LIKE '{{%' AND rtrim({BLANKS}, {text}) LIKE '%}}')"

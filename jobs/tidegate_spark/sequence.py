@@ -8,6 +8,7 @@ from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, NOTHING, FoundValue
+from tidegate_spark.formats.objects import units_of
 from tidegate_spark.json_fields import CORRUPT, Fields, parsed_json, the_object
 from tidegate_spark.value import metadata_of
 
@@ -17,8 +18,9 @@ UNREADABLE = "the row before the delete does not fit the columns of sequence_by"
 def with_sequence(decoded: DataFrame, found: FoundValue, table: StageTable) -> DataFrame:
     """Add `sequence` to decoded records, for tables that are ordered by one; it is NULL for a delete that carries none.
 
-    An upsert always has one, be its columns NULL. A delete has one if its record shows a row with at least one of the
-    value's columns, or if all columns are metadata.
+    An upsert always has one, be its columns NULL. A delete has one if its record shows at least one of the columns that
+    come from the value, the event's own metadata among them, or if all are of Kafka's metadata. A lone tombstone shows
+    none of the value.
     """
     if not table.sequence:
         return decoded
@@ -33,7 +35,8 @@ def with_sequence(decoded: DataFrame, found: FoundValue, table: StageTable) -> D
         typed = {c.name: _shown(c.name, found) for c in carried.columns}
     metadata = metadata_of(found, table)
     parts = [typed.get(name) or f"{metadata[table.metadata[name]]} AS {quoted(name)}" for name in table.sequence]
-    shown = " OR ".join(f"its_sequence.{quoted(c.name)} IS NOT NULL" for c in carried.columns) or "true"
+    own = [name for name in table.sequence if table.metadata.get(name, "value.").startswith("value.")]
+    shown = " OR ".join(f"its_sequence.{quoted(name)} IS NOT NULL" for name in own) or "true"
     return decoded.selectExpr("*", f"struct({', '.join(parts)}) AS its_sequence").selectExpr(
         "*", f"CASE WHEN op <> '{DELETE}' OR {shown} THEN its_sequence END AS sequence"
     )
@@ -65,7 +68,7 @@ def _carried(table: StageTable) -> ConnectFields:
     """Those columns that come from the value."""
     types = {c.name: c.type for c in table.value_columns}
     columns = tuple(Column(name, types[name]) for name in table.sequence if name not in table.metadata)
-    return ConnectFields(columns, table.value.timestamp_unit)
+    return ConnectFields(columns, units_of(table))
 
 
 def _with_before(decoded: DataFrame, carried: Fields) -> DataFrame:

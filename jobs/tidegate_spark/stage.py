@@ -21,6 +21,7 @@ from tidegate_spark.formats.found import NOTHING, FoundValue
 from tidegate_spark.holdable import storable, with_holdable
 from tidegate_spark.integrity import verified
 from tidegate_spark.key import with_key
+from tidegate_spark.moved import with_moved_keys
 from tidegate_spark.naming import leave_names
 from tidegate_spark.read import read
 from tidegate_spark.selection import projected
@@ -126,7 +127,8 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
         f"CASE WHEN change = '{NOTHING}' THEN 'ignored' WHEN reason IS NOT NULL THEN '{fate_of_bad(table)}' "
         f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
     )
-    return judged.selectExpr("*", f"{_record_fate(found)} AS record_fate")
+    fated = judged.selectExpr("*", f"{_record_fate(found)} AS record_fate")
+    return with_moved_keys(fated, found, table) if found.moved else fated
 
 
 def _record_fate(found: FoundValue) -> str:

@@ -7,11 +7,27 @@ parsed (NULL where it cannot), and `lossy` is true where that conversion would c
 from tidegate.datatypes import Array, DataType, Map, Primitive, Struct
 from tidegate.spark_sql import literal, quoted
 
+from tidegate_spark.avro_fields import timestamp
+
 GUARDED = ("TINYINT", "SMALLINT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
+JUDGED = ("STRING", "FLOAT", "DOUBLE")  # parsed as they are, and looked at afterwards
 DIGITS = "^[+-]?[0-9]+$"
-DAY = "^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}$"
+DAY = "^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}Z?$"
+# a moment is a whole date, and a time of day with at least minutes; Spark would add today's date to a time alone
+MOMENT = r"^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}(?:[T ][0-9]{1,2}:[0-9]{1,2}(?::[0-9.]+)?\s*%s)?$"
+ZONE = r"(?:Z|[A-Za-z]+[A-Za-z0-9/_+:-]*|[+-][0-9:]+)?"
+NO_OFFSET = "(?:Z|UTC|[+-]00(?::?00)?)?"
 BEYOND_MICROS = "[.][0-9]{6}[0-9]*[1-9]"
-LARGEST, FACTORS = 2**63 - 1, {"seconds": 1_000_000, "millis": 1_000, "micros": 1}  # microseconds in 64 bits
+FIRST, LAST = "0001-01-01", {"DATE": "9999-12-31"}
+LAST_MOMENT = "9999-12-31 23:59:59.999999"
+DAYS = "days"  # the unit where whole numbers are days in a DATE, and no times
+# numbers that a double does not keep: more digits than 15 before an exponent, or more than a decimal has
+LONG_NUMBER = "[0-9.]{17,}[eE]|[0-9.]{39,}"
+OVERFLOW = r"[:,\[\s]-?(?:[0-9.]+[eE][+]?0*(?:3[89]|[4-9][0-9]|[1-9][0-9]{2,})|[0-9]{39,}[0-9.]*)\s*[,\]}]"
+HIGH, LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F]"
+LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*+(?:{HIGH}(?!{LOW})|(?<!{HIGH}){LOW})"
+WORDS = r"[:,\[]\s*-?(?:NaN|Inf)"  # no JSON, and read for a DOUBLE all the same
+NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
 def text_type(data_type: DataType) -> str:
@@ -24,7 +40,8 @@ def text_type(data_type: DataType) -> str:
         case Struct(fields):
             return f"STRUCT<{', '.join(f'{quoted(name)}: {text_type(t)}' for name, t in fields)}>"
         case Primitive(name):
-            return "STRING" if _is_guarded(data_type) else name
+            guarded = "VARIANT" if data_type.decimal else "STRING"  # a variant keeps all digits of a number
+            return guarded if _is_guarded(data_type) else name
 
 
 def ddl(data_type: DataType) -> str:
@@ -53,51 +70,125 @@ def typed(expr: str, data_type: DataType, unit: str | None) -> str:
             inner = ", ".join(f"{literal(n)}, {typed(f'{expr}.{quoted(n)}', t, unit)}" for n, t in fields)
             return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({inner}) END"
         case Primitive():
-            return _typed_leaf(expr, data_type, unit)
+            return typed_text(as_text(expr, data_type), data_type, unit)
 
 
-def lossy(expr: str, data_type: DataType, unit: str | None) -> str | None:
-    """A condition that is true where `typed` would lose something; None where it never can."""
-    if not _has_guarded(data_type):
+def lossy(expr: str, data_type: DataType, unit: str | None, text: str | None = None) -> str | None:
+    """A condition that is true where `typed` would lose something; None where it never can.
+
+    `text` is the JSON that was parsed: it says what the parser has changed before.
+    """
+    if not _is_judged(data_type, text is not None):
         return None
     match data_type:
         case Array(element):
-            return f"exists({expr}, e -> {lossy('e', element, unit)})"
+            return f"exists({expr}, e -> coalesce({lossy('e', element, unit, text)}, false))"
         case Map(_, value):
-            return f"exists(map_values({expr}), v -> {lossy('v', value, unit)})"
+            inside = lossy("v", value, unit, text)
+            parts = [f"exists(map_values({expr}), v -> coalesce({inside}, false))"] if inside else []
+            if text:  # of two fields of one name the parser takes the last; a variant has room for none of them
+                words = f"{text} RLIKE {literal(WORDS)}"
+                parts.append(f"{expr} IS NOT NULL AND try_parse_json({text}) IS NULL AND NOT {words}")
+            return f"({' OR '.join(parts)})" if text else parts[0]
         case Struct(fields):
-            parts = [lossy(f"{expr}.{quoted(name)}", t, unit) for name, t in fields]
-            return "(" + " OR ".join(f"coalesce({part}, false)" for part in parts if part) + ")"
+            inner = [lossy(f"{expr}.{quoted(name)}", t, unit, text) for name, t in fields]
+            return "(" + " OR ".join(f"coalesce({part}, false)" for part in inner if part) + ")"
+        case Primitive(name) if name in JUDGED:
+            return f"({expr} IS NOT NULL AND ({_changed(expr, name, text or '')}))"
         case Primitive():
-            return f"({expr} IS NOT NULL AND ({_lossy_leaf(expr, data_type, unit)}))"
+            found = as_text(expr, data_type)
+            problem = lossy_text(found, data_type, unit)
+            if data_type.decimal and text:
+                problem += f" OR schema_of_variant({expr}) = 'DOUBLE' AND {text} RLIKE {literal(LONG_NUMBER)}"
+            return f"({found} IS NOT NULL AND ({problem}))"
 
 
-def _typed_leaf(expr: str, leaf: Primitive, unit: str | None) -> str:
-    cast = f"try_cast({expr} AS {leaf.name})"
+def as_text(expr: str, leaf: Primitive) -> str:
+    """A leaf, parsed as `text_type`, as text; NULL where it is null."""
+    return f"try_variant_get({expr}, '$', 'STRING')" if leaf.decimal else expr
+
+
+def is_null(expr: str, data_type: DataType) -> str:
+    """A condition: nothing was parsed, or null."""
+    return f"{as_text(expr, data_type) if isinstance(data_type, Primitive) else expr} IS NULL"
+
+
+def lacks_required(expr: str, data_type: DataType) -> str | None:
+    """A condition: something inside of the value is NULL and must not be; None where everything may be."""
+    match data_type:
+        case Array(element):
+            return _any_inside(expr, element, data_type.required)
+        case Map(_, value):
+            return _any_inside(f"map_values({expr})", value, data_type.required)
+        case Struct(fields):
+            parts: list[str] = []
+            for name, inner in fields:
+                at = f"{expr}.{quoted(name)}"
+                own = f"{expr} IS NOT NULL AND {is_null(at, inner)}" if name in data_type.required else None
+                parts += [part for part in (own, lacks_required(at, inner)) if part]
+            return f"({' OR '.join(f'coalesce({part}, false)' for part in parts)})" if parts else None
+        case _:
+            return None
+
+
+def _any_inside(values: str, inner: DataType, required: bool) -> str | None:
+    own = is_null("e", inner) if required else None
+    parts = [part for part in (own, lacks_required("e", inner)) if part]
+    return f"exists({values}, e -> {' OR '.join(f'coalesce({part}, false)' for part in parts)})" if parts else None
+
+
+def _changed(expr: str, name: str, text: str) -> str:
+    """A condition: the parser made something else of what stands in `text`."""
+    if name == "STRING":
+        words = ", ".join(literal(f'"{word}"') for word in NO_NUMBERS)
+        return f"contains({expr}, '?') AND {text} RLIKE {literal(LONE_SURROGATE)} OR {expr} IN ({words})"
+    return f"abs({expr}) = CAST('Infinity' AS DOUBLE) AND {text} RLIKE {literal(OVERFLOW)}"
+
+
+def typed_text(text: str, leaf: Primitive, unit: str | None) -> str:
+    """A text as a guarded type; NULL where it is none."""
+    cast = f"try_cast({text} AS {leaf.name})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        whole = _from_number(f"try_cast({expr} AS BIGINT)", unit) if unit else "NULL"
-        return f"CASE WHEN {expr} RLIKE '{DIGITS}' THEN CAST({whole} AS {leaf.name}) ELSE {cast} END"
+        whole = _from_number(f"try_cast({text} AS BIGINT)", unit) if unit and unit != DAYS else "NULL"
+        pattern = literal(MOMENT % (ZONE if leaf.name == "TIMESTAMP" else NO_OFFSET))
+        return (
+            f"CASE WHEN {text} RLIKE '{DIGITS}' THEN CAST({whole} AS {leaf.name}) "
+            f"WHEN {text} RLIKE {pattern} THEN {_within_years(cast, leaf.name)} END"
+        )
     if leaf.name == "DATE":
-        days = f"date_add(DATE'1970-01-01', try_cast({expr} AS INT))" if unit else "NULL"
-        return f"CASE WHEN {expr} RLIKE '{DIGITS}' THEN {days} WHEN {expr} RLIKE '{DAY}' THEN {cast} END"
+        days = _within_years(f"date_add(DATE'1970-01-01', try_cast({text} AS INT))", "DATE") if unit else "NULL"
+        day = _within_years(f"try_cast(rtrim('Z', {text}) AS DATE)", "DATE")
+        is_day_count = f"{text} RLIKE '{DIGITS}' AND abs(try_cast({text} AS BIGINT)) < 4000000"
+        return f"CASE WHEN {is_day_count} THEN {days} WHEN {text} RLIKE '{DAY}' THEN {day} END"
     return cast
 
 
+def _within_years(value: str, kind: str) -> str:
+    """`value`, NULL outside of the years 1 to 9999: files may hold such times, and readers fail on them."""
+    last = LAST.get(kind, LAST_MOMENT)
+    return f"CASE WHEN {value} BETWEEN {kind}'{FIRST}' AND {kind}'{last}' THEN {value} END"
+
+
 def _from_number(number: str, unit: str) -> str:
-    """A whole number since 1970 as a time; NULL where it would overflow, which Spark would fail the whole job for."""
-    limit = LARGEST // FACTORS[unit]
-    return f"CASE WHEN {number} BETWEEN -{limit} AND {limit} THEN timestamp_{unit}({number}) END"
+    """A whole number since 1970 as a time; NULL outside of the years 1 to 9999, and for parts of a microsecond."""
+    return timestamp(number, unit, "TIMESTAMP")
 
 
-def _lossy_leaf(expr: str, leaf: Primitive, unit: str | None) -> str:
-    value = _typed_leaf(expr, leaf, unit)
+def lossy_text(text: str, leaf: Primitive, unit: str | None) -> str:
+    """A condition: `typed_text` is NULL for a text that is there, or lost something of it."""
+    value = typed_text(text, leaf, unit)
     if leaf.decimal:
-        precision, scale = leaf.decimal
-        widest = f"try_cast({expr} AS DECIMAL(38,{38 - (precision - scale)}))"
-        return f"NOT coalesce({widest} = {value}, false)"
+        return f"({value}) IS NULL OR {_places(text)} > {leaf.decimal[1]}"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        return f"({value}) IS NULL OR {expr} RLIKE '{BEYOND_MICROS}'"
+        return f"({value}) IS NULL OR {text} RLIKE '{BEYOND_MICROS}'"
     return f"({value}) IS NULL"
+
+
+def _places(text: str) -> str:
+    """How many places a number has behind its point, without zeros at the end."""
+    digits = f"length(rtrim('0', split_part(split_part(upper({text}), 'E', 1), '.', 2)))"
+    power = f"try_cast(split_part(upper({text}), 'E', 2) AS INT)"
+    return f"{digits} - CASE WHEN upper({text}) LIKE '%E%' THEN {power} ELSE 0 END"
 
 
 def _is_guarded(leaf: Primitive) -> bool:
@@ -114,3 +205,15 @@ def _has_guarded(data_type: DataType) -> bool:
             return any(_has_guarded(t) for _, t in fields)
         case Primitive():
             return _is_guarded(data_type)
+
+
+def _is_judged(data_type: DataType, has_text: bool) -> bool:
+    match data_type:
+        case Array(element):
+            return _is_judged(element, has_text)
+        case Map(_, value):
+            return has_text or _is_judged(value, has_text)
+        case Struct(fields):
+            return any(_is_judged(t, has_text) for _, t in fields)
+        case Primitive(name):
+            return _is_guarded(data_type) or (has_text and name in JUDGED)

@@ -5,7 +5,7 @@ Every function returns SQL text over `text`, a STRING expression; NULL stays NUL
 
 from tidegate.datatypes import Primitive, parse
 
-from tidegate_spark.strict import lossy, typed
+from tidegate_spark.strict import lossy_text, typed_text
 
 WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 INTEGER, NUMBER = "^[+-]?[0-9]+$", "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
@@ -27,7 +27,8 @@ def converted(text: str, kind: str) -> str:
         return (
             f"CASE WHEN {text} RLIKE '{NUMBER}' OR {text} RLIKE '{NOT_FINITE}' THEN try_cast({text} AS {leaf.name}) END"
         )
-    return typed(text, leaf, None)
+    assert isinstance(leaf, Primitive)  # the formats refuse others
+    return typed_text(text, leaf, None)
 
 
 def unfit(text: str, kind: str) -> str:
@@ -39,4 +40,6 @@ def unfit(text: str, kind: str) -> str:
     if isinstance(leaf, Primitive) and leaf.name in ("FLOAT", "DOUBLE"):
         beyond = f"CAST({converted(text, kind)} AS STRING) IN ('Infinity', '-Infinity') AND {text} RLIKE '[0-9]'"
         return f"({text} IS NOT NULL AND ({problem} OR {beyond}))"
-    return f"({text} IS NOT NULL AND ({lossy(text, leaf, None) or problem}))"
+    if isinstance(leaf, Primitive) and (leaf.decimal or leaf.name in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")):
+        problem = lossy_text(text, leaf, None)
+    return f"({text} IS NOT NULL AND ({problem}))"

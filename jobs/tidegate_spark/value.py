@@ -1,6 +1,7 @@
 """The record value decoded: what kind of change it is, and one struct of the value's columns."""
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs import StageTable
 from tidegate.naming import Naming
 from tidegate.pipeline import Route
@@ -65,11 +66,16 @@ def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
     beside = [name for name in ("topic", "partition", "offset") if name not in names]
     shown = decoded.selectExpr("struct(*) AS _tidegate", "row_struct.*", *beside)
     # a delete shows no value: a condition that is NULL for it lets it pass, as a delete of a missing row does nothing
-    judged = shown.selectExpr(
+    told = {"delete_when": table.delete_when, "when": table.when, "route": _routed(table.route)}
+    asked = {word: condition for word, condition in told.items() if condition}
+    answers = shown.selectExpr(
+        "*", *(f"{attempted(condition)} AS _tidegate_{word}" for word, condition in asked.items())
+    )
+    judged = answers.selectExpr(
         "_tidegate.*",
-        f"coalesce(({table.delete_when or 'false'}), false) AS is_delete",
-        f"coalesce(({table.when or 'true'}), _tidegate.change = '{DELETE}') AND "
-        f"coalesce({_routed(table.route)}, _tidegate.change = '{DELETE}') AS is_chosen",
+        f"{_answer('delete_when', asked)} AS is_delete",
+        f"{_answer('when', asked)} AND {_answer('route', asked)} AS is_chosen",
+        f"{_failed(asked)} AS condition_reason",
         f"{table_name(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS table_name",
         f"{name_reason(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS told_name",
     ).selectExpr(
@@ -81,7 +87,34 @@ def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
         "*",
         f"CASE WHEN is_delete THEN '{DELETE}' ELSE change END AS op",
         "CASE WHEN NOT is_delete THEN row_struct END AS value_struct",
+    ).withColumn("value_reason", F.expr("coalesce(value_reason, condition_reason)"))
+
+
+def attempted(condition: str) -> str:
+    """What the condition answers, as text: true, false, null; NULL where it fails for the record.
+
+    The lambda keeps Spark from working out a part of it elsewhere, where its failure would end the job.
+    """
+    answer = f"coalesce(CAST((\n{condition}\n) AS STRING), 'null')"
+    return f"CAST(try_to_binary(get(transform(array(0), _tidegate_0 -> {answer}), 0), 'utf-8') AS STRING)"
+
+
+def _answer(word: str, asked: dict[str, str]) -> str:
+    """The condition's answer. One that says nothing lets a delete pass, and everything where it is not given."""
+    if word not in asked:
+        return "false" if word == "delete_when" else "true"
+    if word == "delete_when":
+        return f"coalesce(_tidegate_{word} = 'true', false)"
+    return (
+        f"(_tidegate_{word} = 'true' OR _tidegate_{word} = 'null' AND _tidegate.change = '{DELETE}' "
+        f"OR _tidegate_{word} IS NULL)"
     )
+
+
+def _failed(asked: dict[str, str]) -> str:
+    """Why a record cannot be judged; one that cannot is bad, so it counts as wanted."""
+    cases = " ".join(f"WHEN _tidegate_{word} IS NULL THEN '{word} fails for this record'" for word in asked)
+    return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
 
 
 def _named(naming: Naming | None) -> str:
@@ -91,10 +124,10 @@ def _named(naming: Naming | None) -> str:
     return f"(coalesce(table_name = {literal(naming.name)}, false) OR change = '{DELETE}' AND table_name IS NULL)"
 
 
-def _routed(route: Route | None) -> str:
+def _routed(route: Route | None) -> str | None:
     """A condition: the field's text is one of the names, or matches the whole pattern; NULL where there is no text."""
     if route is None:
-        return "true"
+        return None
     text = f"CAST({quoted(route.field)} AS STRING)"
     if route.pattern is None:
         return f"({text} IN ({', '.join(literal(name) for name in route.names)}))"

@@ -59,6 +59,16 @@ def flat_key_columns(table: Table) -> tuple[Column, ...]:
     return tuple(Column(table.key.prefix + name, declared[name].type) for name in table.key.fields)
 
 
+def record_key_columns(table: Table) -> tuple[Column, ...]:
+    """The key's fields as a record must have them: NOT NULL where `key.schema` says so.
+
+    In the destination a key column may stay nullable, so that its schema need not change for that.
+    """
+    required = {c.name for c in table.key.columns or () if not c.nullable}
+    flat = zip(table.key.fields, flat_key_columns(table), strict=True)
+    return tuple(replace(column, nullable=name not in required) for name, column in flat)
+
+
 def key_leaves(table: Table) -> tuple[tuple[str, ...], ...]:
     """The paths that a key is compared by: key columns, and for structs what lies in them, never the struct itself."""
     return tuple(path for c in key_columns(table) for path in _leaves((c.name,), parse(c.type), table))

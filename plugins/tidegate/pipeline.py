@@ -40,7 +40,8 @@ class KeyFormat:
 
 @dataclass(frozen=True)
 class ValueFormat:
-    """How a record's value is read. `timestamp_unit` reads integers as TIMESTAMP: millis, micros or None (refuse).
+    """How a record's value is read. `timestamp_unit` says what integers count in columns that hold a time: seconds,
+    millis, micros or nanos, for all columns or for each by its name; None refuses them.
 
     `options` are the format's own, never a secret. `unavailable` is what the source writes in place of a large value
     that did not change, None for nothing.
@@ -49,7 +50,7 @@ class ValueFormat:
     format: str = "json"
     columns: tuple[Column, ...] | None = None
     fields_include: str = "ALL"
-    timestamp_unit: str | None = None
+    timestamp_unit: str | dict[str, str] | None = None
     options: dict[str, Any] = field(default_factory=dict)
     unavailable: str | None = None
 

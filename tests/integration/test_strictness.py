@@ -140,14 +140,12 @@ def test_value_that_bigquery_has_no_room_for_is_bad_there_and_nowhere_else(spark
         Column("m", "MAP<STRING, STRUCT<a: ARRAY<INT>>>"),
         Column("s", "STRUCT<at: TIMESTAMP_NTZ>"),
     )
-    no_nulls, no_years = "NULL inside of an array, which BigQuery cannot hold", "outside of the years 1 to 9999, which"
+    no_nulls = "NULL inside of an array, which BigQuery cannot hold"
     cases: list[tuple[bytes | None, str | None]] = [
         (b'{"tags": ["a", null]}', f"tags: {no_nulls}"),
         (b'{"rows": [{"each": [1]}, null]}', f"rows: {no_nulls}"),
         (b'{"rows": [{"each": null}, {"each": [1, null]}]}', f"rows.each: {no_nulls}"),
-        (b'{"rows": [{"at": "+10000-01-01"}]}', f"rows.at: {no_years}"),
         (b'{"m": {"k": null, "l": {"a": [null]}}}', f"m.a: {no_nulls}"),
-        (b'{"s": {"at": "+10000-01-01T00:00:00"}}', f"s.at: {no_years}"),
         (b'{"tags": [], "rows": [{"each": []}], "m": {"k": null}, "s": {"at": "9999-12-31T23:59:59.999999"}}', None),
         (b'{"tags": null, "rows": null}', None),
         (None, None),

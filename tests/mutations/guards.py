@@ -583,4 +583,33 @@ GUARDS = [
         "and batch > up_to_batch]",
         "tests/contract/test_destination.py::test_attempt_that_follows_a_bad_one_under_its_number_is_kept[iceberg]",
     ),
+    Guard(
+        "a key that lacks a field is no key of NULLs",
+        "jobs/tidegate_spark/formats/objects.py",
+        """f"{missing(text, 'kf', fields, 'the key')} ELSE""",
+        'f"ELSE',
+        "tests/integration/test_presence.py::"
+        "test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there",
+    ),
+    Guard(
+        "a number is read with all of its digits",
+        "jobs/tidegate_spark/strict.py",
+        """guarded = "VARIANT" if data_type.decimal else""",
+        """guarded = "DOUBLE" if data_type.decimal else""",
+        "tests/integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[json]",
+    ),
+    Guard(
+        "a tombstone has no sequence of an event that it lacks",
+        "jobs/tidegate_spark/sequence.py",
+        """table.metadata.get(name, "value.").startswith("value.")""",
+        """name not in table.metadata""",
+        "tests/integration/test_presence.py::test_lone_tombstone_has_no_sequence_of_the_event_that_it_lacks",
+    ),
+    Guard(
+        "an update that changes the key deletes the old row",
+        "jobs/tidegate_spark/stage.py",
+        "with_moved_keys(fated, found, table) if found.moved else fated",
+        "fated",
+        "tests/integration/test_presence.py::test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row",
+    ),
 ]

@@ -136,7 +136,9 @@ def test_integers_become_times_only_where_their_unit_is_known(include: Path) -> 
         load(include, source(f"value: {{format: {f}}}")).tables[0].value.timestamp_unit
         for f in ("json", "debezium-json")
     ]
-    assert units == [None, "micros"]
+    assert units == [None, None]
+    by_column = "value: {schema: 'a TIMESTAMP, b TIMESTAMP', timestamp_unit: {a: nanos, B: seconds}}"
+    assert load(include, source(by_column)).source.value.timestamp_unit == {"a": "nanos", "B": "seconds"}
     assert load(include, source("value: {timestamp_unit: millis}")).source.value.timestamp_unit == "millis"
 
 

@@ -48,6 +48,11 @@ REFUSED = {
         source() + "merge: {max_records: many}",
         "merge.max_records=many: must be a whole",
     ),
+    "a unit of no column": (
+        source("value: {schema: 'a TIMESTAMP', timestamp_unit: {b: millis}}"),
+        "source.value.timestamp_unit.b",
+    ),
+    "a unit that is none": (source("value: {timestamp_unit: hours}"), "source.value.timestamp_unit=hours"),
     "quoted yes is not a bool": (table("upsert: 'yes'"), "tables[0].upsert=yes: must be true or false"),
     "a number is not text": (source("group: 5"), "source.group=5: must be text"),
     "true is not a number": (source() + "merge: {max_records: true}", "merge.max_records=true: must be a whole number"),

@@ -9,10 +9,11 @@ from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.formats.debezium import ignores_truncate
 from tidegate_spark.formats.found import FoundValue
 from tidegate_spark.formats.objects import key_fields, unreadable
-from tidegate_spark.formats.several import all_columns, found_rows
+from tidegate_spark.formats.several import all_columns, found_rows, lacking
 from tidegate_spark.json_fields import Fields, parsed_json, the_object
 from tidegate_spark.text_fields import converted, unfit
 
+LATIN = r"\A[\x{0}-\x{FF}]*+\z"
 OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 METADATA = {
     "database": "e.database",
@@ -22,6 +23,7 @@ METADATA = {
     "ingestion-timestamp": timestamp("e.ts", "millis", "TIMESTAMP"),
     "event-timestamp": timestamp("e.es", "millis", "TIMESTAMP"),
 }
+DATA = "get_json_object(value_text, '$.data[0]')"  # all rows of a message have the same columns
 ASKED = {
     "database": "database: STRING",
     "table": "table: STRING",
@@ -43,11 +45,25 @@ class TextFields(Fields):
     def values(self, parsed: str) -> list[str]:
         """See `Fields`."""
         texts = ((c, f"{parsed}.{quoted(c.name)}") for c in self.columns)
-        return [f"{converted(text, c.type)} AS {quoted(c.name)}" for c, text in texts]
+        return [f"{_value(text, c)} AS {quoted(c.name)}" for c, text in texts]
 
     def lost(self, parsed: str, column: Column) -> str | None:
         """See `Fields`."""
-        return unfit(f"{parsed}.{quoted(column.name)}", column.type)
+        text = f"{parsed}.{quoted(column.name)}"
+        if column.type == "BINARY":
+            return f"({text} IS NOT NULL AND {_value(text, column)} IS NULL)"
+        return unfit(text, column.type)
+
+    def is_null(self, parsed: str, column: Column) -> str:
+        """See `Fields`."""
+        return f"{parsed}.{quoted(column.name)} IS NULL"
+
+
+def _value(text: str, column: Column) -> str:
+    """The text as the column's type. Canal writes each byte as the character of its number."""
+    if column.type == "BINARY":
+        return f"CASE WHEN {text} RLIKE {literal(LATIN)} THEN encode({text}, 'ISO-8859-1') END"
+    return converted(text, column.type)
 
 
 def located(records: DataFrame, table: StageTable) -> FoundValue:
@@ -70,6 +86,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         f"CASE WHEN value IS NULL THEN NULL {unreadable('j', literal('data'))} "
         f"WHEN e.type = 'TRUNCATE' THEN {'NULL' if ignores_truncate(table) else truncated} WHEN e.isDdl THEN NULL "
         "WHEN event_op IS NULL THEN concat('the message has an unknown type=', coalesce(e.type, 'none')) "
-        "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) END AS own_reason",
+        "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) "
+        f"{lacking(DATA, 'get(datas, 0)', fields, keys)} END AS own_reason",
     )
     return found_rows(read, table, (fields, keys), METADATA)

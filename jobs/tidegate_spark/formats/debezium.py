@@ -1,15 +1,25 @@
 """debezium-json: change events, with or without Kafka Connect's schema envelope."""
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
 from tidegate.metadata import SOURCE
-from tidegate.spark_sql import literal
+from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, NOTHING, UPSERT, FoundValue
-from tidegate_spark.formats.objects import key_fields, unreadable
-from tidegate_spark.json_fields import Fields, parsed_json, the_object
+from tidegate_spark.formats.objects import (
+    is_null_payload,
+    key_fields,
+    key_reason,
+    known_fields,
+    units_of,
+    unreadable,
+)
+from tidegate_spark.formats.presence import misspelled, no_column
+from tidegate_spark.json_fields import Fields, read_objects, the_object
 
 UPSERTS, TRUNCATE = ("c", "r", "u"), "t"
 KEY_THERE = f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"  # a truncate has no key, and that is not what is wrong with it
@@ -17,12 +27,13 @@ KEY_THERE = f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"  # a truncate has no ke
 
 def located(records: DataFrame, table: StageTable) -> FoundValue:
     """`op` decides what a record is; a tombstone is a delete."""
-    fields = ConnectFields(table.value_columns, table.value.timestamp_unit)
-    keys = ConnectFields(key_fields(table).columns, table.value.timestamp_unit)
+    fields = ConnectFields(table.value_columns, units_of(table))
+    keys = ConnectFields(key_fields(table).columns, units_of(table))
     wanted = _source_fields(table)
     event = f"after: {fields.text_struct}, op: STRING{wanted}"
     both = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
-    parsed = _with_key_of_value(records, keys).selectExpr("*", f"{parsed_json('value_text', both)} AS j")
+    places = [(fields, ".after"), (fields, ".payload.after")]
+    parsed = read_objects(_with_key_of_value(records, keys), "j", both, places)
     row_schema = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
     found = parsed.selectExpr("*", f"{the_object('j')} AS e").selectExpr(
         "*",
@@ -34,21 +45,51 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     misfits = fields.misfits("value_text", "row", ("$.after", "$.payload.after"))
     changes = found.selectExpr(
         "*",
-        f"{change(table)} AS change",
-        f"CASE WHEN value IS NULL THEN NULL {unreadable('j', misfits)} {not_understood('row', table)} END "
-        "AS located_reason",
+        f"CASE WHEN {is_null_payload('e', 'j')} THEN '{DELETE}' ELSE {change(table)} END AS change",
+        f"CASE WHEN value IS NULL OR {is_null_payload('e', 'j')} THEN NULL {unreadable('j', misfits)} "
+        f"{not_understood('row', table)} {no_column(AFTER, 'row', fields, known_fields(table))} "
+        f"{misspelled(AFTER, 'row', fields)} END AS located_reason",
     )
     return FoundValue(
         records=changes,
         columns=tuple(fields.values("row")),
         reason=fields.reason("row", "the value"),
         key=keys.struct("kv"),
-        key_reason=keys.reason("kv", "the key"),
+        key_reason=key_reason(keys, "kv", KEYED),
         key_there=KEY_THERE,
         metadata=METADATA,
+        moved=_moved(keys),
     )
 
 
+def _moved(keys: Fields) -> str | None:
+    """The key in `before`, where a record without a key of its own changes a field of it."""
+    if not keys.columns:
+        return None
+    pairs = zip(keys.columns, keys.values("kvb"), keys.values("kv"), strict=True)
+    parts = [(c.name, old.rpartition(" AS ")[0], new.rpartition(" AS ")[0]) for c, old, new in pairs]
+    return moved_key([(name, old, new, _has_field(BEFORE, name)) for name, old, new in parts], "kvb")
+
+
+def _has_field(text: str, name: str) -> str:
+    return f"coalesce(array_contains(json_object_keys({text}), {literal(name)}), false)"
+
+
+def moved_key(parts: Sequence[tuple[str, str, str, str]], before: str) -> str:
+    """A struct of the old key where an update without a record key changes it: for each field its name, the old and the
+    new value, and whether the row before the update shows the field at all."""
+    changed = " OR ".join(f"(NOT ({old} <=> {new}) AND ({old} IS NOT NULL OR {shows}))" for _, old, new, shows in parts)
+    struct = ", ".join(
+        f"CASE WHEN {old} IS NULL AND NOT {shows} THEN {new} ELSE {old} END AS {quoted(name)}"
+        for name, old, new, shows in parts
+    )
+    is_update = f"key IS NULL AND event_op = 'u' AND {before} IS NOT NULL"
+    return f"CASE WHEN {is_update} AND ({changed}) THEN struct({struct}) END"
+
+
+AFTER = "coalesce(get_json_object(value_text, '$.payload.after'), get_json_object(value_text, '$.after'))"
+BEFORE = "coalesce(get_json_object(value_text, '$.payload.before'), get_json_object(value_text, '$.before'))"
+KEYED = f"coalesce({AFTER}, {BEFORE})"
 METADATA = {
     "schema": "get_json_object(value_text, '$.schema')",
     "ingestion-timestamp": timestamp("event_ts_ms", "millis", "TIMESTAMP"),
@@ -97,7 +138,8 @@ def _with_key_of_value(records: DataFrame, keys: Fields) -> DataFrame:
     if not keys.columns:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
     event = f"before: {keys.text_struct}, after: {keys.text_struct}"
-    parsed = f"CASE WHEN key IS NULL THEN {parsed_json('value_text', f'{event}, payload: STRUCT<{event}>')} END"
-    rows = records.selectExpr("*", f"{parsed} AS kvj").selectExpr("*", f"{the_object('kvj')} AS kve")
+    places = [(keys, f"{path}.{row}") for path in ("", ".payload") for row in ("before", "after")]
+    rows = read_objects(records, "kvj", f"{event}, payload: STRUCT<{event}>", places, "key IS NULL")
     found = "coalesce(kve.payload.after, kve.payload.before, kve.after, kve.before)"
-    return rows.selectExpr("*", f"{found} AS kv")
+    before = "coalesce(kve.payload.before, kve.before)"
+    return rows.selectExpr("*", f"{the_object('kvj')} AS kve").selectExpr("*", f"{found} AS kv", f"{before} AS kvb")

@@ -12,8 +12,9 @@ from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.formats.avro import AvroFields, decode_record, field_nodes, found_fields, undecodable, values_of
-from tidegate_spark.formats.debezium import KEY_THERE, change, not_understood
+from tidegate_spark.formats.debezium import KEY_THERE, change, moved_key, not_understood
 from tidegate_spark.formats.found import FoundValue
+from tidegate_spark.formats.objects import key_fields
 
 
 def located(records: DataFrame, table: StageTable) -> FoundValue:
@@ -29,12 +30,26 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         "coalesce(a.after, a.before) AS kv",
     )
     fields = AvroFields(_row_fields(schema), named_types(schema))
+    located_rows = found_fields(found, table, ("a.after", "kv"), fields)
     return replace(
-        found_fields(found, table, ("a.after", "kv"), fields),
+        located_rows,
+        moved=_moved(table, fields),
         key_there=KEY_THERE,
         metadata=_metadata(schema),
         before=values_of("a.before", table.value_columns, fields),
     )
+
+
+def _moved(table: StageTable, fields: AvroFields) -> str | None:
+    """The key in `before`, where a record without a key of its own changes a field of it.
+
+    A row of the key alone has NULL in its other fields, so NULL there says nothing.
+    """
+    keys = key_fields(table).columns
+    if not keys or any(column.name not in fields.by_name for column in keys):
+        return None
+    old, new = values_of("a.before", keys, fields), values_of("a.after", keys, fields)
+    return moved_key([(c.name, old[c.name], new[c.name], "false") for c in keys], "a.before")
 
 
 def _metadata(schema: dict[str, Any]) -> dict[str, str]:

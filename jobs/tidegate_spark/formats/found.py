@@ -31,7 +31,8 @@ class FoundValue:
     under its name; `reason` says why a row that was found does not fit them. `key` and `key_reason` give the key's
     columns for records whose key has no bytes; `key_there` is true where the value holds them. `metadata` gives the
     format's own metadata. `number` numbers the rows of one record. `before` gives columns of the row that a delete
-    shows. `several` says that one record may hold more than one row, each with its own key.
+    shows. `several` says that one record may hold more than one row, each with its own key. `moved` is the struct of
+    the key that a row had before the record gave it another one, NULL where it did not.
     """
 
     records: DataFrame
@@ -44,3 +45,4 @@ class FoundValue:
     number: str = "0L"
     before: Mapping[str, str] = field(default_factory=dict)
     several: bool = False
+    moved: str | None = None

@@ -5,9 +5,9 @@ from tidegate.jobs import StageTable
 
 from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.formats.found import FoundValue
-from tidegate_spark.formats.objects import key_fields, unreadable
-from tidegate_spark.formats.several import all_columns, found_rows
-from tidegate_spark.json_fields import Fields, parsed_json, the_object
+from tidegate_spark.formats.objects import key_fields, units_of, unreadable
+from tidegate_spark.formats.several import all_columns, found_rows, lacking
+from tidegate_spark.json_fields import Fields, read_objects, the_object
 
 OPS = {"insert": "c", "bootstrap-insert": "r", "update": "u", "delete": "d"}
 IGNORED = ("bootstrap-start", "bootstrap-complete", "heartbeat")
@@ -16,19 +16,21 @@ METADATA = {
     "database": "e.database",
     "table": "e.table",
     "primary-key-columns": "e.primary_key_columns",
-    "ingestion-timestamp": timestamp("e.ts * 1000", "millis", "TIMESTAMP"),
+    "ingestion-timestamp": timestamp("e.ts", "seconds", "TIMESTAMP"),
 }
+DATA = "get_json_object(value_text, '$.data')"
 ASKED = {"primary-key-columns": "primary_key_columns: ARRAY<STRING>"}
 
 
 def located(records: DataFrame, table: StageTable) -> FoundValue:
     """`type` decides; a record without a value changes nothing, because its row is not known."""
-    fields = Fields(all_columns(table), table.value.timestamp_unit)
-    keys = Fields(key_fields(table).columns, table.value.timestamp_unit)
+    fields = Fields(all_columns(table), units_of(table))
+    keys = Fields(key_fields(table).columns, units_of(table))
     old = f", old: {keys.text_struct}" if keys.columns else ""
     asked = "".join(f", {sql}" for word, sql in ASKED.items() if f"value.{word}" in table.metadata.values())
     inside = f"type: STRING, data: {fields.text_struct}{old}, database: STRING, table: STRING, ts: BIGINT{asked}"
-    parsed = records.selectExpr("*", f"{parsed_json('value_text', inside)} AS j")
+    places = [(fields, ".data"), *([(keys, ".old")] if old else [])]
+    parsed = read_objects(records, "j", inside, places)
     events = parsed.selectExpr("*", f"{the_object('j')} AS e")
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPS.items())
     misfits = fields.misfits("value_text", "e.data", ("$.data",))
@@ -45,6 +47,6 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         f"WHEN event_op IS NULL AND e.type NOT IN ({passed}) AND NOT e.type RLIKE '{SCHEMA_CHANGE}' "
         "THEN concat('the message has an unknown type=', e.type) "
         "WHEN event_op IS NOT NULL AND datas IS NULL THEN concat('the message has no data: type=', e.type) "
-        "END AS own_reason",
+        f"{lacking(DATA, 'e.data', fields, keys)} END AS own_reason",
     )
     return found_rows(read, table, (fields, keys), METADATA)

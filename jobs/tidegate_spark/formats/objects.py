@@ -11,17 +11,36 @@ from tidegate.spark_sql import literal
 
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, UPSERT, FoundKey, FoundValue
-from tidegate_spark.json_fields import CORRUPT, Fields, not_an_object, parsed_json, the_object
+from tidegate_spark.formats.presence import missing, misspelled, no_column, read_respelled
+from tidegate_spark.json_fields import BLANKS, CORRUPT, Fields, not_an_object, read_objects, the_object
+from tidegate_spark.json_text import bound
 from tidegate_spark.plain_keys import PLAIN, plain_key, plain_or_parsed
+from tidegate_spark.strict import DAYS
 
 # one text, number or word, and nothing else: what follows it would become fields beside the key's
 BARE = r'^\s*("(?:[^"\\]++|\\.)*+"|[^\s",:{}\[\]]+)\s*$'
 
 
-def key_fields(table: StageTable) -> Fields:
+def units_of(table: StageTable) -> str | dict[str, str] | None:
+    """What whole numbers count in columns that hold a time. Debezium's dates are days, and nothing else is known."""
+    given = table.value.timestamp_unit
+    if table.value.format != "debezium-json" or isinstance(given, str):
+        return given
+    names = (c.name.removeprefix(table.key.prefix) for c in table.key_columns)
+    every = {name.casefold(): DAYS for name in (*names, *(c.name for c in table.value_columns))}
+    return every | {name.casefold(): unit for name, unit in (given or {}).items()}
+
+
+def key_fields(table: StageTable, text: str = "value_text") -> Fields:
     """The key's columns by their names in the record, without the prefix."""
     columns = (replace(c, name=c.name.removeprefix(table.key.prefix)) for c in table.key_columns)
-    return Fields(tuple(columns), table.value.timestamp_unit)
+    return Fields(tuple(columns), units_of(table), text)
+
+
+def known_fields(table: StageTable) -> Fields:
+    """All that a value may hold: its columns, and those of the key, which it may repeat."""
+    names = {c.name for c in table.value_columns}
+    return Fields((*table.value_columns, *(c for c in key_fields(table).columns if c.name not in names)))
 
 
 def located(records: DataFrame, table: StageTable) -> FoundValue:
@@ -31,61 +50,81 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         records = records.withColumn("value_text", headless("value"))
     if reads_envelope(table):
         return _enveloped(records, table)
-    fields, keys = Fields(table.value_columns, table.value.timestamp_unit), key_fields(table)
-    parsed = _with_key_of_value(records, keys).selectExpr("*", f"{parsed_json('value_text', fields.inner)} AS j")
+    fields, keys = Fields(table.value_columns, units_of(table)), key_fields(table)
+    known = known_fields(table)
+    parsed = _with_key_of_value(read_respelled(records, "j", fields.inner, (fields, known)), keys)
     misfits = fields.misfits("value_text", the_object("j"), ("$",))
     gone = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
-    found = parsed.selectExpr(
+    found = parsed.selectExpr("*", f"{the_object('j')} AS row").selectExpr(
         "*",
         f"CASE WHEN {gone} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"{the_object('j')} AS row",
-        f"CASE WHEN {gone} THEN NULL {headed('value', told)} {unreadable('j', misfits)} END AS located_reason",
+        f"CASE WHEN {gone} THEN NULL {headed('value', told)} {unreadable('j', misfits)} "
+        f"{no_column('value_text', 'row', fields, known)} END AS located_reason",
     )
     return FoundValue(
         records=found,
         columns=tuple(fields.values("row")),
         reason=fields.reason("row", "the value"),
         key=keys.struct("kv"),
-        key_reason=keys.reason("kv", "the key"),
+        key_reason=key_reason(keys, "kv", "value_text"),
         key_there="kv IS NOT NULL",
     )
 
 
+def key_reason(keys: Fields, parsed: str, text: str) -> str:
+    """Why the key's fields at `parsed`, out of the object `text` in the value, are no key."""
+    lacks = missing(text, parsed, keys, "the value")
+    return f"CASE {lacks} ELSE {keys.reason(parsed, 'the key')} END" if lacks else keys.reason(parsed, "the key")
+
+
 def _enveloped(records: DataFrame, table: StageTable) -> FoundValue:
     """The same in Kafka Connect's envelope: the payload is the row, its schema says what the fields mean."""
-    fields = ConnectFields(table.value_columns, table.value.timestamp_unit)
-    keys = ConnectFields(key_fields(table).columns, table.value.timestamp_unit)
+    fields = ConnectFields(table.value_columns, units_of(table))
+    keys = ConnectFields(key_fields(table).columns, units_of(table))
+    payload = "get_json_object(value_text, '$.payload')"
     inside = f"schema: {fields.row_schema}, payload: {fields.text_struct}"
     key_inside = f"payload: {keys.text_struct}" if keys.columns else "payload: STRING"
-    found = records.selectExpr(
-        "*",
-        f"{parsed_json('value_text', inside)} AS j",
-        f"CASE WHEN key IS NULL THEN {parsed_json('value_text', key_inside)} END AS kvj",
-    ).selectExpr("*", f"{the_object('j')} AS e", f"{the_object('kvj')}.payload AS kv")
+    key_places = [(keys, ".payload")] if keys.columns else []
+    both = read_objects(records, "j", inside, [(fields, ".payload")])
+    found = read_objects(both, "kvj", key_inside, key_places or [(keys, "")], "key IS NULL").selectExpr(
+        "*", f"{the_object('j')} AS e", f"{the_object('kvj')}.payload AS kv"
+    )
     found = found.selectExpr("*", "e.payload AS row", f"{fields.kinds_of('e.schema.fields')} AS kinds")
-    misfits = fields.misfits("value_text", "row", ("$.payload",))
+    gone = f"(value IS NULL OR {is_null_payload('e', 'j')})"
     changes = found.selectExpr(
         "*",
-        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"CASE WHEN value IS NULL THEN NULL {headed('value', table.value.options)} {unreadable('j', misfits)} "
-        "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' END AS located_reason",
+        f"CASE WHEN {gone} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        f"CASE WHEN {gone} THEN NULL {headed('value', table.value.options)} "
+        f"{unreadable('j', fields.misfits('value_text', 'row', ('$.payload',)))} "
+        "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' "
+        f"{no_column(payload, 'row', fields, known_fields(table))} {misspelled(payload, 'row', fields)} "
+        "END AS located_reason",
     )
     return FoundValue(
         records=changes,
         columns=tuple(fields.values("row")),
         reason=fields.reason("row", "the value"),
         key=keys.struct("kv"),
-        key_reason=keys.reason("kv", "the key"),
+        key_reason=key_reason(keys, "kv", payload),
         key_there="kv IS NOT NULL",
     )
+
+
+def is_null_payload(event: str, parsed: str) -> str:
+    """A condition: Kafka Connect's tombstone, an envelope around null."""
+    fields = "json_object_keys(value_text)"
+    only = f"array_contains({fields}, 'payload') AND forall({fields}, k -> k IN ('schema', 'payload'))"
+    is_read = f"{event} IS NOT NULL AND {parsed}.{CORRUPT} IS NULL AND {event}.payload IS NULL"
+    return f"coalesce({is_read} AND {only}, false)"
 
 
 def _with_key_of_value(records: DataFrame, keys: Fields) -> DataFrame:
     """Add `kv`: the key's fields as the value has them, parsed only for records without a key."""
     if not keys.columns:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
-    parsed = f"CASE WHEN key IS NULL THEN {parsed_json('value_text', keys.inner)} END"
-    return records.selectExpr("*", f"{parsed} AS kvj").selectExpr("*", f"{the_object('kvj')} AS kv")
+    return read_objects(records, "kvj", keys.inner, [(keys, "")], "key IS NULL").selectExpr(
+        "*", f"{the_object('kvj')} AS kv"
+    )
 
 
 def unreadable(parsed: str, misfits: str) -> str:
@@ -111,12 +150,12 @@ class _KeyObject:
     @classmethod
     def of(cls, table: StageTable) -> "_KeyObject":
         """The object of the table's keys."""
-        fields = key_fields(table)
+        fields = key_fields(table, "key_json")
         names = {c.name.lower() for c in fields.columns}
         enveloped = "payload" not in names
         kinds, schema = "CAST(NULL AS STRING)", ""
         if enveloped and "schema" not in names and reads_envelope(table):
-            fields = told = ConnectFields(fields.columns, fields.unit, "key_kinds")
+            fields = told = ConnectFields(fields.columns, fields.units, fields.text, kinds="key_kinds")
             kinds, schema = told.kinds_of("kj.schema.fields"), f", schema: {told.row_schema}"
         payload = f", payload: {fields.text_struct}" if enveloped else ""
         return cls(fields, enveloped, kinds, fields.inner + payload + schema)
@@ -127,13 +166,12 @@ def with_key_object(records: DataFrame, table: StageTable) -> DataFrame:
     if "ids" in table.key.options:
         records = records.withColumn("key_text", headless("key"))
     key = _KeyObject.of(table)
-    texts = records.selectExpr("*", f"{_object_text(key.fields)} AS key_json")
-    plain, parsed = plain_key(key.fields.columns, "key_text"), parsed_json("key_json", key.inner)
+    texts = records.selectExpr("*", f"{_object_text(key)} AS key_json")
+    plain = plain_key(key.fields.columns, "key_text")
     if plain is None:
-        return texts.selectExpr("*", f"{parsed} AS kjj")
-    return texts.selectExpr("*", f"{plain} AS {PLAIN}").selectExpr(
-        "*", f"CASE WHEN {PLAIN} IS NULL THEN {parsed} END AS kjj"
-    )
+        return read_respelled(texts, "kjj", key.inner, (key.fields, key.fields))
+    plainly = texts.selectExpr("*", f"{plain} AS {PLAIN}")
+    return read_respelled(plainly, "kjj", key.inner, (key.fields, key.fields), f"{PLAIN} IS NULL")
 
 
 def read(records: DataFrame, table: StageTable) -> FoundKey:
@@ -148,10 +186,13 @@ def read(records: DataFrame, table: StageTable) -> FoundKey:
     bad = f"NOT is_valid_utf8(key_text) OR {not_an_object('key_json')} OR kj IS NULL OR kjj.{CORRUPT} IS NOT NULL"
     if len(fields.columns) == 1:
         bad += f" OR NOT {_is_object('key_text')} AND NOT key_text RLIKE {literal(BARE)}"
+        bad += f" OR NOT {_is_object('key_text')} AND {fields.is_empty('kf')}"
+    inside = "get_json_object(key_json, '$.payload')"
+    text = f"CASE WHEN kj.payload IS NOT NULL THEN {inside} ELSE key_json END" if key.enveloped else "key_json"
     reason = (
         f"CASE {headed('key', table.key.options)} {f'WHEN {PLAIN} IS NOT NULL THEN NULL ' if is_plain else ''}"
         f"WHEN {bad} THEN 'the key is not a JSON object that fits the key columns' "
-        f"ELSE {fields.reason('kf', 'the key')} END"
+        f"{missing(text, 'kf', fields, 'the key')} ELSE {fields.reason('kf', 'the key')} END"
     )
     return FoundKey(chosen, fields.struct("kf"), reason)
 
@@ -179,14 +220,27 @@ def reads_envelope(table: StageTable) -> bool:
     return table.value.format == "debezium-json" or bool(table.value.options.get("envelope"))
 
 
-def _object_text(fields: Fields) -> str:
+def _object_text(key: _KeyObject) -> str:
     """The key as an object: a lone key column may come as a bare value, 42 or "abc" instead of {"id": 42}."""
-    if len(fields.columns) != 1:
+    if len(key.fields.columns) != 1:
         return "key_text"
-    name = literal(json.dumps(fields.columns[0].name))
+    name = literal(json.dumps(key.fields.columns[0].name))
     wrapped = f"concat('{{', {name}, ':', key_text, '}}')"
-    return f"CASE WHEN {_is_object('key_text')} THEN key_text ELSE {wrapped} END"
+    if not key.enveloped:
+        return f"CASE WHEN {_is_object('key_text')} THEN key_text ELSE {wrapped} END"
+    # Kafka Connect's envelope around a bare value, as of a primitive key: laid out as that of a struct of one field
+    schema, payload = "to_json(b.schema)", "to_json(b.payload)"
+    fields = f"concat('[{{\"field\":', {name}, ',', substring({schema}, 2), ']')"
+    laid_out = f"concat('{{\"schema\":{{\"fields\":', {fields}, '}},\"payload\":{{', {name}, ':', {payload}, '}}}}')"
+    without = f"concat('{{\"payload\":{{', {name}, ':', {payload}, '}}}}')"
+    bare = f"CASE WHEN {schema} LIKE '{{%' THEN {laid_out} ELSE {without} END"
+    kept = f"CASE WHEN coalesce({payload}, 'null') = 'null' OR {payload} LIKE '{{%' THEN key_text ELSE {bare} END"
+    opened = bound("from_json(key_text, 'schema VARIANT, payload VARIANT')", kept)
+    return (
+        f"CASE WHEN NOT {_is_object('key_text')} THEN {wrapped} "
+        f"WHEN contains(key_text, '\"payload\"') THEN {opened} ELSE key_text END"
+    )
 
 
 def _is_object(text: str) -> str:
-    return f"ltrim({text}) LIKE '{{%'"
+    return f"ltrim({BLANKS}, {text}) LIKE '{{%'"

@@ -9,6 +9,7 @@ from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.formats.found import DELETE, NO_REASON, NOTHING, FoundValue
 from tidegate_spark.formats.objects import key_fields
+from tidegate_spark.formats.presence import missing, misspelled, no_column
 from tidegate_spark.json_fields import Fields
 
 UPDATE = "u"
@@ -53,6 +54,14 @@ def found_rows(
     )
 
 
+def lacking(text: str, row: str, rows: Fields, keys: Fields) -> str:
+    """`WHEN … THEN …` for a row, in the object `text`, that has none of the columns, or lacks a field of the key."""
+    alien = f"{no_column(text, row, rows, rows)} {misspelled(text, row, rows)}"
+    is_changed = "event_op IS NOT NULL"
+    lacks = f"CASE {missing(text, row, keys, 'the value')} END" if keys.columns else NO_REASON
+    return f"{alien} WHEN {is_changed} AND {lacks} IS NOT NULL THEN {lacks}"
+
+
 def _with_old_keys(records: DataFrame, keys: Fields) -> DataFrame:
     """Add `moved_from`: `olds`, never NULL, so that it can be laid beside `datas`."""
     if not keys.columns:
@@ -66,7 +75,9 @@ def _changes(rows: Fields, keys: Fields) -> str:
         each = f"transform(datas, d -> {_one('event_op', 'd')})"
         return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {each} END"
     names = {column.name for column in keys.columns}
-    moved = " OR ".join(f"coalesce(z.moved_from.{quoted(n)} <> z.datas.{quoted(n)}, false)" for n in names)
+    pairs = zip(keys.values("z.moved_from"), keys.values("z.datas"), strict=True)
+    both = [(old.rpartition(" AS ")[0], new.rpartition(" AS ")[0]) for old, new in pairs]
+    moved = " OR ".join(f"coalesce({old} <> {new}, false)" for old, new in both)
     before = ", ".join(f"{literal(c.name)}, {_before(quoted(c.name), c.name in names)}" for c in rows.columns)
     two = f"array({_one(literal(DELETE), f'named_struct({before})')}, {_one('event_op', 'z.datas')})"
     one = f"array({_one('event_op', 'z.datas')})"

@@ -31,6 +31,10 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (*path, "avro"), findings)
     _check_protobuf(part, path, findings)
+    if isinstance(part, ValueModel) and isinstance(part.timestamp_unit, dict) and columns is not None:
+        names = {column.name.casefold() for column in columns}
+        for name in sorted(name for name in part.timestamp_unit if name.casefold() not in names):
+            findings.add((*path, "timestamp_unit", name), "no column of value.schema; name one that holds a time")
     if part.json_ is not None and part.json_.subject is not None and part.json_.registry is None:
         findings.add((*path, "json", "subject"), "a subject of no registry; give json.registry")
     if part.format == "csv" and what == "value" and part.schema_ is None:

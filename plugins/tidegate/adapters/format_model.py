@@ -2,11 +2,22 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 KeyWord = Literal["json", "avro", "protobuf", "csv", "string", "raw"]
 ValueWord = Literal[
     "json", "avro", "protobuf", "csv", "string", "raw", "debezium-json", "debezium-avro", "canal-json", "maxwell-json"
+]
+TimeUnit = Literal["seconds", "millis", "micros", "nanos"]
+
+
+def _tag_unit(value: object) -> str:
+    return "<each>" if isinstance(value, dict) else "<all>"
+
+
+# tagged, so that a wrong word is refused as one of the words, and not as one of two shapes
+TimeUnits = Annotated[
+    Annotated[TimeUnit, Tag("<all>")] | Annotated[dict[str, TimeUnit], Tag("<each>")], Discriminator(_tag_unit)
 ]
 Character = Annotated[str, Field(min_length=1, max_length=1)]
 
@@ -107,9 +118,9 @@ class ValueModel(Words):
     truncate: Literal["refuse", "ignore"] = Field(
         default="refuse", description="What a Debezium event with op t does; the table's rows stay either way."
     )
-    timestamp_unit: Literal["millis", "micros"] | None = Field(
+    timestamp_unit: TimeUnits | None = Field(
         default=None,
-        description="Unit of integers read as TIMESTAMP; default micros for debezium-json, refused for json.",
+        description="What integers count in columns that hold a time, for all or by column; refused without it.",
     )
     unavailable_value: str | None = Field(default=None, description="What stands for an unchanged value; '' for none.")
     avro: AvroModel | None = Field(default=None, description="Options of the avro formats.")

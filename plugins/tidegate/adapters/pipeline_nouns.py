@@ -149,12 +149,12 @@ def _only_column(word: str, name: str) -> tuple[Column, ...] | None:
 
 def _value(value: ValueModel) -> ValueFormat:
     columns = _only_column(value.format, "value") if value.schema_ is None else parse_columns(value.schema_)
-    # Debezium's MicroTimestamp is what PostgreSQL's connector sends; plain JSON has no such habit, so it must be said.
-    unit = value.timestamp_unit or ("micros" if value.format == "debezium-json" else None)
     debezium = UNAVAILABLE if value.format.startswith("debezium-") else None
     unavailable = debezium if value.unavailable_value is None else value.unavailable_value
     options = format_options(value)
-    return ValueFormat(value.format, columns, value.fields_include, unit, options, unavailable or None)
+    unit = value.timestamp_unit
+    stated: str | dict[str, str] | None = {**unit} if isinstance(unit, dict) else unit
+    return ValueFormat(value.format, columns, value.fields_include, stated, options, unavailable or None)
 
 
 def _table(source: SourceModel, table: TableModel) -> Table:

@@ -10,6 +10,7 @@ from tidegate.batch import Counts, Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.columns import (
     flat_key_columns,
     projection,
+    record_key_columns,
     resolved,
     sequence_columns,
     shape,
@@ -166,7 +167,7 @@ def stage_table(
     return StageTable(
         intermediate=into,
         attempt=attempt,
-        key=replace(table.key, columns=None), key_columns=flat_key_columns(table),
+        key=replace(table.key, columns=None), key_columns=record_key_columns(table),
         value=replace(table.value, columns=None), value_columns=value_columns(table),
         metadata=ports.pipeline.source.metadata,
         ignore_deletes=not table.delete,

@@ -1,0 +1,110 @@
+"""JSON read once more where Spark's parser re-prints what a STRING column is to keep: numbers stay as they are written.
+
+Spark makes a double of a number with a point or an exponent before it prints it: `19.90` becomes `19.9`. In the second
+reading such numbers stand in quotes behind a mark, a control character; the mark itself is written twice. Only a record
+that holds what may be such a print is read again.
+"""
+
+from tidegate.datatypes import Array, DataType, Map, Primitive, Struct
+from tidegate.spark_sql import literal, quoted
+
+from tidegate_spark.strict import ddl
+
+MARK = "\x16"
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|' + r"'[^'\\]*+(?:\\.[^'\\]*+)*+'"
+_WHOLE = r"-?[0-9]++(?![0-9.eE])|-(?![0-9])"
+_BEFORE = rf"\G([^\"'0-9-]*+(?:(?:{_STRING}|{_WHOLE})[^\"'0-9-]*+)*+)"
+NUMBER = r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+_ESCAPED, _TWICE = r"(?<!\\)((?:\\\\)*+)\\u0016", r"$1\\u0016\\u0016"
+_QUOTED = r'$1"\\u0016$2"'
+REPRINTED, INSIDE = r'^-?[0-9]+[.][0-9]+(?:E-?[0-9]+)?$|^"-?Infinity"$', "[.][0-9]|Infinity"
+
+
+def suspect(expr: str, data_type: DataType) -> str | None:
+    """A condition: a STRING at `expr`, or inside of it, looks like a number or an object that was printed anew."""
+    match data_type:
+        case Primitive("STRING"):
+            inside = f"({expr} LIKE '{{%' OR {expr} LIKE '[%') AND {expr} RLIKE '{INSIDE}'"
+            return f"({expr} LIKE '%.%' OR {expr} LIKE '%Infinity%') AND ({expr} RLIKE '{REPRINTED}' OR {inside})"
+        case Array(element):
+            found = suspect("e", element)
+            return f"exists({expr}, e -> coalesce({found}, false))" if found else None
+        case Map(_, value):
+            found = suspect("v", value)
+            return f"exists(map_values({expr}), v -> coalesce({found}, false))" if found else None
+        case Struct(fields):
+            parts = [suspect(f"{expr}.{quoted(name)}", inner) for name, inner in fields]
+            return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
+        case _:
+            return None
+
+
+def marked(text: str) -> str:
+    """The JSON text with each number that has a point or an exponent in quotes, behind the mark."""
+    twice = f"regexp_replace({text}, {literal(_ESCAPED)}, {literal(_TWICE)})"
+    return f"regexp_replace({twice}, {literal(f'{_BEFORE}({NUMBER})')}, {literal(_QUOTED)})"
+
+
+def without_marks(text: str) -> str:
+    """A JSON text with its numbers as they were before `marked`."""
+    pattern = literal(rf'"\\u0016({NUMBER})"|\\u0016(\\u0016)')
+    return f"regexp_replace({text}, {pattern}, '$1$2')"
+
+
+def marked_type(data_type: DataType) -> DataType:
+    """What a marked text is parsed with, instead of `data_type`."""
+    match data_type:
+        case Primitive("FLOAT" | "DOUBLE"):
+            return Primitive("STRING")
+        case Array(element):
+            return Array(marked_type(element))
+        case Map(key, value):
+            return Map(key, marked_type(value))
+        case Struct(fields):
+            return Struct(tuple((name, marked_type(inner)) for name, inner in fields))
+        case _:
+            return data_type
+
+
+def unmarked(expr: str, data_type: DataType) -> str:
+    """`expr`, parsed as `marked_type`, as it would have been parsed from the text without marks."""
+    match data_type:
+        case Primitive(name):
+            return _unmarked_leaf(expr, name)
+        case Array(element):
+            return f"transform({expr}, e -> {unmarked('e', element)})"
+        case Map(_, value):
+            return f"transform_values({expr}, (k, v) -> {unmarked('v', value)})"
+        case Struct(fields):
+            inner = ", ".join(f"{literal(n)}, {unmarked(f'{expr}.{quoted(n)}', t)}" for n, t in fields)
+            return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({inner}) END"
+
+
+def _unmarked_leaf(expr: str, name: str) -> str:
+    if name == "STRING":
+        return _plain(expr)
+    if name in ("FLOAT", "DOUBLE"):
+        return f"""try_cast(translate({expr}, '{MARK}"', '') AS {name})"""
+    if name == "VARIANT":
+        text = f"try_variant_get({expr}, '$', 'STRING')"
+        number = f"CAST(translate({text}, '{MARK}', '') AS VARIANT)"
+        return f"CASE WHEN contains({text}, '{MARK}') THEN {number} ELSE {expr} END"
+    return expr
+
+
+def _plain(expr: str) -> str:
+    """A text without marks; inside of an object or a list, the numbers without their quotes."""
+    return (
+        f"CASE WHEN {expr} LIKE '{{%' OR {expr} LIKE '[%' THEN {without_marks(expr)} "
+        f"ELSE regexp_replace({expr}, '{MARK}({MARK}?)', '$1') END"
+    )
+
+
+def bound(value: str, made: str) -> str:
+    """`made`, SQL over `b`, of a value that is worked out once, however often `b` stands in it."""
+    return f"get(transform(array({value}), b -> {made}), 0)"
+
+
+def type_of(data_type: DataType) -> str:
+    """The DDL of a marked text's type."""
+    return ddl(marked_type(data_type))

@@ -1,0 +1,215 @@
+"""A key or a value that holds none of its fields is bad and no row of NULLs, on real Spark."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import decoding
+import pytest
+from tidegate.pipeline import Column, Route, ValueFormat
+from tidegate.selection import Projection, Selected
+
+ID, PART = Column("user_id", "BIGINT"), Column("part", "STRING")
+TWO = (Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "DECIMAL(5,2)"))
+
+# the key's columns, its text, and its values, or a part of the reason
+KEYS: list[tuple[tuple[Column, ...], str, Any]] = [
+    ((ID,), '{"user_id": 5}', (5,)),
+    ((ID,), '{"USER_ID": 5}', (5,)),
+    ((ID,), '{"user_id": 5}\n', (5,)),
+    ((ID,), '\t{"user_id": 5}', (5,)),
+    ((ID,), "5\n", (5,)),
+    ((ID,), '{"payload": {"user_id": 5}}', (5,)),
+    ((ID,), '{"schema": {"type": "int64"}, "payload": 5}', (5,)),
+    ((ID,), '{"userId": 5}', "has no field user_id"),
+    ((ID,), "{}", "has no field user_id"),
+    ((ID,), '{"payload": {"id": 5}}', "has no field user_id"),
+    ((ID,), "null", "is not a JSON object"),
+    ((ID,), '{"schema": null, "payload": null}', "has no field user_id"),
+    ((ID,), '{"user_id": null}', (None,)),
+    ((replace(ID, nullable=False),), '{"user_id": null}', "required and missing"),
+    ((ID, PART), '{"user_id": 5, "part": null}', (5, None)),
+    ((ID, PART), '{"user_id": 5}', "has no field part"),
+    ((ID, replace(PART, nullable=False)), '{"user_id": 5, "part": null}', "required and missing"),
+    ((PART,), "1.50", ("1.50",)),
+    ((PART,), '{"part": 1.50}', ("1.50",)),
+    ((Column("d", "DECIMAL(20,2)"),), '{"d": 123456789012345678.12}', ("123456789012345678.12",)),
+]
+# the format, the value's text, and its row, or a part of the reason
+VALUES: list[tuple[str, str, Any]] = [
+    ("json", '{"id": 1, "name": "a", "amount": 1.5}\n', (1, "a", "1.50")),
+    ("json", '\t{"ID": 1, "Name": 1.50, "amount": 1.50}', (1, "1.50", "1.50")),
+    ("json", '{"ID": "x"}', "does not fit"),
+    ("json", '{"ID": 1, "id": null, "name": "a"}', (None, "a", None)),
+    ("json", "{}", (None, None, None)),
+    ("json", '{"id": null}', (None, None, None)),
+    ("json", '{"other": 1}', "none of the columns; its fields are other"),
+    ("json", '{"schema": {}, "payload": {"id": 1}}', "Kafka Connect's envelope"),
+    ("json", '{"op": "c", "before": null, "after": {"id": 1}}', "debezium-json"),
+    ("json", '{"data": [], "type": "INSERT", "isDdl": false}', "canal-json"),
+    ("json", '{"data": {}, "type": "insert", "table": "t"}', "maxwell-json"),
+    ("envelope", '{"schema": null, "payload": null}', "deleted"),
+    ("envelope", '{"schema": {}, "payload": {"other": 1}}', "none of the columns"),
+    ("envelope", '{"schema": {}, "payload": {"ID": 1}}', "in other letters"),
+    ("debezium-json", '{"op": "c", "after": {"id": 1}}', (1, None, None)),
+    ("debezium-json", '{"op": "c", "after": {"other": 1}}', "none of the columns"),
+    ("debezium-json", '{"payload": {"op": "c", "after": {"ID": 1, "name": "a"}}}', "in other letters"),
+    ("debezium-json", '{"schema": null, "payload": null}', "deleted"),
+    ("maxwell-json", '{"type": "insert", "data": {"other": 1}}', "none of the columns"),
+    ("canal-json", '{"type": "INSERT", "data": [{"other": "1"}]}', "none of the columns"),
+    ("maxwell-json", '{"type": "insert", "data": {"id": 1}, "ts": 9223372036854775807}', (1, None, None)),
+]
+
+
+@pytest.mark.parametrize("columns", sorted({columns for columns, _, _ in KEYS}, key=repr), ids=str)
+def test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there(spark, columns: Any) -> None:
+    cases = [(text, expected) for known, text, expected in KEYS if known == columns]
+    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), columns)
+    found = decoding.decoded(spark, stage, [(text.encode(), b"{}") for text, _ in cases], "key_struct", "key_reason")
+    wrong = [(*case, made) for case, made in zip(cases, found, strict=True) if not is_expected(case[1], *made)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("word", sorted({word for word, _, _ in VALUES}))
+def test_value_with_none_of_the_columns_is_bad(spark, word: str) -> None:
+    cases = [(text, expected) for known, text, expected in VALUES if known == word]
+    fmt = ValueFormat("json", options={"envelope": True}) if word == "envelope" else ValueFormat(word)
+    stage = replace(decoding.a_stage(fmt, TWO), metadata={"at": "value.ingestion-timestamp"})
+    stage = stage if word == "maxwell-json" else replace(stage, metadata={})
+    values = [(None, text.encode()) for text, _ in cases]
+    found = decoding.decoded(spark, stage, values, "value_struct", "reason", "op")
+    wrong = [(*case, made) for case, made in zip(cases, found, strict=True) if not is_expected(case[1], *made)]
+    assert wrong == []
+
+
+def is_expected(expected: Any, row: Any, reason: str | None, op: str | None = None) -> bool:
+    if expected == "deleted":
+        return reason is None and op == "d"
+    if isinstance(expected, str):
+        return reason is not None and expected in reason
+    made = tuple(str(v) if hasattr(v, "as_tuple") else v for v in row)[: len(expected)]
+    return reason is None and made == expected
+
+
+def test_key_that_the_value_has_to_hold_and_does_not_is_bad(spark) -> None:
+    columns = (Column("name", "STRING"),)
+    for word, text in [
+        ("json", '{"name": "a"}'),
+        ("debezium-json", '{"op": "c", "after": {"name": "a"}}'),
+        ("maxwell-json", '{"type": "insert", "data": {"name": "a"}}'),
+        ("canal-json", '{"type": "INSERT", "data": [{"name": "a"}]}'),
+    ]:
+        stage = decoding.a_stage(ValueFormat(word), columns, (ID,))
+        assert decoding.reasons(spark, stage, [text.encode()]) == ["the value has no field user_id"], word
+
+
+def test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row(spark) -> None:
+    texts = [
+        '{"op": "u", "before": {"id": 1, "part": null, "name": "a"}, "after": {"id": 2, "part": null, "name": "b"}}',
+        '{"payload": {"op": "u", "before": {"id": 3, "part": null}, "after": {"id": 3, "part": "x", "name": "c"}}}',
+        '{"op": "u", "before": {"id": 4}, "after": {"id": 4, "part": "x", "name": "d"}}',
+        '{"op": "u", "before": null, "after": {"id": 5, "part": null, "name": "e"}}',
+        '{"op": "u", "before": {"id": 6, "part": "x"}, "after": {"id": 7, "part": "x", "name": "hidden"}}',
+    ]
+    stage = decoding.a_stage(
+        ValueFormat("debezium-json"), (Column("name", "STRING"),), (Column("id", "INT"), Column("part", "STRING"))
+    )
+    stage = replace(stage, when="name <> 'hidden'")
+    asked = ("key_struct", "op", "fate", "record_fate", "row_number", "value_struct.name")
+    found = decoding.decoded(spark, stage, [(None, text.encode()) for text in texts], *asked)
+    assert sorted(((*map(_plain, row),) for row in found), key=repr) == sorted(
+        [
+            ((2, None), "u", "staged", "staged", 0, "b"),
+            ((1, None), "d", "staged", "staged", 1, None),
+            ((3, "x"), "u", "staged", "staged", 0, "c"),
+            ((3, None), "d", "staged", "staged", 1, None),
+            ((4, "x"), "u", "staged", "staged", 0, "d"),
+            ((5, None), "u", "staged", "staged", 0, "e"),
+            ((7, "x"), "u", "filtered", "staged", 0, "hidden"),
+            ((6, "x"), "d", "staged", "staged", 1, None),
+        ],
+        key=repr,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, tuple) else value
+
+
+def test_lone_tombstone_has_no_sequence_of_the_event_that_it_lacks(spark) -> None:
+    stage = decoding.a_stage(ValueFormat("debezium-json"), (Column("name", "STRING"),), (Column("id", "INT"),))
+    stage = replace(stage, metadata={"at": "value.source.timestamp"}, sequence=("at",))
+    event = b'{"op": "d", "before": {"id": 1}, "source": {"ts_ms": 1000}}'
+    found = decoding.decoded(spark, stage, [(b'{"id": 1}', event), (b'{"id": 1}', None)], "op", "sequence")
+    assert [(op, sequence and sequence["at"].astimezone(UTC)) for op, sequence in found] == [
+        ("d", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        ("d", None),
+    ]
+    by_offset = replace(stage, metadata={"at": "offset"})
+    assert [
+        s["at"] for _, s in decoding.decoded(spark, by_offset, [(b"1", event), (b"1", None)], "op", "sequence")
+    ] == [0, 1]
+
+
+@pytest.mark.parametrize("word", ["when", "delete_when"])
+def test_record_for_which_a_condition_fails_is_bad_and_takes_no_other_down(spark, word: str) -> None:
+    stage = replace(decoding.a_stage(ValueFormat("json"), (Column("v", "STRING"),)), **{word: "CAST(v AS INT) > 0"})
+    values = [
+        (None, b'{"v": "1"}'),
+        (None, b'{"v": "x"}'),
+        (None, b'{"v": "-1"}'),
+        (None, b'{"v": null}'),
+        (None, None),
+    ]
+    found = decoding.decoded(spark, stage, values, "reason", "op", "fate")
+    bad = (f"{word} fails for this record", "u", "bad")
+    if word == "when":
+        rest = [(None, "u", "staged"), bad, (None, "u", "filtered"), (None, "u", "filtered"), (None, "d", "staged")]
+    else:
+        rest = [(None, "d", "staged"), bad, (None, "u", "staged"), (None, "u", "staged"), (None, "d", "staged")]
+    assert found == rest
+
+
+def test_null_where_a_part_must_not_be_is_bad(spark) -> None:
+    columns = (Column("s", "STRUCT<a: INT NOT NULL, b: DECIMAL(3,1)>"), Column("l", "ARRAY<STRUCT<a: INT NOT NULL>>"))
+    texts = [
+        '{"s": {"a": 1}, "l": [{"a": 1}]}',
+        '{"s": {"b": 1.5}}',
+        '{"l": [{"a": 1}, {}]}',
+        '{"s": null, "l": [null]}',
+    ]
+    found = decoding.reasons(spark, decoding.a_stage(ValueFormat("json"), columns), [text.encode() for text in texts])
+    assert [reason and reason.partition(" that ")[0] for reason in found] == [
+        None, "the value field s lacks a part", "the value field l lacks a part", None,
+    ]  # fmt: skip
+
+
+def test_route_on_a_text_is_judged_record_by_record(spark) -> None:
+    stage = decoding.a_stage(ValueFormat("json"), (Column("v", "STRING"),))
+    stage = replace(stage, route=Route("v", "a.*", ()))
+    found = decoding.decoded(spark, stage, [(None, b'{"v": "ab"}'), (None, b'{"v": "b"}'), (None, None)], "fate")
+    assert found == [("staged",), ("filtered",), ("staged",)]
+
+
+def test_bytes_in_a_message_of_canal_are_characters_of_their_numbers(spark) -> None:
+    stage = decoding.a_stage(ValueFormat("canal-json"), (Column("b", "BINARY"),))
+    texts = [
+        '{"type": "INSERT", "data": [{"b": "\\u0000a\\n\\u00ff"}]}',
+        '{"type": "INSERT", "data": [{"b": "\\u0100"}]}',
+    ]
+    (_, good), (reason, _) = decoding.values(spark, stage, [text.encode() for text in texts])
+    assert bytes(good["b"]) == b"\x00a\n\xff"
+    assert "without loss" in (reason or "")
+
+
+def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(spark) -> None:
+    made = (Selected("n", "CAST(v AS INT) + 1", "INT"), Selected("v", "v", "STRING"))
+    stage = decoding.a_stage(ValueFormat("json"), (Column("v", "STRING"),))
+    stage = replace(stage, select=Projection("", "record", made, (), (), ()))
+    values: list[tuple[bytes | None, bytes | None]] = [(None, b'{"v": "1"}'), (None, b'{"v": "x"}'), (None, None)]
+    found = decoding.decoded(spark, stage, values, "value_struct", "reason", "fate")
+    assert [(row and tuple(row), reason, fate) for row, reason, fate in found] == [
+        ((2, "1"), None, "staged"),
+        (None, "select fails for this record", "bad"),
+        (None, None, "staged"),
+    ]

@@ -1,0 +1,61 @@
+"""Each value lands as it was written, or its record is bad: every format, type and edge, on real Spark."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import decoding
+import pytest
+import value_cases
+from tidegate.pipeline import Column, ValueFormat
+from value_cases import BAD, Case
+
+FORMATS = {
+    "json": value_cases.JSON,
+    "debezium-json": value_cases.JSON,
+    "maxwell-json": value_cases.JSON,
+    "csv": value_cases.TEXT,
+    "canal-json": value_cases.TEXT,
+}
+
+
+def record(word: str, number: int, count: int, text: str) -> bytes:
+    """A record of one column, which is written as `text`."""
+    if word == "csv":
+        line = io.StringIO()
+        csv.writer(line).writerow([text if n == number else "" for n in range(count)])
+        return line.getvalue().encode()
+    row = f'{{"c{number}": {json.dumps(text) if word == "canal-json" else text}}}'
+    return {
+        "json": row,
+        "debezium-json": f'{{"op": "c", "after": {row}}}',
+        "maxwell-json": f'{{"type": "insert", "data": {row}}}',
+        "canal-json": f'{{"type": "INSERT", "data": [{row}]}}',
+    }[word].encode()
+
+
+def written(value: Any) -> str:
+    """A value with all of its digits."""
+    return str(tuple(map(written, value)) if isinstance(value, tuple) else value)
+
+
+@pytest.mark.parametrize("word", FORMATS)
+def test_value_is_what_was_written_or_its_record_is_bad(spark, word: str) -> None:
+    cases = FORMATS[word]
+    columns = tuple(Column(f"c{number}", case.type) for number, case in enumerate(cases))
+    units = {f"c{number}": case.unit for number, case in enumerate(cases) if case.unit}
+    stage = decoding.a_stage(ValueFormat(word, timestamp_unit=units or None), columns)
+    values = [record(word, number, len(cases), case.text) for number, case in enumerate(cases)]
+    found = [_made(*one) for one in zip(range(len(cases)), cases, decoding.values(spark, stage, values), strict=True)]
+    wrong = [(case, made) for case, made in zip(cases, found, strict=True) if written(case.value) != written(made)]
+    assert wrong == []
+
+
+def _made(number: int, case: Case, decoded: tuple[str | None, Any]) -> Any:
+    reason, row = decoded
+    if reason is not None:
+        return BAD
+    value = row[f"c{number}"]
+    zoned = value is not None and case.type == "TIMESTAMP"
+    return value.astimezone(value_cases.UTC) if zoned else tuple(value) if hasattr(value, "asDict") else value

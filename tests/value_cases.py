@@ -1,0 +1,163 @@
+"""What becomes of a value, format by format and type by type, at the edges: the table that the documentation shows."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+BAD = "bad"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is written for a column of a type, and what lands there; `unit` is the column's timestamp_unit."""
+
+    edge: str
+    type: str
+    text: str
+    value: Any
+    unit: str | None = None
+
+
+AT = datetime(2026, 2, 28, 10, 0, tzinfo=UTC)
+LONG, LAST = "1234567890123456789012345678.0123456789", datetime(9999, 12, 31, 23, 59, 59, 999999)
+NTZ, TIME = "TIMESTAMP_NTZ", "TIMESTAMP"
+
+# JSON's own values, in json, debezium-json and maxwell-json
+JSON = (
+    Case("precision", "DECIMAL(20,2)", "123456789012345678.12", Decimal("123456789012345678.12")),
+    Case("precision", "DECIMAL(38,10)", LONG, Decimal(LONG)),
+    Case("precision", "DECIMAL(5,2)", "123.450", Decimal("123.45")),
+    Case("precision", "DECIMAL(5,2)", '"123.45"', Decimal("123.45")),
+    Case("precision", "DECIMAL(5,2)", "1.5E+2", Decimal("150.00")),
+    Case("precision", "DECIMAL(38,10)", "1E-7", Decimal("0.0000001000")),
+    Case("precision", "DECIMAL(5,2)", "123.456", BAD),
+    Case("precision", "DECIMAL(38,0)", "1.5", BAD),
+    Case("precision", "DECIMAL(38,0)", '"1.5"', BAD),
+    Case("precision", "DECIMAL(38,10)", "0.00000000001", BAD),
+    Case("precision", "DECIMAL(38,10)", "1.23456789012345678901e2", BAD),
+    Case("overflow", "DECIMAL(5,2)", "1234.5", BAD),
+    Case("overflow", "DECIMAL(38,0)", "1e40", BAD),
+    Case("wrong kind", "DECIMAL(5,2)", '"12a"', BAD),
+    Case("precision", "STRUCT<a: DECIMAL(20,2)>", '{"a": 123456789012345678.12}', (Decimal("123456789012345678.12"),)),
+    Case("precision", "ARRAY<DECIMAL(38,0)>", "[1.5]", BAD),
+    Case("precision", "MAP<STRING, DECIMAL(3,1)>", '{"a": 1.25}', BAD),
+    Case("text of a number", "STRING", "19.90", "19.90"),
+    Case("text of a number", "STRING", "1e5", "1e5"),
+    Case("text of a number", "STRING", "1e400", "1e400"),
+    Case("text of a number", "STRING", "123456789012345678901234567890.10", "123456789012345678901234567890.10"),
+    Case("text", "STRING", '"19.90"', "19.90"),
+    Case("text", "STRING", r'"\u0016\u00161.50 \\u0016"', "\x16\x161.50 \\u0016"),
+    Case("text of an object", "STRING", '{"b": 19.90, "a": "1.50"}', '{"b":19.90,"a":"1.50"}'),
+    Case("text of an object", "STRUCT<a: STRING, b: DOUBLE>", '{"a": 1.50, "b": 2.5}', ("1.50", 2.5)),
+    Case("half of a character", "STRING", r'"\ud800"', BAD),
+    Case("half of a character", "STRING", r'"\ud83d\ude00?"', "\U0001f600?"),
+    Case("overflow", "DOUBLE", "1e400", BAD),
+    Case("overflow", "FLOAT", "1e39", BAD),
+    Case("precision", "DOUBLE", "0.1", 0.1),
+    Case("wrong kind", "DOUBLE", '"1.5x"', BAD),
+    Case("overflow", "TINYINT", "128", BAD),
+    Case("range", "INT", "2147483647", 2147483647),
+    Case("overflow", "INT", "2147483648", BAD),
+    Case("wrong kind", "INT", "1.5", BAD),
+    Case("wrong kind", "INT", '"7"', BAD),
+    Case("range", "BIGINT", "-9223372036854775808", -(2**63)),
+    Case("overflow", "BIGINT", "9223372036854775808", BAD),
+    Case("wrong kind", "BOOLEAN", '"yes"', BAD),
+    Case("wrong kind", "ARRAY<INT>", "7", BAD),
+    Case("one field twice", "MAP<STRING, INT>", '{"a": 1, "a": 2}', BAD),
+    Case("one field twice", "STRUCT<a: MAP<STRING, INT>>", '{"a": {"b": 1, "b": 2}}', BAD),
+    Case("null", "INT", "null", None),
+    Case("null", "DECIMAL(5,2)", "null", None),
+    Case("null", "DATE", "null", None),
+    Case("range", "DATE", '"0001-01-01"', date(1, 1, 1)),
+    Case("range", "DATE", '"+10000-01-01"', BAD),
+    Case("range", "DATE", '"0000-12-31"', BAD),
+    Case("wrong kind", "DATE", '"2026-02-30"', BAD),
+    Case("wrong kind", "DATE", '"20260101"', BAD),
+    Case("part of a time", "DATE", '"2026-02-28T10:00:00"', BAD),
+    Case("time zone", "DATE", '"2026-02-28Z"', date(2026, 2, 28)),
+    Case("time zone", TIME, '"2026-02-28T11:00:00+01:00"', AT),
+    Case("time zone", NTZ, '"2026-02-28T10:00:00Z"', AT.replace(tzinfo=None)),
+    Case("time zone", NTZ, '"2026-02-28T10:00:00+05:00"', BAD),
+    Case("range", NTZ, '"9999-12-31T23:59:59.999999"', LAST),
+    Case("range", NTZ, '"+10000-01-01T00:00:00"', BAD),
+    Case("range", TIME, '"+294247-01-01T00:00:00Z"', BAD),
+    Case("part of a time", TIME, '"12:30"', BAD),
+    Case("part of a time", TIME, '"2026"', BAD),
+    Case("wrong kind", TIME, '"20260101"', BAD),
+    Case("precision", TIME, '"2026-02-28T10:00:00.123456789Z"', BAD),
+    Case("time unit", TIME, "1772272800000", BAD),
+    Case("time unit", TIME, "1772272800", AT, "seconds"),
+    Case("time unit", TIME, "1772272800000", AT, "millis"),
+    Case("time unit", NTZ, "1772272800000000", AT.replace(tzinfo=None), "micros"),
+    Case("time unit", TIME, "1772272800000000000", AT, "nanos"),
+    Case("time unit", TIME, "1772272800000000001", BAD, "nanos"),
+    Case("time unit", TIME, "9223372036854775807", BAD, "millis"),
+    Case("time unit", TIME, "1772272800.5", BAD, "seconds"),
+)
+# texts, in csv and canal-json
+TEXT = (
+    Case("precision", "DECIMAL(38,10)", LONG, Decimal(LONG)),
+    Case("precision", "DECIMAL(5,2)", "123.450", Decimal("123.45")),
+    Case("precision", "DECIMAL(5,2)", "1.005", BAD),
+    Case("precision", "DECIMAL(38,0)", "1.5", BAD),
+    Case("overflow", "DECIMAL(5,2)", "1234.5", BAD),
+    Case("wrong kind", "DECIMAL(5,2)", "NaN", BAD),
+    Case("text of a number", "STRING", "19.90", "19.90"),
+    Case("overflow", "TINYINT", "128", BAD),
+    Case("wrong kind", "INT", "1.0", BAD),
+    Case("range", "BIGINT", "-9223372036854775808", -(2**63)),
+    Case("overflow", "BIGINT", "9223372036854775808", BAD),
+    Case("range", "DOUBLE", "Infinity", float("inf")),
+    Case("overflow", "DOUBLE", "1e309", BAD),
+    Case("wrong kind", "DOUBLE", "1.5d", BAD),
+    Case("wrong kind", "BOOLEAN", "yes", BAD),
+    Case("range", "DATE", "0001-01-01", date(1, 1, 1)),
+    Case("range", "DATE", "+10000-01-01", BAD),
+    Case("wrong kind", "DATE", "20260101", BAD),
+    Case("time zone", TIME, "2026-02-28T11:00:00+01:00", AT),
+    Case("time zone", NTZ, "2026-02-28T10:00:00+05:00", BAD),
+    Case("range", NTZ, "9999-12-31 23:59:59.999999", LAST),
+    Case("range", TIME, "+294247-01-01T00:00:00Z", BAD),
+    Case("part of a time", TIME, "12:30", BAD),
+    Case("wrong kind", TIME, "20260101", BAD),
+    Case("time unit", TIME, "1772272800000", BAD),
+    Case("precision", TIME, "2026-02-28T10:00:00.1234567Z", BAD),
+)
+GROUPS = {"json, debezium-json, maxwell-json": JSON, "csv, canal-json": TEXT}
+
+
+def table() -> str:
+    """The cases as the documentation shows them."""
+    lines: list[str] = []
+    for formats, cases in GROUPS.items():
+        lines += ["", f"| {formats}: column | edge | written | becomes |", "| --- | --- | --- | --- |"]
+        lines += _lines(cases)
+    return "\n".join(lines[1:])
+
+
+def _lines(cases: Iterable[Case]) -> Iterable[str]:
+    ordered = sorted(cases, key=lambda case: (case.type, case.edge))
+    for case in ordered:
+        unit = f", `timestamp_unit: {case.unit}`" if case.unit else ""
+        made = BAD if case.value == BAD else f"`{_shown(case.value)}`"
+        yield f"| `{case.type}`{unit} | {case.edge} | `{case.text}` | {made} |"
+
+
+def documented(text: str) -> str:
+    """The page with the table of today between its two marks."""
+    begin, end = "<!-- value by value: made by tests/value_cases.py -->\n", "<!-- end -->"
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}{table()}\n{end}{rest.partition(end)[2]}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_shown, value))})"
+    if isinstance(value, str):
+        return value.encode("unicode_escape").decode() if not value.isprintable() else value
+    return str(value)
