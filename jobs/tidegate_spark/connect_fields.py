@@ -12,7 +12,7 @@ from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import day, timestamp
 from tidegate_spark.json_fields import Fields
-from tidegate_spark.strict import as_text, lossy, typed
+from tidegate_spark.strict import DAYS, as_text, lossy, typed
 
 DEBEZIUM, CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 TIMESTAMPS = {
@@ -70,7 +70,7 @@ class ConnectFields(Fields):
         plain, cases = lossy(expr, data_type, unit, self.text), _cases(expr, entry, data_type)
         if plain and unit and not isinstance(data_type, Primitive):
             # what the numbers inside count is said by the record's schema, which is not looked at there
-            return f"CASE WHEN {self.kinds} IS NULL THEN {plain} ELSE {lossy(expr, data_type, None, self.text)} END"
+            return f"CASE WHEN {self.kinds} IS NULL THEN {plain} ELSE {lossy(expr, data_type, DAYS, self.text)} END"
         if not cases:
             return plain
         there = as_text(expr, data_type) if isinstance(data_type, Primitive) else expr

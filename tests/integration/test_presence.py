@@ -1,7 +1,7 @@
 """A key or a value that holds none of its fields is bad and no row of NULLs, on real Spark."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import decoding
@@ -213,3 +213,14 @@ def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(spark) -> 
         (None, "select fails for this record", "bad"),
         (None, None, "staged"),
     ]
+
+
+def test_number_inside_of_a_struct_is_no_time_where_the_record_has_a_schema(spark) -> None:
+    fmt = ValueFormat("debezium-json", timestamp_unit={"s": "micros"})
+    stage = decoding.a_stage(fmt, (Column("s", "STRUCT<at: TIMESTAMP_NTZ, day: DATE>"),))
+    schema = '{"fields": [{"field": "after", "fields": [{"field": "s"}]}]}'
+    event = '{"op": "c", "after": {"s": {"at": 1000000, "day": 1}}}'
+    texts = [event, f'{{"schema": {schema}, "payload": {event}}}', event.replace("1000000", "null")]
+    (_, bare), (reason, _), (_, days) = decoding.values(spark, stage, [text.encode() for text in texts])
+    assert (bare["s"]["at"], days["s"]["day"]) == (datetime(1970, 1, 1, 0, 0, 1), date(1970, 1, 2))
+    assert "without loss" in (reason or "")
