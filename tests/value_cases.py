@@ -66,8 +66,6 @@ JSON = (
     Case("overflow", "BIGINT", "9223372036854775808", BAD),
     Case("wrong kind", "BOOLEAN", '"yes"', BAD),
     Case("wrong kind", "ARRAY<INT>", "7", BAD),
-    Case("one field twice", "MAP<STRING, INT>", '{"a": 1, "a": 2}', BAD),
-    Case("one field twice", "STRUCT<a: MAP<STRING, INT>>", '{"a": {"b": 1, "b": 2}}', BAD),
     Case("null", "INT", "null", None),
     Case("null", "DECIMAL(5,2)", "null", None),
     Case("null", "DATE", "null", None),

@@ -1,7 +1,5 @@
 """The user's projection of decoded rows, with at most one row of each dimension table beside a record."""
 
-import re
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs import StageTable
@@ -10,11 +8,8 @@ from tidegate.spark_sql import literal, quoted, quoted_name
 
 from tidegate_spark.formats.found import DELETE, NOTHING
 from tidegate_spark.unchanged import KEPT
-from tidegate_spark.value import attempted
 
 WHOLE, ROW, MATCHES, NUMBER = "_tidegate", "_tidegate_row", "_tidegate_matches", "_tidegate_number"
-WORKS = "_tidegate_works"
-PLAIN = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*|`[^`]+`)(?:\.(?:[A-Za-z_][A-Za-z0-9_]*|`[^`]+`))*")
 
 
 def projected(decoded: DataFrame, table: StageTable) -> DataFrame:
@@ -33,15 +28,13 @@ def projected(decoded: DataFrame, table: StageTable) -> DataFrame:
     several = ""
     if asked.dimensions:
         shown, several = _numbered(shown), f"WHEN {MATCHES} > 1 THEN {literal(_told(asked))}"
-    shown = shown.selectExpr("*", f"CASE WHEN {ROW} THEN {_attempted(asked)} ELSE true END AS {WORKS}")
     struct = ", ".join(f"{_typed(c)} AS {quoted(c.name)}" for c in asked.columns)
-    failing = f"WHEN NOT {WORKS} THEN 'select fails for this record'"
-    reasons = f"{several} {failing} {_unusable(asked, table)} {' '.join(_misfits(asked))}".strip()
-    reason = f"CASE {reasons} END"
+    reasons = f"{several} {_unusable(asked, table)} {' '.join(_misfits(asked))}".strip()
+    reason = f"CASE {reasons} END" if reasons else "CAST(NULL AS STRING)"
     made = shown.selectExpr(
         f"{WHOLE}.*",
         f"CASE WHEN {ROW} THEN {reason} END AS select_reason",
-        f"CASE WHEN {ROW} AND {WORKS} THEN struct({struct}) END AS selected",
+        f"CASE WHEN {ROW} THEN struct({struct}) END AS selected",
     )
     return made.withColumns(
         {"value_reason": F.expr("coalesce(value_reason, select_reason)"), "value_struct": F.expr("selected")}
@@ -81,15 +74,6 @@ def _numbered(shown: DataFrame) -> DataFrame:
 
 def _told(asked: Projection) -> str:
     return f"select: more than one row of {' or '.join(d.table for d in asked.dimensions)} matches; one at most may"
-
-
-def _attempted(asked: Projection) -> str:
-    """A condition: the columns can be worked out for the record; what is a column already is not tried."""
-    made = [column.sql for column in asked.columns if not PLAIN.fullmatch(column.sql.strip())]
-    if not made:
-        return "true"
-    values = ", ".join(f"(\n{sql}\n) AS c{number}" for number, sql in enumerate(made))
-    return f"coalesce({attempted(f'to_json(struct({values})) IS NOT NULL')} IS NOT NULL, false)"
 
 
 def _typed(column: Selected) -> str:

@@ -26,7 +26,6 @@ LONG_NUMBER = "[0-9.]{17,}[eE]|[0-9.]{39,}"
 OVERFLOW = r"[:,\[\s]-?(?:[0-9.]+[eE][+]?0*(?:3[89]|[4-9][0-9]|[1-9][0-9]{2,})|[0-9]{39,}[0-9.]*)\s*[,\]}]"
 HIGH, LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F]"
 LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*+(?:{HIGH}(?!{LOW})|(?<!{HIGH}){LOW})"
-WORDS = r"[:,\[]\s*-?(?:NaN|Inf)"  # no JSON, and read for a DOUBLE all the same
 NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
@@ -84,12 +83,7 @@ def lossy(expr: str, data_type: DataType, unit: str | None, text: str | None = N
         case Array(element):
             return f"exists({expr}, e -> coalesce({lossy('e', element, unit, text)}, false))"
         case Map(_, value):
-            inside = lossy("v", value, unit, text)
-            parts = [f"exists(map_values({expr}), v -> coalesce({inside}, false))"] if inside else []
-            if text:  # of two fields of one name the parser takes the last; a variant has room for none of them
-                words = f"{text} RLIKE {literal(WORDS)}"
-                parts.append(f"{expr} IS NOT NULL AND try_parse_json({text}) IS NULL AND NOT {words}")
-            return f"({' OR '.join(parts)})" if text else parts[0]
+            return f"exists(map_values({expr}), v -> coalesce({lossy('v', value, unit, text)}, false))"
         case Struct(fields):
             inner = [lossy(f"{expr}.{quoted(name)}", t, unit, text) for name, t in fields]
             return "(" + " OR ".join(f"coalesce({part}, false)" for part in inner if part) + ")"
@@ -212,7 +206,7 @@ def _is_judged(data_type: DataType, has_text: bool) -> bool:
         case Array(element):
             return _is_judged(element, has_text)
         case Map(_, value):
-            return has_text or _is_judged(value, has_text)
+            return _is_judged(value, has_text)
         case Struct(fields):
             return any(_is_judged(t, has_text) for _, t in fields)
         case Primitive(name):

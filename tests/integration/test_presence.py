@@ -7,7 +7,6 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.pipeline import Column, Route, ValueFormat
-from tidegate.selection import Projection, Selected
 
 ID, PART = Column("user_id", "BIGINT"), Column("part", "STRING")
 TWO = (Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "DECIMAL(5,2)"))
@@ -189,30 +188,6 @@ def test_route_on_a_text_is_judged_record_by_record(spark) -> None:
     stage = replace(stage, route=Route("v", "a.*", ()))
     found = decoding.decoded(spark, stage, [(None, b'{"v": "ab"}'), (None, b'{"v": "b"}'), (None, None)], "fate")
     assert found == [("staged",), ("filtered",), ("staged",)]
-
-
-def test_bytes_in_a_message_of_canal_are_characters_of_their_numbers(spark) -> None:
-    stage = decoding.a_stage(ValueFormat("canal-json"), (Column("b", "BINARY"),))
-    texts = [
-        '{"type": "INSERT", "data": [{"b": "\\u0000a\\n\\u00ff"}]}',
-        '{"type": "INSERT", "data": [{"b": "\\u0100"}]}',
-    ]
-    (_, good), (reason, _) = decoding.values(spark, stage, [text.encode() for text in texts])
-    assert bytes(good["b"]) == b"\x00a\n\xff"
-    assert "without loss" in (reason or "")
-
-
-def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(spark) -> None:
-    made = (Selected("n", "CAST(v AS INT) + 1", "INT"), Selected("v", "v", "STRING"))
-    stage = decoding.a_stage(ValueFormat("json"), (Column("v", "STRING"),))
-    stage = replace(stage, select=Projection("", "record", made, (), (), ()))
-    values: list[tuple[bytes | None, bytes | None]] = [(None, b'{"v": "1"}'), (None, b'{"v": "x"}'), (None, None)]
-    found = decoding.decoded(spark, stage, values, "value_struct", "reason", "fate")
-    assert [(row and tuple(row), reason, fate) for row, reason, fate in found] == [
-        ((2, "1"), None, "staged"),
-        (None, "select fails for this record", "bad"),
-        (None, None, "staged"),
-    ]
 
 
 def test_number_inside_of_a_struct_is_no_time_where_the_record_has_a_schema(spark) -> None:

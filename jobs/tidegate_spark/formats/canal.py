@@ -13,7 +13,6 @@ from tidegate_spark.formats.several import all_columns, found_rows, lacking
 from tidegate_spark.json_fields import Fields, parsed_json, the_object
 from tidegate_spark.text_fields import converted, unfit
 
-LATIN = r"\A[\x{0}-\x{FF}]*+\z"
 OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 METADATA = {
     "database": "e.database",
@@ -45,25 +44,15 @@ class TextFields(Fields):
     def values(self, parsed: str) -> list[str]:
         """See `Fields`."""
         texts = ((c, f"{parsed}.{quoted(c.name)}") for c in self.columns)
-        return [f"{_value(text, c)} AS {quoted(c.name)}" for c, text in texts]
+        return [f"{converted(text, c.type)} AS {quoted(c.name)}" for c, text in texts]
 
     def lost(self, parsed: str, column: Column) -> str | None:
         """See `Fields`."""
-        text = f"{parsed}.{quoted(column.name)}"
-        if column.type == "BINARY":
-            return f"({text} IS NOT NULL AND {_value(text, column)} IS NULL)"
-        return unfit(text, column.type)
+        return unfit(f"{parsed}.{quoted(column.name)}", column.type)
 
     def is_null(self, parsed: str, column: Column) -> str:
         """See `Fields`."""
         return f"{parsed}.{quoted(column.name)} IS NULL"
-
-
-def _value(text: str, column: Column) -> str:
-    """The text as the column's type. Canal writes each byte as the character of its number."""
-    if column.type == "BINARY":
-        return f"CASE WHEN {text} RLIKE {literal(LATIN)} THEN encode({text}, 'ISO-8859-1') END"
-    return converted(text, column.type)
 
 
 def located(records: DataFrame, table: StageTable) -> FoundValue:
