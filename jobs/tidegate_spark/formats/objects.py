@@ -115,7 +115,7 @@ def is_null_payload(event: str, parsed: str) -> str:
     fields = "json_object_keys(value_text)"
     only = f"array_contains({fields}, 'payload') AND forall({fields}, k -> k IN ('schema', 'payload'))"
     is_read = f"{event} IS NOT NULL AND {parsed}.{CORRUPT} IS NULL AND {event}.payload IS NULL"
-    return f"coalesce({is_read} AND {only}, false)"
+    return f"coalesce({is_read} AND contains(value_text, '\"payload\"') AND {only}, false)"
 
 
 def _with_key_of_value(records: DataFrame, keys: Fields) -> DataFrame:
