@@ -55,7 +55,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         columns=tuple(fields.values("row")),
         reason=fields.reason("row", "the value"),
         key=keys.struct("kv"),
-        key_reason=key_reason(keys, "kv", KEYED),
+        key_reason=f"CASE WHEN kv IS NOT NULL THEN {key_reason(keys, 'kv', KEYED)} END",  # a truncate has no row
         key_there=KEY_THERE,
         metadata=METADATA,
         moved=_moved(keys),
