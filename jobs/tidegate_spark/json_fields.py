@@ -134,15 +134,32 @@ def read_objects(
     of one text. Where a `when` is given and not true, nothing is parsed.
     """
     text, first = places[0][0].text, f"{name}_first"
-    doubts = [fields.suspect(f"{the_object(first)}{path}") for fields, path in places]
-    doubt = " OR ".join(f"coalesce({one}, false)" for one in doubts if one)
+    again = _is_doubtful(first, places)
     once = f"CASE WHEN {when} THEN {parsed_json(text, inner)} END" if when else parsed_json(text, inner)
-    if not doubt:
+    if not again:
         return records.selectExpr("*", f"{once} AS {name}")
-    again = f"{first}.{CORRUPT} IS NULL AND ({doubt})"
     return records.selectExpr("*", f"{once} AS {first}").selectExpr(
         "*", f"CASE WHEN {again} THEN {as_written(text, inner)} ELSE {first} END AS {name}"
     )
+
+
+def read_row(records: DataFrame, name: str, row: str, fields: Fields) -> DataFrame:
+    """`read_objects` of the text's own object, which is added as `row`; `name` tells what did not fit in it.
+
+    Both in one step: Spark copies the whole record for each.
+    """
+    parsed = records.selectExpr("*", f"{parsed_json(fields.text, fields.inner)} AS {name}")
+    again, own = _is_doubtful(name, [(fields, "")]), the_object(name)
+    written = the_object("b")
+    once_more = bound(as_written(fields.text, fields.inner), written)
+    return parsed.selectExpr("*", f"{f'CASE WHEN {again} THEN {once_more} ELSE {own} END' if again else own} AS {row}")
+
+
+def _is_doubtful(parsed: str, places: Sequence[tuple[Fields, str]]) -> str:
+    """A condition: a text at one of the places may not be what was written; empty where there are no texts."""
+    doubts = [fields.suspect(f"{the_object(parsed)}{path}") for fields, path in places]
+    doubt = " OR ".join(f"coalesce({one}, false)" for one in doubts if one)
+    return f"{parsed}.{CORRUPT} IS NULL AND ({doubt})" if doubt else ""
 
 
 def as_written(text: str, inner: str) -> str:

@@ -10,6 +10,8 @@ from tidegate.spark_sql import literal, quoted, quoted_name
 
 from tidegate_spark.files import leave_counts
 
+OTHER_FATES = 4  # of records without a name: bad, dead_lettered, filtered, ignored; each is one row of the list
+
 
 def table_name(naming: Naming) -> str:
     """SQL text: ``namespace.table`` as `Naming.name_of` makes it, NULL where a record's values make no such name."""
@@ -45,18 +47,16 @@ def _filled(template: str) -> str:
 
 def leave_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> None:
     """List the names in a decoded batch and leave them as a property of their table, or as a file, by attempt."""
-    where = "struct(topic, partition, offset)"
+    # No filter: Spark would move it below the decoding, and write all of that out again for each use of each column.
     found = (
-        decoded.where("fate IN ('bad', 'staged')")
-        .selectExpr("fate", "CASE WHEN fate = 'staged' THEN table_name END AS table_name")
+        decoded.selectExpr("fate", "CASE WHEN fate = 'staged' THEN table_name END AS table_name")
         .groupBy("fate", "table_name")
         .agg({"*": "count"})
         .withColumnRenamed("count(1)", "records")
     )
-    first = decoded.where("fate = 'bad'").selectExpr(
-        f"min_by(to_json(struct(topic, partition, offset, reason)), {where}) AS first_bad"
-    )
-    listed = found.orderBy("fate", "table_name").limit(table.most_names + 2).collect()
+    where = "CASE WHEN fate = 'bad' THEN struct(topic, partition, offset) END"
+    first = decoded.selectExpr(f"min_by(to_json(struct(topic, partition, offset, reason)), {where}) AS first_bad")
+    listed = found.orderBy("fate", "table_name").limit(table.most_names + 1 + OTHER_FATES).collect()
     bad = sum(row["records"] for row in listed if row["fate"] == "bad")
     left = {
         "attempt": table.attempt,

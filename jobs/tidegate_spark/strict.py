@@ -18,6 +18,7 @@ MOMENT = r"^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}(?:[T ][0-9]{1,2}:[0-9]{1,2}(?::
 ZONE = r"(?:Z|[A-Za-z]+[A-Za-z0-9/_+:-]*|[+-][0-9:]+)?"
 NO_OFFSET = "(?:Z|UTC|[+-]00(?::?00)?)?"
 BEYOND_MICROS = "[.][0-9]{6}[0-9]*[1-9]"
+MICROS_LENGTH = 20  # a text with more digits than that is longer
 FIRST, LAST = "0001-01-01", {"DATE": "9999-12-31"}
 LAST_MOMENT = "9999-12-31 23:59:59.999999"
 DAYS = "days"  # the unit where whole numbers are days in a DATE, and no times
@@ -145,22 +146,33 @@ def typed_text(text: str, leaf: Primitive, unit: str | None) -> str:
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
         whole = _from_number(f"try_cast({text} AS BIGINT)", unit) if unit and unit != DAYS else "NULL"
         pattern = literal(MOMENT % (ZONE if leaf.name == "TIMESTAMP" else NO_OFFSET))
+        # the usual spelling by its places, without a pattern: a date, a time of day, and a zone or none
+        usual = f"WHEN {_has_usual_year(text)} AND substring({text}, 14, 1) = ':' THEN {cast} "
         return (
-            f"CASE WHEN {text} RLIKE '{DIGITS}' THEN CAST({whole} AS {leaf.name}) "
-            f"WHEN {text} RLIKE {pattern} THEN {_within_years(cast, leaf.name)} END"
+            f"CASE {usual if leaf.name == 'TIMESTAMP' else ''}"
+            f"WHEN {text} RLIKE '{DIGITS}' THEN CAST({whole} AS {leaf.name}) "
+            f"WHEN {text} RLIKE {pattern} THEN {_within_years(cast, leaf.name, text)} END"
         )
     if leaf.name == "DATE":
         days = _within_years(f"date_add(DATE'1970-01-01', try_cast({text} AS INT))", "DATE") if unit else "NULL"
-        day = _within_years(f"try_cast(rtrim('Z', {text}) AS DATE)", "DATE")
+        day = _within_years(f"try_cast(rtrim('Z', {text}) AS DATE)", "DATE", text)
         is_day_count = f"{text} RLIKE '{DIGITS}' AND abs(try_cast({text} AS BIGINT)) < 4000000"
         return f"CASE WHEN {is_day_count} THEN {days} WHEN {text} RLIKE '{DAY}' THEN {day} END"
     return cast
 
 
-def _within_years(value: str, kind: str) -> str:
-    """`value`, NULL outside of the years 1 to 9999: files may hold such times, and readers fail on them."""
+def _within_years(value: str, kind: str, text: str | None = None) -> str:
+    """`value`, NULL outside of the years 1 to 9999: files may hold such times, and readers fail on them.
+
+    A `text` that begins with a year well inside of them is not compared: the value would be worked out three times.
+    """
     last = LAST.get(kind, LAST_MOMENT)
-    return f"CASE WHEN {value} BETWEEN {kind}'{FIRST}' AND {kind}'{last}' THEN {value} END"
+    usual = f"WHEN {_has_usual_year(text)} THEN {value} " if text else ""
+    return f"CASE {usual}WHEN {value} BETWEEN {kind}'{FIRST}' AND {kind}'{last}' THEN {value} END"
+
+
+def _has_usual_year(text: str) -> str:
+    return f"substring({text}, 5, 1) = '-' AND substring({text}, 1, 4) BETWEEN '1000' AND '9998'"
 
 
 def _from_number(number: str, unit: str) -> str:
@@ -172,9 +184,13 @@ def lossy_text(text: str, leaf: Primitive, unit: str | None) -> str:
     """A condition: `typed_text` is NULL for a text that is there, or lost something of it."""
     value = typed_text(text, leaf, unit)
     if leaf.decimal:
-        return f"({value}) IS NULL OR {_places(text)} > {leaf.decimal[1]}"
+        precision, scale = leaf.decimal
+        usual = (
+            literal(rf"^-?[0-9]{{1,{precision - scale}}}(?:\.[0-9]{{0,{scale}}})?$") if precision > scale else "'^$'"
+        )
+        return f"NOT {text} RLIKE {usual} AND (({value}) IS NULL OR {_places(text)} > {scale})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        return f"({value}) IS NULL OR {text} RLIKE '{BEYOND_MICROS}'"
+        return f"({value}) IS NULL OR length({text}) > {MICROS_LENGTH} AND {text} RLIKE '{BEYOND_MICROS}'"
     return f"({value}) IS NULL"
 
 

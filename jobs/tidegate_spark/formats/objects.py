@@ -11,8 +11,8 @@ from tidegate.spark_sql import literal
 
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, UPSERT, FoundKey, FoundValue
-from tidegate_spark.formats.presence import missing, misspelled, no_column, read_respelled
-from tidegate_spark.json_fields import BLANKS, CORRUPT, Fields, not_an_object, read_objects, the_object
+from tidegate_spark.formats.presence import missing, misspelled, no_column, read_respelled, with_own_spelling
+from tidegate_spark.json_fields import BLANKS, CORRUPT, Fields, not_an_object, read_objects, read_row, the_object
 from tidegate_spark.json_text import bound
 from tidegate_spark.plain_keys import PLAIN, plain_key, plain_or_parsed
 from tidegate_spark.strict import DAYS
@@ -52,10 +52,10 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         return _enveloped(records, table)
     fields, keys = Fields(table.value_columns, units_of(table)), key_fields(table)
     known = known_fields(table)
-    parsed = _with_key_of_value(read_respelled(records, "j", fields.inner, (fields, known)), keys)
+    parsed = _with_key_of_value(read_row(with_own_spelling(records, (fields, known)), "j", "row", fields), keys)
     misfits = fields.misfits("value_text", the_object("j"), ("$",))
     gone = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
-    found = parsed.selectExpr("*", f"{the_object('j')} AS row").selectExpr(
+    found = parsed.selectExpr(
         "*",
         f"CASE WHEN {gone} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"CASE WHEN {gone} THEN NULL {headed('value', told)} {unreadable('j', misfits)} "

@@ -2,9 +2,10 @@
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.pipeline import Column
 from tidegate.spark_sql import literal
 
-from tidegate_spark.json_fields import Fields, read_objects, the_object
+from tidegate_spark.json_fields import Fields, read_objects
 from tidegate_spark.json_text import bound, marked, without_marks
 
 # what a value looks like, by its keys, and what to write in the pipeline file then
@@ -44,12 +45,18 @@ def other_letters(text: str, parsed: str, fields: Fields, known: Fields) -> str:
     """A condition: a column without a value is a field of the object `text` in other letters, such as ID for id."""
     if not fields.columns:
         return "false"
-    absent = " OR ".join(
-        f"{fields.is_null(parsed, c)} AND NOT contains({fields.text}, {literal(f'{chr(34)}{c.name}{chr(34)}')})"
-        for c in fields.columns
-    )
+    absent = " OR ".join(f"{fields.is_null(parsed, c)} AND {_is_unnamed(fields.text, c)}" for c in fields.columns)
+    return f"({absent}) AND {_has_respelled(text, known)}"
+
+
+def _is_unnamed(text: str, column: Column) -> str:
+    """A condition: the column's name stands nowhere in the text."""
+    return f"NOT contains({text}, {literal(f'{chr(34)}{column.name}{chr(34)}')})"
+
+
+def _has_respelled(text: str, known: Fields) -> str:
     exact = ", ".join(literal(c.name) for c in known.columns)
-    return f"({absent}) AND coalesce(exists({keys_of(text)}, k -> {known.among('k')} AND k NOT IN ({exact})), false)"
+    return f"coalesce(exists({keys_of(text)}, k -> {known.among('k')} AND k NOT IN ({exact})), false)"
 
 
 def misspelled(text: str, parsed: str, fields: Fields) -> str:
@@ -65,16 +72,20 @@ def read_respelled(
 ) -> DataFrame:
     """`read_objects` of one object whose names are compared without case: its text gets the columns' own spelling.
 
-    `names` are the fields that are read, and all that are known.
+    `names` are the fields that are read, and all that are known. Only a text without a column's name is looked at.
     """
+    return read_objects(with_own_spelling(records, names, when), name, inner, [(names[0], "")], when)
+
+
+def with_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: str | None = None) -> DataFrame:
+    """The records with the columns' own spelling in the text of the fields that are read, the first of `names`."""
     fields, known = names
-    first, other, text = f"{name}_own", f"{name}_other", fields.text
-    once = read_objects(records, first, inner, [(fields, "")], when)
-    asked = f"{when} AND " if when else ""
-    doubted = once.selectExpr("*", f"{asked}{other_letters(text, the_object(first), fields, known)} AS {other}")
-    spelled = doubted.withColumn(text, F.expr(f"CASE WHEN {other} THEN {renamed(text, known)} ELSE {text} END"))
-    again = read_objects(spelled, f"{name}_again", inner, [(fields, "")], other)
-    return again.selectExpr("*", f"CASE WHEN {other} THEN {name}_again ELSE {first} END AS {name}")
+    if not fields.columns:
+        return records
+    text, asked = fields.text, f"{when} AND " if when else ""
+    unnamed = " OR ".join(_is_unnamed(text, c) for c in fields.columns)
+    other = f"{asked}({unnamed}) AND {_has_respelled(text, known)}"
+    return records.withColumn(text, F.expr(f"CASE WHEN {other} THEN {renamed(text, known)} ELSE {text} END"))
 
 
 def renamed(text: str, known: Fields) -> str:
