@@ -38,6 +38,8 @@ JSON = (
     Case("precision", "DECIMAL(38,10)", "0.00000000001", BAD),
     Case("precision", "DECIMAL(38,10)", "1.23456789012345678901e2", BAD),
     Case("precision", "DECIMAL(5,2)", "-123.4500", Decimal("-123.45")),
+    Case("range", "STRUCT<a: DOUBLE, b: DOUBLE>", '{"a": 1e308, "b": "-Infinity"}', (1e308, float("-inf"))),
+    Case("overflow", "ARRAY<FLOAT>", "[1e39]", BAD),
     Case("precision", "DECIMAL(2,2)", "0.25", Decimal("0.25")),
     Case("precision", "DECIMAL(2,2)", "0.255", BAD),
     Case("overflow", "DECIMAL(5,2)", "1234.5", BAD),

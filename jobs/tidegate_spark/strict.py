@@ -24,7 +24,7 @@ LAST_MOMENT = "9999-12-31 23:59:59.999999"
 DAYS = "days"  # the unit where whole numbers are days in a DATE, and no times
 # numbers that a double does not keep: more digits than 15 before an exponent, or more than a decimal has
 LONG_NUMBER = "[0-9.]{17,}[eE]|[0-9.]{39,}"
-OVERFLOW = r"[:,\[\s]-?(?:[0-9.]+[eE][+]?0*(?:3[89]|[4-9][0-9]|[1-9][0-9]{2,})|[0-9]{39,}[0-9.]*)\s*[,\]}]"
+INFINITE = r"""[":,\[\s][+-]?(?:Infinity|INF)[",\]}\s]"""  # in so many words; else an infinite number was too large
 HIGH, LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F]"
 LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*+(?:{HIGH}(?!{LOW})|(?<!{HIGH}){LOW})"
 NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
@@ -137,7 +137,7 @@ def _changed(expr: str, name: str, text: str) -> str:
     if name == "STRING":
         words = ", ".join(literal(f'"{word}"') for word in NO_NUMBERS)
         return f"contains({expr}, '?') AND {text} RLIKE {literal(LONE_SURROGATE)} OR {expr} IN ({words})"
-    return f"abs({expr}) = CAST('Infinity' AS DOUBLE) AND {text} RLIKE {literal(OVERFLOW)}"
+    return f"abs({expr}) = CAST('Infinity' AS DOUBLE) AND NOT {text} RLIKE {literal(INFINITE)}"
 
 
 def typed_text(text: str, leaf: Primitive, unit: str | None) -> str:
