@@ -48,8 +48,8 @@ unit: setup  ## tests without servers, on all cores
 contract: setup  ## one behaviour suite over every implementation of a port
 	@$(PYTEST) tests/contract $(ARGS)
 
-integration: setup  ## tests on a real broker, Spark and Iceberg
-	@$(PYTEST) tests/integration $(ARGS)
+integration: setup  ## tests on a real broker, Spark and Iceberg, in two halves beside each other
+	@$(PYTEST) tests/integration -n 2 --dist loadfile $(ARGS)
 
 soak: setup  ## 200 small batches with random kills on the real parts, and without; nothing may be left behind
 	@SOAK_BATCHES=200 $(PYTEST) tests/integration/test_soak.py tests/integration/test_server_connections.py -s $(ARGS)

@@ -41,7 +41,8 @@ def _running(tmp_path_factory: pytest.TempPathFactory, *parts: str) -> Iterator[
 
     kept = os.environ.get("TIDEGATE_TEST_STACK")
     if kept:
-        yield up(Path(kept) / "-".join(parts), parts=parts)
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "")  # each has its own: a half's kills are not the other's
+        yield up(Path(kept) / worker / "-".join(parts), parts=parts)
         return
     running = up(tmp_path_factory.mktemp("stack"), parts=parts, tied_to=os.getpid())
     try:
