@@ -1,8 +1,13 @@
 """Debian's packages, for tests of what a bare machine lacks: a build server may be new."""
 
+import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
+
+LOCK = Path(tempfile.gettempdir()) / "tidegate-tests-apt.lock"  # tests run in several processes, apt-get in one
 
 
 def install(*packages: str) -> None:
@@ -11,8 +16,10 @@ def install(*packages: str) -> None:
         return
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     wanted = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
-    for command in (["apt-get", "update", "-q"], wanted):
-        # a build has no standard input, and nobody who could answer a question
-        subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=900, check=False
-        )
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for command in (["apt-get", "update", "-q"], wanted):
+            # a build has no standard input, and nobody who could answer a question
+            subprocess.run(
+                command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=900, check=False
+            )
