@@ -13,7 +13,6 @@ NATIVE = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-milli
 UNITS = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}  # per second
 # The years 1 to 9999: what Spark promises to hold. Beyond them lies what PostgreSQL calls infinity.
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
-DAY_NANOS = 86_400 * 10**9
 
 
 def converted(expr: str, node: Any, names: Names) -> str:

@@ -36,12 +36,12 @@ def decoder(options: dict[str, Any], part: str) -> Callable[[Any], Any]:
         try:
             return pa.array(rows, kind)
         except (pa.ArrowException, OverflowError):  # one value that no column holds, of a whole batch
-            return pa.array([_held(row, kind, part) for row in rows], kind)
+            return pa.array([_replace_unstorable(row, kind, part) for row in rows], kind)
 
     return decode
 
 
-def _held(row: Any, kind: Any, part: str) -> Any:
+def _replace_unstorable(row: Any, kind: Any, part: str) -> Any:
     import pyarrow as pa
 
     try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.beats import Heard, hear, valid_through_ms
-from tidegate.overview import overview, waiting_letters
+from tidegate.overview import count_waiting_letters, overview
 from tidegate.ports import Ports
 
 
@@ -38,7 +38,7 @@ def measure(ports: Ports) -> Measures:
         behind=row["lag_seconds"],
         valid_through_age=_age(ports, heard),
         open_batches=row["open_batches"],
-        dead_letters=waiting_letters(ports),
+        dead_letters=count_waiting_letters(ports),
         problems=sum(table["problem"] is not None for table in row["tables"]),
     )
 

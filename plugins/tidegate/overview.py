@@ -85,7 +85,7 @@ def lately(ports: Ports) -> dict[str, Any]:
 
     Each is None where its table cannot be read now: neither hides how the destinations stand.
     """
-    return {"last_flush": _last_flush(ports), "dead_letters": waiting_letters(ports)}
+    return {"last_flush": _last_flush(ports), "dead_letters": count_waiting_letters(ports)}
 
 
 def _last_flush(ports: Ports) -> dict[str, Any] | None:
@@ -99,7 +99,7 @@ def _last_flush(ports: Ports) -> dict[str, Any] | None:
     return _flush(newest) if newest else None
 
 
-def waiting_letters(ports: Ports) -> int | None:
+def count_waiting_letters(ports: Ports) -> int | None:
     """How many dead letters wait, None where nobody can tell."""
     try:
         return ports.destination.dead_letters(names.dead_letter_table(ports.pipeline), 0).waiting

@@ -14,7 +14,7 @@ from tidegate_spark.formats.objects import (
     is_null_payload,
     key_fields,
     key_reason,
-    known_fields,
+    list_known_fields,
     units_of,
     unreadable,
 )
@@ -47,7 +47,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         "*",
         f"CASE WHEN {is_null_payload('e', 'j')} THEN '{DELETE}' ELSE {change(table)} END AS change",
         f"CASE WHEN value IS NULL OR {is_null_payload('e', 'j')} THEN NULL {unreadable('j', misfits)} "
-        f"{not_understood('row', table)} {no_column(AFTER, 'row', fields, known_fields(table))} "
+        f"{not_understood('row', table)} {no_column(AFTER, 'row', fields, list_known_fields(table))} "
         f"{misspelled(AFTER, 'row', fields)} END AS located_reason",
     )
     return FoundValue(

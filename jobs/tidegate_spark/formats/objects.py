@@ -37,7 +37,7 @@ def key_fields(table: StageTable, text: str = "value_text") -> Fields:
     return Fields(tuple(columns), units_of(table), text)
 
 
-def known_fields(table: StageTable) -> Fields:
+def list_known_fields(table: StageTable) -> Fields:
     """All that a value may hold: its columns, and those of the key, which it may repeat."""
     names = {c.name for c in table.value_columns}
     return Fields((*table.value_columns, *(c for c in key_fields(table).columns if c.name not in names)))
@@ -51,7 +51,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     if reads_envelope(table):
         return _enveloped(records, table)
     fields, keys = Fields(table.value_columns, units_of(table)), key_fields(table)
-    known = known_fields(table)
+    known = list_known_fields(table)
     parsed = _with_key_of_value(read_row(with_own_spelling(records, (fields, known)), "j", "row", fields), keys)
     misfits = fields.misfits("value_text", the_object("j"), ("$",))
     gone = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
@@ -97,7 +97,7 @@ def _enveloped(records: DataFrame, table: StageTable) -> FoundValue:
         f"CASE WHEN {gone} THEN NULL {headed('value', table.value.options)} "
         f"{unreadable('j', fields.misfits('value_text', 'row', ('$.payload',)))} "
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' "
-        f"{no_column(payload, 'row', fields, known_fields(table))} {misspelled(payload, 'row', fields)} "
+        f"{no_column(payload, 'row', fields, list_known_fields(table))} {misspelled(payload, 'row', fields)} "
         "END AS located_reason",
     )
     return FoundValue(

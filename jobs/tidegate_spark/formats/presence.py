@@ -41,12 +41,12 @@ def _likeness() -> str:
     return f"CASE {' '.join(cases)} ELSE '' END"
 
 
-def other_letters(text: str, parsed: str, fields: Fields, known: Fields) -> str:
+def other_letters(text: str, parsed: str, fields: Fields) -> str:
     """A condition: a column without a value is a field of the object `text` in other letters, such as ID for id."""
     if not fields.columns:
         return "false"
     absent = " OR ".join(f"{fields.is_null(parsed, c)} AND {_is_unnamed(fields.text, c)}" for c in fields.columns)
-    return f"({absent}) AND {_has_respelled(text, known)}"
+    return f"({absent}) AND {_has_respelled(text, fields)}"
 
 
 def _is_unnamed(text: str, column: Column) -> str:
@@ -64,7 +64,7 @@ def misspelled(text: str, parsed: str, fields: Fields) -> str:
     told = literal(
         "the value has fields that are columns in other letters; declare the columns as the records spell them"
     )
-    return f"WHEN {parsed} IS NOT NULL AND {other_letters(text, parsed, fields, fields)} THEN {told}"
+    return f"WHEN {parsed} IS NOT NULL AND {other_letters(text, parsed, fields)} THEN {told}"
 
 
 def read_respelled(

@@ -66,14 +66,14 @@ def _offsets(ports: Ports) -> tuple[Offsets, GiveUp | None]:
     ignored = ignored_topics(ports)
     quiet = ports.broker.log(ignored, ports.pipeline.source.isolation).end if ignored else {}
     own = low_watermark(ports)
-    own = merged(_held_start(ports, own), own)
+    own = merged(_find_empty_start(ports, own), own)
     try:
         return hooked(ports, own, quiet), None
     except GiveUp as refusal:
         return merged(own, quiet), refusal
 
 
-def _held_start(ports: Ports, own: Offsets) -> Offsets:
+def _find_empty_start(ports: Ports, own: Offsets) -> Offsets:
     """Of topics that no table has read from: where `start: latest` begins, and where those stand that are empty."""
     if all(topic in own for topic in row_topics(ports)):
         return {}
