@@ -7,6 +7,7 @@ from tidegate_spark.formats.chosen import key_format
 from tidegate_spark.formats.found import NO_REASON, FoundValue
 
 NOWHERE = "the record has no key, and no value to take it from"
+NOT_SHOWN = "key.from is value, and the record has no value that shows the key"
 
 
 def with_key(found: FoundValue, table: StageTable) -> DataFrame:
@@ -16,6 +17,12 @@ def with_key(found: FoundValue, table: StageTable) -> DataFrame:
     if found.several:  # one record's key cannot be that of all its rows
         keyed = found.records.selectExpr("*", f"{found.key} AS key_struct")
         return keyed.selectExpr("*", f"{found.key_reason} AS key_reason")
+    if table.key.from_value:  # what is wrong with the value itself goes before
+        keyed = found.records.selectExpr("*", f"{found.key} AS key_struct")
+        missing = f"CASE WHEN located_reason IS NULL THEN '{NOT_SHOWN}' END"
+        return keyed.selectExpr(
+            "*", f"CASE WHEN {found.key_there} THEN {found.key_reason} ELSE {missing} END AS key_reason"
+        )
     own = key_format(table)(found.records, table)
     return own.records.selectExpr(
         "*",

@@ -7,6 +7,7 @@ from tidegate.ports import Log, Ports, Retention
 
 # The brokers end a transaction after transaction.max.timeout.ms at the latest, 15 minutes by default.
 HANGING_MS = 15 * 60_000
+SKIPS_TOMBSTONES = ("debezium-json", "debezium-avro")  # with key.from: value, as their delete events have the row
 NEARING = 0.5  # of the time that records, or tombstones, are kept
 
 
@@ -17,7 +18,7 @@ def cautions(ports: Ports, log: Log, following: Offsets) -> list[str]:
     rights, is a sentence of its own.
     """
     found: list[str] = [*ports.pipeline.warnings]
-    for look in (_hanging, _expiring):
+    for look in (_hanging, _expiring, _lone_tombstones):
         try:
             found += look(ports, log, following)
         except TidegateError as reason:
@@ -60,6 +61,18 @@ def _expiring(ports: Ports, log: Log, following: Offsets) -> list[str]:
                 if waits >= NEARING * limit
             ]
     return found
+
+
+def _lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:
+    """Compaction may leave a tombstone and take the delete event before it, the only one with the key of the value."""
+    blind = [t for t in ports.pipeline.tables if t.key.from_value and t.value.format in SKIPS_TOMBSTONES and t.delete]
+    topics = tuple(sorted(topic for topic in log.end if any(topic in t.topics or not t.topics for t in blind)))
+    return [
+        f"pipeline={ports.pipeline.name} topic={topic}: the topic is compacted and key.from is value: where only the "
+        "tombstone of a deleted row is left, it deletes nothing; set cleanup.policy=delete, or take the key from the "
+        "record"
+        for topic in (ports.broker.compacted(topics) if topics else ())
+    ]
 
 
 def _limits(kept: Retention) -> list[tuple[str, int, str]]:

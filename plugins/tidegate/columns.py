@@ -155,6 +155,7 @@ def shape(table: Table, metadata: dict[str, str]) -> str:
     text += repr([(c.name, c.sql, c.type) for c in _selected(table, metadata)]) if table.select else ""
     text += repr([d.on for d in table.select.dimensions]) if table.select else ""
     text += repr(table.history) if table.history else ""
+    text += " key from value" if table.key.from_value else ""
     text += " dead letters" if table.errors.set_aside is not None else ""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

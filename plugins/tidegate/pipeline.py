@@ -27,7 +27,7 @@ class KeyFormat:
     """How a record's key is read. `fields` are key columns before the prefix; `columns` is None without a schema.
 
     `options` are the format's own, never a secret. `into` names the one struct column that holds the whole key in place
-    of a column for each field.
+    of a column for each field. `from_value` takes the fields from the value, whatever the record's key is.
     """
 
     format: str = "json"
@@ -36,6 +36,7 @@ class KeyFormat:
     columns: tuple[Column, ...] | None = None
     options: dict[str, Any] = field(default_factory=dict)
     into: str | None = None
+    from_value: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def last_per_raw_key(pipeline: Pipeline, table: Table) -> bool:
         and not table.sequence_by
         and table.history is None
         and table.value.format not in SEVERAL_ROWS
+        and not table.key.from_value
         and not table.partial_updates
         and _is_found_in_bytes(table.value.unavailable)
         and table.when is None

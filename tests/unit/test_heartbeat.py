@@ -280,3 +280,16 @@ def test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of(
     (warning,) = beat(world).warnings
     assert f"more than half of {name}=2400000" in warning
     assert "topic=orders partition=0" in warning
+
+
+def test_tombstones_that_compaction_may_leave_alone_are_warned_of_where_the_value_has_the_key(world: World) -> None:
+    pipeline = beating()
+    (plain,) = pipeline.tables
+    key, value = replace(plain.key, from_value=True), replace(plain.value, format="debezium-json")
+    flush(world.ports(pipeline))
+    world.broker.compacting.add("orders")
+    for table, count in ((plain, 0), (replace(plain, key=key), 0), (replace(plain, key=key, value=value), 1)):
+        world.clock.tick(11 * MINUTE)
+        warnings = beat(world, replace(pipeline, tables=(table,))).warnings
+        assert len(warnings) == count, warnings
+    assert "topic=orders: the topic is compacted and key.from is value" in warnings[0]

@@ -181,6 +181,32 @@ REFUSED = {
         "source.key.into=k: key.prefix has no meaning",
     ),
     "no key to put into a column": (source("key: {into: k}"), "source.key.into=k: nothing to put into it"),
+    "key from the value without fields": (source("key: {from: value}"), "source.key.from=value: no field to take"),
+    "format of a key that is not read": (
+        source("key: {from: value, fields: [id], format: avro}, value: {schema: id INT}"),
+        "source.key.format=avro: the record's key is not read with key.from: value; leave it out",
+    ),
+    "key from a value without fields": (
+        source("key: {from: value, fields: [id], schema: id STRING}, value: {format: string}"),
+        "source.key.from=value: a value of format string has no fields",
+    ),
+    "key from a value that lacks it": (
+        source("key: {from: value, fields: [id]}, value: {schema: id INT, fields_include: EXCEPT_KEY}"),
+        "source.key.from=value: value.fields_include: EXCEPT_KEY says that the value lacks the key",
+    ),
+    "key from a line without its column": (
+        source("key: {from: value, fields: [id], schema: id INT}, value: {format: csv, schema: a INT}"),
+        "source.key.fields[0]=id: not a column of value.schema, where key.from looks for it",
+    ),
+    "key from the record of several rows": (
+        source("key: {from: record, fields: [id]}, value: {format: canal-json, schema: id INT}"),
+        "source.key.from=record: messages of format canal-json hold rows, and the key is taken from each",
+    ),
+    "key from elsewhere": (source("key: {from: header, fields: [id]}"), "source.key.from=header"),
+    "integrity of a key from the value": (
+        source("verify_integrity: true, key: {from: value, fields: [id]}, value: {schema: id INT}"),
+        "source.verify_integrity=true: key.from: value takes the key from the value, so nothing can differ",
+    ),
     "integrity without a key": (source("verify_integrity: true"), "source.verify_integrity=true: there is no key"),
     "integrity of what the value lacks": (
         source("verify_integrity: true, key: {fields: [id]}, value: {fields_include: EXCEPT_KEY}"),

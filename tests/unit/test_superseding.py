@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from fakes import World, a_pipeline, a_table
@@ -37,6 +38,13 @@ def test_last_record_of_each_raw_key_is_enough_where_it_alone_decides() -> None:
 )
 def test_every_record_is_staged_where_earlier_ones_count_too(table) -> None:
     assert not last_per_raw_key(a_pipeline(table), table)
+
+
+@pytest.mark.parametrize("word", ["json", "canal-json", "maxwell-json"])
+def test_every_record_is_staged_where_the_raw_key_is_not_the_key(word: str) -> None:
+    table = a_table()
+    other = replace(table, value=replace(table.value, format=word), key=replace(table.key, from_value=word == "json"))
+    assert not last_per_raw_key(a_pipeline(other), other)
 
 
 @pytest.mark.parametrize("source", [{"errors": Errors("all")}, {"verify_integrity": True}])

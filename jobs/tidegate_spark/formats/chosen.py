@@ -33,7 +33,8 @@ VALUES: dict[str, Callable[[DataFrame, StageTable], FoundValue]] = {
 
 def with_key_object(records: DataFrame, table: StageTable) -> DataFrame:
     """Parse the key before the value is, where that saves a copy of each record; its format reads it from there."""
-    if table.key.format != "json" or not table.key_columns or table.value.format in SEVERAL_ROWS:
+    is_read = bool(table.key_columns) and not table.key.from_value and table.value.format not in SEVERAL_ROWS
+    if table.key.format != "json" or not is_read:
         return records
     return objects.with_key_object(records, table)
 

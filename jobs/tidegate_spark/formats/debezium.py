@@ -11,6 +11,7 @@ from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, NOTHING, UPSERT, FoundValue
 from tidegate_spark.formats.objects import (
+    in_value,
     is_null_payload,
     key_fields,
     key_reason,
@@ -33,7 +34,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     event = f"after: {fields.text_struct}, op: STRING{wanted}"
     both = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
     places = [(fields, ".after"), (fields, ".payload.after")]
-    parsed = read_objects(_with_key_of_value(records, keys), "j", both, places)
+    parsed = read_objects(_with_key_of_value(records, keys, table), "j", both, places)
     row_schema = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
     found = parsed.selectExpr("*", f"{the_object('j')} AS e").selectExpr(
         "*",
@@ -45,7 +46,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     misfits = fields.misfits("value_text", "row", ("$.after", "$.payload.after"))
     changes = found.selectExpr(
         "*",
-        f"CASE WHEN {is_null_payload('e', 'j')} THEN '{DELETE}' ELSE {change(table)} END AS change",
+        f"CASE WHEN {is_null_payload('e', 'j')} THEN '{tombstone(table)}' ELSE {change(table)} END AS change",
         f"CASE WHEN value IS NULL OR {is_null_payload('e', 'j')} THEN NULL {unreadable('j', misfits)} "
         f"{not_understood('row', table)} {no_column(AFTER, 'row', fields, list_known_fields(table))} "
         f"{misspelled(AFTER, 'row', fields)} END AS located_reason",
@@ -58,32 +59,32 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         key_reason=f"CASE WHEN kv IS NOT NULL THEN {key_reason(keys, 'kv', KEYED)} END",  # a truncate has no row
         key_there=KEY_THERE,
         metadata=METADATA,
-        moved=_moved(keys),
+        moved=_moved(keys, table),
     )
 
 
-def _moved(keys: Fields) -> str | None:
-    """The key in `before`, where a record without a key of its own changes a field of it."""
+def _moved(keys: Fields, table: StageTable) -> str | None:
+    """The key in `before`, where a record whose key is taken from the value changes a field of it."""
     if not keys.columns:
         return None
     pairs = zip(keys.columns, keys.values("kvb"), keys.values("kv"), strict=True)
     parts = [(c.name, old.rpartition(" AS ")[0], new.rpartition(" AS ")[0]) for c, old, new in pairs]
-    return moved_key([(name, old, new, _has_field(BEFORE, name)) for name, old, new in parts], "kvb")
+    return moved_key([(name, old, new, _has_field(BEFORE, name)) for name, old, new in parts], "kvb", table)
 
 
 def _has_field(text: str, name: str) -> str:
     return f"coalesce(array_contains(json_object_keys({text}), {literal(name)}), false)"
 
 
-def moved_key(parts: Sequence[tuple[str, str, str, str]], before: str) -> str:
-    """A struct of the old key where an update without a record key changes it: for each field its name, the old and the
-    new value, and whether the row before the update shows the field at all."""
+def moved_key(parts: Sequence[tuple[str, str, str, str]], before: str, table: StageTable) -> str:
+    """A struct of the old key where an update changes a key that is taken from the value: for each field its name, the
+    old and the new value, and whether the row before the update shows the field at all."""
     changed = " OR ".join(f"(NOT ({old} <=> {new}) AND ({old} IS NOT NULL OR {shows}))" for _, old, new, shows in parts)
     struct = ", ".join(
         f"CASE WHEN {old} IS NULL AND NOT {shows} THEN {new} ELSE {old} END AS {quoted(name)}"
         for name, old, new, shows in parts
     )
-    is_update = f"key IS NULL AND event_op = 'u' AND {before} IS NOT NULL"
+    is_update = f"{in_value(table)} AND event_op = 'u' AND {before} IS NOT NULL"
     return f"CASE WHEN {is_update} AND ({changed}) THEN struct({struct}) END"
 
 
@@ -111,9 +112,15 @@ def _source_fields(table: StageTable) -> str:
 
 
 def change(table: StageTable) -> str:
-    """What a record does to its row: no value is a delete, and a truncate is nothing where it is to be ignored."""
+    """What a record does to its row: see `tombstone`, and a truncate is nothing where it is to be ignored."""
     nothing = f"WHEN event_op = '{TRUNCATE}' THEN '{NOTHING}'" if ignores_truncate(table) else ""
-    return f"CASE WHEN value IS NULL THEN '{DELETE}' {nothing} ELSE coalesce(event_op, '{UPSERT}') END"
+    return f"CASE WHEN value IS NULL THEN '{tombstone(table)}' {nothing} ELSE coalesce(event_op, '{UPSERT}') END"
+
+
+def tombstone(table: StageTable) -> str:
+    """What a record without a value does: a delete by the record's key; nothing where that is another key, because then
+    the delete event before it says which row is gone."""
+    return NOTHING if table.key.from_value else DELETE
 
 
 def ignores_truncate(table: StageTable) -> bool:
@@ -133,13 +140,13 @@ def not_understood(row: str, table: StageTable) -> str:
     )
 
 
-def _with_key_of_value(records: DataFrame, keys: Fields) -> DataFrame:
-    """Add `kv`: the key's fields as `after` or `before` has them, parsed only for records without a key."""
+def _with_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> DataFrame:
+    """Add `kv`: the key's fields as `after` or `before` has them, parsed only for records whose key is taken there."""
     if not keys.columns:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
     event = f"before: {keys.text_struct}, after: {keys.text_struct}"
     places = [(keys, f"{path}.{row}") for path in ("", ".payload") for row in ("before", "after")]
-    rows = read_objects(records, "kvj", f"{event}, payload: STRUCT<{event}>", places, "key IS NULL")
+    rows = read_objects(records, "kvj", f"{event}, payload: STRUCT<{event}>", places, in_value(table))
     found = "coalesce(kve.payload.after, kve.payload.before, kve.after, kve.before)"
     before = "coalesce(kve.payload.before, kve.before)"
     return rows.selectExpr("*", f"{the_object('kvj')} AS kve").selectExpr("*", f"{found} AS kv", f"{before} AS kvb")

@@ -41,7 +41,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
 
 
 def _moved(table: StageTable, fields: AvroFields) -> str | None:
-    """The key in `before`, where a record without a key of its own changes a field of it.
+    """The key in `before`, where a record whose key is taken from the value changes a field of it.
 
     A row of the key alone has NULL in its other fields, so NULL there says nothing.
     """
@@ -49,7 +49,7 @@ def _moved(table: StageTable, fields: AvroFields) -> str | None:
     if not keys or any(column.name not in fields.by_name for column in keys):
         return None
     old, new = values_of("a.before", keys, fields), values_of("a.after", keys, fields)
-    return moved_key([(c.name, old[c.name], new[c.name], "false") for c in keys], "a.before")
+    return moved_key([(c.name, old[c.name], new[c.name], "false") for c in keys], "a.before", table)
 
 
 def _metadata(schema: dict[str, Any]) -> dict[str, str]:

@@ -52,7 +52,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         return _enveloped(records, table)
     fields, keys = Fields(table.value_columns, units_of(table)), key_fields(table)
     known = list_known_fields(table)
-    parsed = _with_key_of_value(read_row(with_own_spelling(records, (fields, known)), "j", "row", fields), keys)
+    parsed = _with_key_of_value(read_row(with_own_spelling(records, (fields, known)), "j", "row", fields), keys, table)
     misfits = fields.misfits("value_text", the_object("j"), ("$",))
     gone = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
     found = parsed.selectExpr(
@@ -86,7 +86,7 @@ def _enveloped(records: DataFrame, table: StageTable) -> FoundValue:
     key_inside = f"payload: {keys.text_struct}" if keys.columns else "payload: STRING"
     key_places = [(keys, ".payload")] if keys.columns else []
     both = read_objects(records, "j", inside, [(fields, ".payload")])
-    found = read_objects(both, "kvj", key_inside, key_places or [(keys, "")], "key IS NULL").selectExpr(
+    found = read_objects(both, "kvj", key_inside, key_places or [(keys, "")], in_value(table)).selectExpr(
         "*", f"{the_object('j')} AS e", f"{the_object('kvj')}.payload AS kv"
     )
     found = found.selectExpr("*", "e.payload AS row", f"{fields.kinds_of('e.schema.fields')} AS kinds")
@@ -118,11 +118,16 @@ def is_null_payload(event: str, parsed: str) -> str:
     return f"coalesce({is_read} AND contains(value_text, '\"payload\"') AND {only}, false)"
 
 
-def _with_key_of_value(records: DataFrame, keys: Fields) -> DataFrame:
-    """Add `kv`: the key's fields as the value has them, parsed only for records without a key."""
+def in_value(table: StageTable) -> str:
+    """A condition: the record's key is to be taken from its value."""
+    return "true" if table.key.from_value else "key IS NULL"
+
+
+def _with_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> DataFrame:
+    """Add `kv`: the key's fields as the value has them, parsed only for records whose key is taken from there."""
     if not keys.columns:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
-    return read_objects(records, "kvj", keys.inner, [(keys, "")], "key IS NULL").selectExpr(
+    return read_objects(records, "kvj", keys.inner, [(keys, "")], in_value(table)).selectExpr(
         "*", f"{the_object('kvj')} AS kv"
     )
 

@@ -5,7 +5,7 @@ import re
 from tidegate.adapters.bigquery_layout import INGESTION
 from tidegate.adapters.findings import Findings, closest
 from tidegate.adapters.format_model import KeyModel
-from tidegate.adapters.key_checks import check_integrity, check_into
+from tidegate.adapters.key_checks import check_integrity, check_into, check_source_of_key
 from tidegate.adapters.pipeline_model import PipelineModel, TableModel
 from tidegate.adapters.select_checks import check_select
 from tidegate.adapters.source_checks import check_key, check_value
@@ -40,6 +40,7 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     in_value = {column.name.casefold(): column for column in value_columns or ()}
     _check_key_columns(key, key_columns, in_value, key_path, findings)
     _check_key_types(key, value_columns, key_path, findings)
+    check_source_of_key(key, value, value_columns, key_path, findings)
     if model.source.verify_integrity:
         check_integrity(key, value, (key_path, value_path), findings)
     taken = set(in_value) | _key_names(key)

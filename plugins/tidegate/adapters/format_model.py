@@ -93,6 +93,11 @@ class KeyModel(Words):
     fields: list[str] = Field(
         default=[], description="Key columns; from the record key, or from the value for keyless topics."
     )
+    from_: Literal["record", "value"] = Field(
+        default="record",
+        alias="from",
+        description="value: the fields come from the value; the record's key is not read.",
+    )
     prefix: str = Field(default="", description="Put before key columns that would collide with value columns.")
     into: str | None = Field(
         default=None, description="One struct column that holds the whole key instead of flat columns."

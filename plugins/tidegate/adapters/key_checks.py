@@ -7,6 +7,7 @@ from tidegate.adapters.findings import Findings
 from tidegate.adapters.format_model import KeyModel, ValueModel
 from tidegate.adapters.yaml_lines import KeyPath
 from tidegate.pipeline import Column
+from tidegate.superseding import SEVERAL_ROWS
 
 
 def check_into(key: KeyModel, into: str, in_value: Mapping[str, Column], path: KeyPath, findings: Findings) -> None:
@@ -21,11 +22,39 @@ def check_into(key: KeyModel, into: str, in_value: Mapping[str, Column], path: K
         findings.add(path, f"{in_value[into.casefold()].name} is a column of the value too; choose another name")
 
 
+def check_source_of_key(
+    key: KeyModel, value: ValueModel, columns: tuple[Column, ...] | None, path: KeyPath, findings: Findings
+) -> None:
+    """Note what `key.from` cannot mean here; `columns` are the value's, None where they are not declared."""
+    where = (*path, "from")
+    if key.from_ == "record":
+        if "from_" in key.model_fields_set and value.format in SEVERAL_ROWS:
+            rows = f"messages of format {value.format} hold rows, and the key is taken from each"
+            findings.add(where, f"{rows}; write value, or leave it out")
+        return
+    if not key.fields:
+        findings.add(where, "no field to take from the value; give key.fields")
+    for word in sorted(key.model_fields_set & {"format", "json_", "avro", "protobuf", "csv"}):
+        findings.add((*path, word.rstrip("_")), "the record's key is not read with key.from: value; leave it out")
+    if value.format in ("string", "raw"):
+        findings.add(where, f"a value of format {value.format} has no fields; use another format, or from: record")
+    if value.fields_include == "EXCEPT_KEY":
+        findings.add(where, "value.fields_include: EXCEPT_KEY says that the value lacks the key; keep one of the two")
+    if value.format == "csv":
+        names = {column.name for column in columns or ()}
+        for index, name in enumerate(key.fields if columns is not None else ()):
+            if name not in names:
+                findings.add((*path, "fields", index), "not a column of value.schema, where key.from looks for it")
+
+
 def check_integrity(key: KeyModel, value: ValueModel, paths: tuple[KeyPath, KeyPath], findings: Findings) -> None:
     """Note why `verify_integrity` has nothing to compare: key and value need a field in common, of one type."""
     verify: KeyPath = ("source", "verify_integrity")
     if not key.fields:
         findings.add(verify, "there is no key to compare with the value; give key.fields, or leave it out")
+        return
+    if key.from_ == "value":
+        findings.add(verify, "key.from: value takes the key from the value, so nothing can differ; keep one of the two")
         return
     if value.fields_include == "EXCEPT_KEY":
         clash = "EXCEPT_KEY says that the value lacks what verify_integrity compares"

@@ -109,7 +109,10 @@ def _start(source: SourceModel) -> Start:
 
 
 def _key(key: KeyModel, value: ValueModel) -> KeyFormat:
-    return KeyFormat(key.format, tuple(key.fields), key.prefix, _key_columns(key, value), format_options(key), key.into)
+    columns, from_value = _key_columns(key, value), key.from_ == "value"
+    return KeyFormat(
+        key.format, tuple(key.fields), key.prefix, columns, format_options(key), key.into, from_value=from_value
+    )
 
 
 def format_options(part: KeyModel | ValueModel) -> dict[str, Any]:

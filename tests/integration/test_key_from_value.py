@@ -1,0 +1,184 @@
+"""key.from: value. The key's fields come from the value, whatever the record's key is: every format, on real Spark."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import decoding
+import pytest
+from conftest import debezium
+from fuzzing import avro
+from tidegate.avro_decoding import decoding as avro_options
+from tidegate.avro_schema import columns_of
+from tidegate.errors import BadRecord
+from tidegate.pipeline import Column, KeyFormat, ValueFormat
+
+ROW = (Column("id", "BIGINT"), Column("part", "STRING"), Column("n", "INT"))
+KEY = KeyFormat(fields=("id", "part"), from_value=True)
+AVRO_ROW = {
+    "type": "record", "name": "Row",
+    "fields": [{"name": "id", "type": "long"}, {"name": "part", "type": ["null", "string"]},
+               {"name": "n", "type": ["null", "int"]}],
+}  # fmt: skip
+AVRO_EVENT = {
+    "type": "record", "name": "Event",
+    "fields": [{"name": "before", "type": ["null", AVRO_ROW]}, {"name": "after", "type": ["null", "Row"]},
+               {"name": "op", "type": "string"}],
+}  # fmt: skip
+BAD_KEYS = [None, b"user-7", b"\xff\x00", b'{"id": 99, "part": "other"}']
+NOT_SHOWN = "key.from is value, and the record has no value that shows the key"
+
+
+def row(id: Any, part: Any, n: int | None) -> dict[str, Any]:
+    return {"id": id, "part": part, "n": n}
+
+
+def text(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def a_stage(word: str, columns: tuple[Column, ...] = ROW, **options: Any) -> Any:
+    fmt = ValueFormat(word, columns, options=options)
+    return replace(decoding.a_stage(fmt, columns, columns[:2]), key=KEY)
+
+
+def found(spark: Any, stage: Any, *records: tuple[bytes | None, bytes | None]) -> list[tuple[Any, ...]]:
+    """The key, the operation, and why the record is bad, of each row."""
+    rows = decoding.decoded(spark, stage, list(records), "key_struct", "op", "fate", "reason")
+    return [(None if key is None else tuple(key), op, fate, reason) for key, op, fate, reason in rows]
+
+
+@pytest.mark.parametrize("key", BAD_KEYS)
+def test_json_value_has_the_key_whatever_the_records_key_is(spark, key: bytes | None) -> None:
+    records = [(key, text(row(1, "a", 1))), (key, text({"ID": 2, "part": None})), (key, None), (key, text({"n": 3})),
+               (key, b'{"id": "x", "part": "a"}'), (key, b"{")]  # fmt: skip
+    good, other, tombstone, lacking, wrong, broken = found(spark, a_stage("json"), *records)
+    assert good == ((1, "a"), "u", "staged", None)
+    assert other == ((2, None), "u", "staged", None)
+    assert tombstone[1:] == ("d", "bad", NOT_SHOWN)
+    assert lacking[2:] == ("bad", "the value has no field id")
+    assert wrong[2] == broken[2] == "bad"
+    assert "does not fit value.schema, fields: id" in wrong[3]
+    assert broken[3] == "the value is not a JSON object"
+
+
+def test_payload_of_connects_envelope_has_the_key(spark) -> None:
+    stage = a_stage("json", envelope=True)
+    value = text({"schema": {}, "payload": row(1, "a", 1)})
+    first, second = found(spark, stage, (b"other", value), (b"other", text({"schema": None, "payload": None})))
+    assert first == ((1, "a"), "u", "staged", None)
+    assert second[1:] == ("d", "bad", NOT_SHOWN)
+
+
+@pytest.mark.parametrize("key", BAD_KEYS)
+@pytest.mark.parametrize("word", ["debezium-json", "debezium-avro"])
+def test_change_event_deletes_and_moves_by_the_row_before_it(spark, word: str, key: bytes | None) -> None:
+    events = [
+        ("c", None, row(1, "a", 1)),
+        ("u", row(1, "a", 1), row(1, "a", 2)),
+        ("u", row(1, "a", 2), row(1, "b", 3)),
+        ("d", row(1, "b", 3), None),
+        ("d", None, None),
+    ]
+    if word == "debezium-json":
+        values: list[bytes | None] = [text(debezium(*event)) for event in events]
+        stage = a_stage(word)
+    else:
+        made = [{"op": op, "before": before, "after": after} for op, before, after in events]
+        values, made_options = [*avro(AVRO_EVENT, *made)], avro_options(AVRO_EVENT, {})
+        stage = a_stage(word, columns_of(AVRO_ROW), reader=made_options.reader, writers={})
+    done = found(spark, stage, *((key, value) for value in [*values, None]))
+    assert done == [
+        ((1, "a"), "c", "staged", None),
+        ((1, "a"), "u", "staged", None),
+        ((1, "b"), "u", "staged", None),
+        ((1, "a"), "d", "staged", None),  # of the key that the update left
+        ((1, "b"), "d", "staged", None),
+        (done[5][0], "d", "bad", NOT_SHOWN),
+        (done[6][0], "-", "ignored", None),  # the tombstone behind a delete event has the record's key alone
+    ]
+
+
+def test_avro_record_has_the_key(spark) -> None:
+    made = avro_options(AVRO_ROW, {})
+    stage = a_stage("avro", columns_of(AVRO_ROW), reader=made.reader, writers={})
+    values = [*avro(AVRO_ROW, row(1, "a", 1), row(2, None, None)), None]
+    first, second, gone = found(spark, stage, *((b"\x00other", value) for value in values))
+    assert (first, second) == (((1, "a"), "u", "staged", None), ((2, None), "u", "staged", None))
+    assert gone[1:] == ("d", "bad", NOT_SHOWN)
+
+
+def test_protobuf_message_has_the_key(spark) -> None:
+    from fuzzing import protobuf
+
+    value, columns, (full, _) = protobuf()
+    keys = tuple(c for c in columns if c.name in ("id", "name"))
+    key = KeyFormat(fields=("id", "name"), from_value=True)
+    stage = replace(decoding.a_stage(value, columns, keys), key=key)
+    assert found(spark, stage, (b"other", full), (b"other", None)) == [
+        ((7, "Zoë"), "u", "staged", None),
+        ((None, None), "d", "bad", NOT_SHOWN),
+    ]
+
+
+def test_line_of_csv_has_the_key(spark) -> None:
+    good, wrong = found(spark, a_stage("csv"), (b"other", b"1,a,7"), (b"other", b"x,a,7"))
+    assert good == ((1, "a"), "u", "staged", None)
+    assert wrong[2:] == ("bad", "the value column id is not a BIGINT without loss")
+
+
+@pytest.mark.parametrize("word", ["canal-json", "maxwell-json"])
+def test_rows_of_a_message_have_their_keys_either_way(spark, word: str) -> None:
+    data = {"id": "1" if word == "canal-json" else 1, "part": "a", "n": None}
+    message = {"type": "INSERT", "data": [data]} if word == "canal-json" else {"type": "insert", "data": data}
+    assert found(spark, a_stage(word), (b"other", text(message)), (b"other", None)) == [
+        ((1, "a"), "c", "staged", None),
+        ((None, None), "-", "ignored", None),
+    ]
+
+
+def test_table_is_keyed_by_the_value_where_records_have_another_key(workbench) -> None:
+    topic = workbench.topic()
+    key = {"from": "value", "fields": ["id"], "schema": "id BIGINT NOT NULL"}
+    value = {"format": "debezium-json", "schema": "id BIGINT, name STRING"}
+    workbench.pipeline("others", [topic], key=key, value=value)
+
+    def change(customer: int, op: str, before: Any = None, after: Any = None) -> tuple[Any, Any]:
+        return {"customer": customer}, debezium(op, before, after)
+
+    def named(id: int, name: str) -> dict[str, Any]:
+        return {"id": id, "name": name}
+
+    workbench.produce(topic, *(change(n % 2, "c", None, named(n, "a")) for n in range(1, 7)))
+    workbench.flush("others")
+    workbench.produce(
+        topic,
+        change(1, "u", named(1, "a"), named(1, "b")),
+        change(0, "u", named(2, "a"), named(20, "moved")),
+        change(1, "d", named(3, "a")),
+        ({"customer": 1}, None),
+        change(0, "d", named(4, "a")),
+        change(0, "c", None, named(4, "again")),
+    )
+    workbench.flush("others")
+    assert sorted((r["id"], r["name"]) for r in workbench.rows("shop.others")) == [
+        (1, "b"), (4, "again"), (5, "a"), (6, "a"), (20, "moved"),
+    ]  # fmt: skip
+    workbench.produce(topic, change(1, "d", {"id": None, "name": "a"}))
+    with pytest.raises(BadRecord, match="field id is required and missing"):
+        workbench.flush("others")
+
+
+def test_setting_the_key_aside_for_the_value_stages_what_waits_again(workbench) -> None:
+    topic = workbench.topic()
+    schema = {"schema": "id BIGINT, name STRING"}
+    workbench.pipeline("turned", [topic], key={"fields": ["id"]}, value=schema)
+    workbench.produce(topic, ({"id": 1}, {"id": 10, "name": "a"}), ({"id": 2}, {"id": 20, "name": "b"}))
+    ports = workbench.ports("turned")
+    from tidegate.steps.plan import plan
+    from tidegate.steps.stage import stage
+
+    stage(ports, plan(ports))
+    workbench.pipeline("turned", [topic], key={"fields": ["id"], "from": "value"}, value=schema)
+    workbench.flush("turned")
+    assert sorted((r["id"], r["name"]) for r in workbench.rows("shop.turned")) == [(10, "a"), (20, "b")]
