@@ -13,7 +13,13 @@ WITH ?=
 PROJECT ?=
 DESTINATION ?=
 
-.PHONY: help setup up down demo test lint types unit contract integration e2e test-crash test-mutations bench lock clean soak verify-bigquery
+BEGUN := $(shell date +%s)
+
+# which tests of contract, integration and e2e: those of tests/long_tests.py are left to `make test-long`
+TESTS := not long
+
+.PHONY: help setup test-setup up down demo test test-fast test-long lint types unit contract integration servers e2e \
+	test-crash test-mutations bench lock clean soak verify-bigquery
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,9 +37,19 @@ demo: WITH := $(DESTINATION)
 demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery
 	@$(PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) $(ARGS)
 
-test contract integration: WITH := bigquery
+test test-long test-setup contract integration servers: WITH := bigquery
 
-test: setup lint types unit contract integration e2e  ## everything that has to pass, cheapest first
+test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
+	@PYTHONPATH=.:tests:plugins $(PYTHON) -m machine
+
+test: test-setup lint types unit servers e2e  ## every hazard once, cheapest first; 20 minutes on two cores
+
+test-fast: setup lint types unit  ## what starts no server; 3 minutes
+
+test-long: TESTS := long or not long
+test-long: export SOAK_BATCHES ?= 50
+test-long: test-setup lint types unit servers e2e test-crash test-mutations  ## all of it, with every repeat; write the run into docs/test-runs.md
+	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
 lint: setup  ## style and layers
 	@.venv/bin/ruff check .
@@ -43,19 +59,23 @@ types: setup  ## static types
 	@.venv/bin/mypy plugins jobs local demo benchmarks
 
 unit: setup  ## tests without servers, on all cores
+	@PYTHONPATH=tests:plugins $(PYTHON) -m googlesql
 	@$(PYTEST) tests/unit -n auto --dist worksteal $(ARGS)
 
 contract: setup  ## one behaviour suite over every implementation of a port
-	@$(PYTEST) tests/contract $(ARGS)
+	@$(PYTEST) tests/contract -m "$(TESTS)" $(ARGS)
 
 integration: setup  ## tests on a real broker, Spark and Iceberg, in two halves beside each other
-	@$(PYTEST) tests/integration -n 2 --dist loadfile $(ARGS)
+	@$(PYTEST) tests/integration -n 2 --dist loadfile -m "$(TESTS)" $(ARGS)
+
+servers: setup  ## contract and integration tests on servers that they share
+	@$(PYTEST) tests/contract tests/integration -n 2 --dist loadfile -m "$(TESTS)" $(ARGS)
 
 soak: setup  ## 200 small batches with random kills on the real parts, and without; nothing may be left behind
 	@SOAK_BATCHES=200 $(PYTEST) tests/integration/test_soak.py tests/integration/test_server_connections.py -s $(ARGS)
 
 e2e: setup  ## one whole run under the real scheduler
-	@$(PYTEST) tests/e2e $(ARGS)
+	@$(PYTEST) tests/e2e -m "$(TESTS)" $(ARGS)
 
 test-crash: setup  ## every crash point with every fault on real components; half an hour
 	@$(PYTEST) tests/crash $(ARGS)

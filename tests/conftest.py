@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import HealthCheck, settings
+from long_tests import is_long
 
 # The machine is shared: an example may be slow, and a build must not depend on which examples chance picks.
 settings.register_profile(
@@ -378,7 +379,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need the stack are marked `real`, and run after those that do not."""
+    """Mark what is listed as long `long`, and what needs the stack `real`; the latter run after those that do not."""
+    for item in items:
+        if item.get_closest_marker("long"):
+            raise pytest.UsageError(f"{item.nodeid} is marked as long: list it in tests/long_tests.py instead")
+        if is_long(item.nodeid):
+            item.add_marker(pytest.mark.long)
     real = {item for item in items if {"stack", "workbench", "bigquery"} & set(getattr(item, "fixturenames", ()))}
     for item in real:
         item.add_marker(pytest.mark.real)

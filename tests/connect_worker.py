@@ -1,6 +1,5 @@
-"""Kafka Connect for tests: one standalone worker with Debezium's PostgreSQL connector, fetched when first needed."""
+"""Kafka Connect for tests: one standalone worker with Debezium's PostgreSQL connector."""
 
-import fcntl
 import json
 import subprocess
 from collections.abc import Mapping
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from local import setup
 from local.layout import JARS, LOG4J
 from local.ports import HOST, choose
 
@@ -21,19 +19,11 @@ WORKER = {
 }
 
 
-def fetch_jars() -> None:
-    """Bring the connector's jars to the others; a moment when they are there."""
-    setup.CACHE.mkdir(exist_ok=True)
-    with (setup.CACHE / "setup.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        setup._jars("debezium")
-
-
 class ConnectWorker:
     """A process in a session of its own; `close` ends just that one."""
 
     def __init__(self, folder: Path, bootstrap: str, connectors: Mapping[str, Mapping[str, str]]) -> None:
-        fetch_jars()
+        assert (JARS / "debezium").exists(), "Debezium's jars are missing: run make test-setup"
         folder.mkdir(parents=True, exist_ok=True)
         port, self.log = choose(["connect"])["connect"], folder / "connect.log"
         self._urls = [f"http://{HOST}:{port}/connectors/{name}/status" for name in connectors]

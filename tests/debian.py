@@ -1,4 +1,4 @@
-"""Debian's packages, for tests of what a bare machine lacks: a build server may be new."""
+"""Debian's packages, for what the tests need and a bare machine lacks: a build server may be new."""
 
 import fcntl
 import os

@@ -1,6 +1,6 @@
 """GoogleSQL's own analyzer, as a judge of every statement that is sent to BigQuery: names, types and clauses.
 
-It is compiled once for a machine, which takes most of a minute, and kept in `.cache`.
+It is compiled once for a machine, which takes most of a minute, and kept in `.cache`; ``python -m googlesql`` does it.
 """
 
 import os
@@ -30,13 +30,27 @@ class Refused(AssertionError):
     """The analyzer's words, with the statement."""
 
 
+def _kept() -> Path:
+    return CACHE / f"zetasql-{version('zetasql')}-{version('wasmtime')}.cwasm"
+
+
+def is_compiled() -> bool:
+    return _kept().exists()
+
+
+def compile_once() -> None:
+    """Compile the analyzer unless this machine has it."""
+    if not is_compiled():
+        _service()
+
+
 @cache
 def _service() -> Any:
     import wasmtime
     from zetasql.core import wasm_client
     from zetasql.core.local_service import ZetaSqlLocalService
 
-    kept = CACHE / f"zetasql-{version('zetasql')}-{version('wasmtime')}.cwasm"
+    kept = _kept()
     compiled = wasmtime.Module
 
     class Kept:
@@ -153,3 +167,7 @@ def _type(data_type: DataType) -> Any:
         case Primitive(name):
             kind = KINDS[name]
     return TypeFactory.create_simple_type(getattr(TypeKind, f"TYPE_{kind}"))
+
+
+if __name__ == "__main__":
+    compile_once()

@@ -9,11 +9,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import debian
-
 from local.ports import HOST, choose
 
 ALLOWED_WITHOUT = "TIDEGATE_WITHOUT_POSTGRES"
+MISSING = (
+    "PostgreSQL (initdb, postgres, pgbench): install postgresql and postgresql-contrib, "
+    f"or set {ALLOWED_WITHOUT}=1 to test without"
+)
 
 
 class PostgreSQL:
@@ -106,19 +108,13 @@ def _owner() -> str | None:
 
 
 def _binaries() -> Path:
-    """The folder of the newest server here; Debian's packages are installed where there is none and we may."""
-    found = _found()
-    if found is None:
-        debian.install("postgresql", "postgresql-contrib")
-        found = _found()
-    assert found, (
-        "PostgreSQL is not installed (initdb, postgres, pgbench): the change-data test cannot run. "
-        f"Install postgresql and postgresql-contrib, or set {ALLOWED_WITHOUT}=1 to build without this test"
-    )
+    found = find_binaries()
+    assert found, MISSING
     return found
 
 
-def _found() -> Path | None:
+def find_binaries() -> Path | None:
+    """The folder of the newest server here."""
     folders = [
         *sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: -float(path.parent.name)),
         *(Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)),

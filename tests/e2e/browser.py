@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import debian
 import requests
-from playwright.sync_api import Browser, FrameLocator, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, FrameLocator, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_MS = 120_000
+MISSING = "a browser: install chromium (Debian: apt-get install chromium), or name one in TIDEGATE_CHROMIUM"
 
 
 def chromium() -> str | None:
@@ -22,37 +22,30 @@ def chromium() -> str | None:
     return given or next(filter(None, map(shutil.which, NAMES)), None)
 
 
-def _found(playwright: Playwright) -> str | None:
-    """The browser to drive, None for Playwright's own; without either Debian's is installed, or one is fetched."""
-    if chromium() is None and not _is_fetched(playwright):
-        debian.install("chromium")
-    if chromium() is None and not _is_fetched(playwright):
-        _fetch()
-    return chromium()
-
-
-def _is_fetched(playwright: Playwright) -> bool:
-    return Path(playwright.chromium.executable_path).exists()
+def is_there() -> bool:
+    """Whether a test finds a browser: an installed one, or the one that Playwright fetched."""
+    if chromium() is not None:
+        return True
+    with sync_playwright() as playwright:
+        return Path(playwright.chromium.executable_path).exists()
 
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A running browser; without any on this machine one is installed, or fetched by Playwright."""
+    """A running browser."""
+    assert is_there(), MISSING
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=_found(playwright), args=["--no-sandbox", "--disable-gpu"])
+        running = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
         try:
             yield running
         finally:
             running.close()
 
 
-def _fetch() -> None:
+def fetch() -> None:
+    """Let Playwright fetch its browser; whether it worked is for the caller to see."""
     command = [sys.executable, "-m", "playwright", "install", "chromium"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, (
-        "there is no browser on this machine, and none could be installed or fetched by Playwright: install chromium "
-        f"(Debian: apt-get install chromium), or name one in TIDEGATE_CHROMIUM. {done.stderr[-500:]}"
-    )
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=900, check=False)
 
 
 @contextmanager

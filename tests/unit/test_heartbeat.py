@@ -110,6 +110,14 @@ def test_without_an_interval_nothing_is_sent_and_offsets_are_kept_all_the_same(w
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
 
 
+def test_run_without_work_commits_again_what_the_brokers_would_forget(world: World) -> None:
+    flush(world.ports(beating()))
+    world.broker.groups[GROUP].clear()
+    with pytest.raises(NothingToDo):
+        flush(world.ports(beating()))
+    assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
+
+
 @pytest.mark.parametrize("kind", ["earliest", "group", "latest"])
 def test_a_topic_that_is_empty_everywhere_is_committed_and_read_from_there(kind: str) -> None:
     world = World()

@@ -1,0 +1,100 @@
+"""What the tests need of a machine besides `make setup`: looked for once, one line for each thing that is missing.
+
+``python -m machine`` (`make test-setup`) fetches what it may: PostgreSQL and Chromium from Debian as root, Chromium
+from Playwright otherwise, Debezium's jars by Maven, and it compiles GoogleSQL's analyzer. No test installs anything.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+
+import debian
+import googlesql
+import postgres
+from e2e import browser
+
+from local import setup
+from local.bigquery import environment
+
+TOOLS = {
+    "javac": "a JDK, not only its runtime (openjdk-17-jdk-headless): a test compiles a line of Java",
+    "openssl": "openssl: it makes the certificate of the broker with a log-in",
+    "setpriv": "setpriv (util-linux): it ends PostgreSQL and Kafka Connect with their test",
+}
+
+
+def main() -> int:
+    """Fetch what is missing; 0 when every test can run, else 1 after a line for each that cannot."""
+    steps = (find_tools, find_python, bring_postgres, bring_chromium, bring_debezium, compile_analyzer)
+    missing = [line for step in steps for line in step()]
+    for line in missing:
+        print(f"test-setup: missing: {line}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+def find_tools() -> list[str]:
+    home = os.environ.get("JAVA_HOME", "")
+    path = os.pathsep.join(filter(None, (home and os.path.join(home, "bin"), os.environ.get("PATH", ""))))
+    return [what for tool, what in TOOLS.items() if shutil.which(tool, path=path) is None]
+
+
+def find_python() -> list[str]:
+    """The BigQuery server's own; without it a developer's run skips, and a build fails unless it is allowed to."""
+    if environment.is_built():
+        return []
+    if "CI" in os.environ and not os.environ.get("TIDEGATE_WITHOUT_BIGQUERY"):
+        return [f"the BigQuery server: {environment.MISSING}, or set TIDEGATE_WITHOUT_BIGQUERY=1 to test without"]
+    print("test-setup: NOT TESTED: BigQuery, whose local server is not built")
+    return []
+
+
+def bring_postgres() -> list[str]:
+    if os.environ.get(postgres.ALLOWED_WITHOUT):
+        print(f"test-setup: NOT TESTED: PostgreSQL and Debezium, as {postgres.ALLOWED_WITHOUT} is set")
+        return []
+    if postgres.find_binaries() is None:
+        tell("PostgreSQL")
+        debian.install("postgresql", "postgresql-contrib")
+    return [] if postgres.find_binaries() else [postgres.MISSING]
+
+
+def bring_chromium() -> list[str]:
+    for bring in (lambda: debian.install("chromium"), browser.fetch):
+        if browser.is_there():
+            return []
+        tell("Chromium")
+        bring()
+    return [] if browser.is_there() else [browser.MISSING]
+
+
+def bring_debezium() -> list[str]:
+    if os.environ.get(postgres.ALLOWED_WITHOUT):
+        return []
+    with (setup.CACHE / "setup.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return failure_of(lambda: setup._jars("debezium"))
+
+
+def compile_analyzer() -> list[str]:
+    if not googlesql.is_compiled():
+        tell("GoogleSQL's analyzer, compiled for this machine (a minute)")
+    return failure_of(googlesql.compile_once)
+
+
+def failure_of(step: Callable[[], object]) -> list[str]:
+    try:
+        step()
+    except (setup.SetupError, OSError, subprocess.SubprocessError) as error:
+        return [str(error)]
+    return []
+
+
+def tell(what: str) -> None:
+    print(f"test-setup: {what} ...", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
