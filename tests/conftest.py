@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import HealthCheck, settings
-from long_tests import is_long
+from long_tests import find_unknown, is_long
 
 # The machine is shared: an example may be slow, and a build must not depend on which examples chance picks.
 settings.register_profile(
@@ -378,8 +378,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line("counted: " + ", ".join(f"{number} {what}" for what, number in counted.items()))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is listed as long `long`, and what needs the stack `real`; the latter run after those that do not."""
+    if not any("::" in word for word in config.args) and (unknown := find_unknown({item.nodeid for item in items})):
+        raise pytest.UsageError(f"tests/long_tests.py lists what is not there: {unknown}")
     for item in items:
         if item.get_closest_marker("long"):
             raise pytest.UsageError(f"{item.nodeid} is marked as long: list it in tests/long_tests.py instead")

@@ -1,8 +1,8 @@
 """The tests that ``make test`` leaves to ``make test-long``: each with the quick test that sees the same hazard.
 
 A test is long by standing here and by nothing else. It may stand here only where a test of ``make test`` fails of the
-same fault: a long one repeats it with more points, types, ways or time. `tests/unit/test_long_tests.py` reads the table
-against what pytest finds.
+same fault: a long one repeats it with more points, types, ways or time. `tests/unit/test_long_tests.py` holds the table
+to the files, and `tests/conftest.py` to the parameters that are collected.
 """
 
 
@@ -104,3 +104,10 @@ LONG = {long: quick for quick, behind in _BEHIND.items() for long in behind}
 def is_long(node: str) -> bool:
     """Whether a test is left to ``make test-long``; `node` is pytest's name of it, with its parameters."""
     return node in LONG or node.partition("[")[0] in LONG
+
+
+def find_unknown(nodes: set[str]) -> list[str]:
+    """What is listed of the tests that were collected, all with all of their parameters, and is not among them."""
+    tests = {node.partition("[")[0] for node in nodes}
+    listed = {*LONG, *LONG.values()}
+    return sorted(name for name in listed - nodes - tests if name.partition("[")[0] in tests)
