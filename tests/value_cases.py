@@ -11,13 +11,17 @@ BAD = "bad"
 
 @dataclass(frozen=True)
 class Case:
-    """What is written for a column of a type, and what lands there; `unit` is the column's timestamp_unit."""
+    """What is written for a column of a type, and what lands there.
+
+    `unit` is the column's timestamp_unit, `option` another one of the format, as the file has it.
+    """
 
     edge: str
     type: str
     text: str
     value: Any
     unit: str | None = None
+    option: str | None = None
 
 
 AT = datetime(2026, 2, 28, 10, 0, tzinfo=UTC)
@@ -56,6 +60,19 @@ JSON = (
     Case("text", "STRING", r'"\u0016\u00161.50 \\u0016"', "\x16\x161.50 \\u0016"),
     Case("text of an object", "STRING", '{"b": 19.90, "a": "1.50"}', '{"b":19.90,"a":"1.50"}'),
     Case("text of an object", "STRUCT<a: STRING, b: DOUBLE>", '{"a": 1.50, "b": 2.5}', ("1.50", 2.5)),
+    Case("scale and bytes", "DECIMAL(5,2)", '{"scale": 2, "value": "MDk="}', Decimal("123.45")),
+    Case("scale and bytes", "DECIMAL(38,0)", '{"scale": -3, "value": "//4="}', Decimal("-2000")),
+    Case("scale and bytes", "DECIMAL(5,2)", '{"scale": 3, "value": "MDk="}', BAD),
+    Case("scale and bytes", "DECIMAL(4,2)", '{"scale": 2, "value": "MDk="}', BAD),
+    Case("scale and bytes", "DECIMAL(5,2)", '{"scale": 2, "value": "MDk=", "x": 1}', BAD),
+    Case("scale and bytes", "DECIMAL(5,2)", '{"scale": 2, "value": "***"}', BAD),
+    Case(
+        "scale and bytes",
+        "ARRAY<DECIMAL(5,2)>",
+        '[{"scale": 1, "value": "Bw=="}, 2]',
+        [Decimal("0.70"), Decimal("2.00")],
+    ),
+    Case("text of an object", "STRING", '{"scale": 2, "value": "MDk="}', '{"scale":2,"value":"MDk="}'),
     Case("half of a character", "STRING", r'"\ud800"', BAD),
     Case("half of a character", "STRING", r'"\ud83d\ude00?"', "\U0001f600?"),
     Case("overflow", "DOUBLE", "1e400", BAD),
@@ -132,7 +149,40 @@ TEXT = (
     Case("time unit", TIME, "1772272800000", BAD),
     Case("precision", TIME, "2026-02-28T10:00:00.1234567Z", BAD),
 )
-GROUPS = {"json, debezium-json, maxwell-json": JSON, "csv, canal-json": TEXT}
+# bytes, in hexadecimal, as keys and values of format raw
+LITTLE = "raw.endianness: little"
+RAW = (
+    Case("as they are", "BINARY", "00ff", b"\x00\xff"),
+    Case("as they are", "BINARY", "", b""),
+    Case("number", "BOOLEAN", "01", True),
+    Case("number", "BOOLEAN", "00", False),
+    Case("wrong kind", "BOOLEAN", "02", BAD),
+    Case("range", "TINYINT", "80", -128),
+    Case("range", "SMALLINT", "7fff", 2**15 - 1),
+    Case("range", "SMALLINT", "8000", -(2**15)),
+    Case("range", "INT", "ffffffff", -1),
+    Case("range", "INT", "80000000", -(2**31)),
+    Case("number", "INT", "00000102", 258),
+    Case("byte order", "INT", "02010000", 258, option=LITTLE),
+    Case("byte order", "SMALLINT", "feff", -2, option=LITTLE),
+    Case("range", "BIGINT", "7fffffffffffffff", 2**63 - 1),
+    Case("range", "BIGINT", "8000000000000000", -(2**63)),
+    Case("range", "BIGINT", "fffffffffffffffe", -2),
+    Case("byte order", "BIGINT", "0201000000000000", 258, option=LITTLE),
+    Case("length", "BIGINT", "00000102", BAD),
+    Case("length", "BIGINT", "", BAD),
+    Case("length", "INT", "0000000000000102", BAD),
+    Case("length", "DOUBLE", "3fc00000", BAD),
+    Case("number", "FLOAT", "3fc00000", 1.5),
+    Case("number", "DOUBLE", "3fb999999999999a", 0.1),
+    Case("number", "DOUBLE", "8000000000000000", -0.0),
+    Case("range", "DOUBLE", "7fefffffffffffff", 1.7976931348623157e308),
+    Case("range", "DOUBLE", "fff0000000000000", float("-inf")),
+    Case("range", "FLOAT", "7fc00000", float("nan")),
+    Case("byte order", "DOUBLE", "9a9999999999b93f", 0.1, option=LITTLE),
+    Case("byte order", "FLOAT", "0000c03f", 1.5, option=LITTLE),
+)
+GROUPS = {"json, debezium-json, maxwell-json": JSON, "csv, canal-json": TEXT, "raw": RAW}
 
 
 def table() -> str:
@@ -148,6 +198,7 @@ def _lines(cases: Iterable[Case]) -> Iterable[str]:
     ordered = sorted(cases, key=lambda case: (case.type, case.edge))
     for case in ordered:
         unit = f", `timestamp_unit: {case.unit}`" if case.unit else ""
+        unit += f", `{case.option}`" if case.option else ""
         made = BAD if case.value == BAD else f"`{_shown(case.value)}`"
         yield f"| `{case.type}`{unit} | {case.edge} | `{case.text}` | {made} |"
 
@@ -164,6 +215,10 @@ def _shown(value: Any) -> str:
         return "NULL"
     if isinstance(value, tuple):
         return f"({', '.join(map(_shown, value))})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, bytes):
+        return repr(value)[1:].replace("'", '"')
     if isinstance(value, str):
         return value.encode("unicode_escape").decode() if not value.isprintable() else value
     return str(value)

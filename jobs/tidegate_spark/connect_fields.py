@@ -11,6 +11,7 @@ from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import day, timestamp
+from tidegate_spark.decimals import scaled, variable_scale
 from tidegate_spark.json_fields import Fields
 from tidegate_spark.strict import DAYS, as_text, lossy, typed
 
@@ -22,9 +23,8 @@ TIMESTAMPS = {
     DEBEZIUM + "NanoTimestamp": "nanos",
 }
 DATES = (CONNECT + "Date", DEBEZIUM + "Date")
-DECIMAL = CONNECT + "Decimal"
+DECIMAL, VARIABLE = CONNECT + "Decimal", "io.debezium.data.VariableScaleDecimal"
 KIND = "name: STRING, parameters: MAP<STRING, STRING>"
-WHOLE = '{"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}'
 
 
 @dataclass(frozen=True)
@@ -100,33 +100,13 @@ def _cases(expr: str, entry: str, leaf: DataType) -> list[tuple[str, str]]:
         return [(f"{name} IN ({', '.join(map(literal, TIMESTAMPS))})", _moment(number, name, leaf))]
     if leaf.name == "DATE":
         return [(f"{name} IN ({', '.join(map(literal, DATES))})", day(number))]
-    if leaf.decimal is None:
+    if leaf.decimal is None and leaf.name != "STRING":
         return []
     expr = as_text(expr, leaf)
     scale = f"CAST({entry}.parameters['scale'] AS INT)"
-    return [
-        (f"{name} = '{DECIMAL}'", scaled(expr, scale, leaf)),
-        (f"ltrim({expr}) LIKE '{{%'", _variable_scale(expr, leaf)),
-    ]
-
-
-def _variable_scale(expr: str, leaf: Primitive) -> str:
-    """Debezium's VariableScaleDecimal: an object of scale and unscaled bytes."""
-    scale = f"try_cast(get_json_object({expr}, '$.scale') AS INT)"
-    return scaled(f"get_json_object({expr}, '$.value')", scale, leaf)
-
-
-def scaled(base64: str, scale: str, leaf: Primitive) -> str:
-    """A big-endian two's complement number in base64, divided by a power of ten; NULL where `leaf` cannot hold it.
-
-    Avro has such numbers too, behind their length: Spark's reader of it is exact, where Spark's arithmetic is not.
-    """
-    places, found = (leaf.decimal or (38, 0))[1], f"try_to_binary({base64}, 'base64')"
-    length = f"unhex(lpad(hex(2 * length({found})), 2, '0'))"
-    whole = f"from_avro(concat({length}, {found}), {literal(WHOLE)}, map('mode', 'PERMISSIVE'))"
-    # moved as text, because a DECIMAL(38) has no room for both sides of the point
-    moved = f"try_cast(concat(CAST({whole} AS STRING), 'E', CAST(-({scale}) AS STRING)) AS {leaf.name})"
-    return f"CASE WHEN {scale} <= {places} THEN {moved} END"
+    known = [(f"{name} = '{DECIMAL}'", scaled(f"try_to_binary({expr}, 'base64')", scale, leaf))]
+    # a decimal column knows the object by itself; a text may be any object, unless the schema says so
+    return known if leaf.decimal else [*known, (f"{name} = '{VARIABLE}'", variable_scale(expr, leaf))]
 
 
 def _moment(number: str, name: str, leaf: Primitive) -> str:

@@ -8,6 +8,7 @@ from tidegate.datatypes import Array, DataType, Map, Primitive, Struct
 from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import timestamp
+from tidegate_spark.decimals import variable_scale
 
 GUARDED = ("TINYINT", "SMALLINT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 JUDGED = ("STRING", "FLOAT", "DOUBLE")  # parsed as they are, and looked at afterwards
@@ -70,7 +71,16 @@ def typed(expr: str, data_type: DataType, unit: str | None) -> str:
             inner = ", ".join(f"{literal(n)}, {typed(f'{expr}.{quoted(n)}', t, unit)}" for n, t in fields)
             return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({inner}) END"
         case Primitive():
-            return typed_text(as_text(expr, data_type), data_type, unit)
+            return _typed_leaf(as_text(expr, data_type), data_type, unit)
+
+
+def _typed_leaf(text: str, leaf: Primitive, unit: str | None) -> str:
+    plain = typed_text(text, leaf, unit)
+    return (
+        f"CASE WHEN startswith({text}, '{{') THEN {variable_scale(text, leaf)} ELSE {plain} END"
+        if leaf.decimal
+        else plain
+    )
 
 
 def lossy(expr: str, data_type: DataType, unit: str | None, text: str | None = None) -> str | None:
@@ -95,6 +105,9 @@ def lossy(expr: str, data_type: DataType, unit: str | None, text: str | None = N
             problem = lossy_text(found, data_type, unit)
             if data_type.decimal and text:
                 problem += f" OR schema_of_variant({expr}) = 'DOUBLE' AND {text} RLIKE {literal(LONG_NUMBER)}"
+            if data_type.decimal:
+                lost = f"({variable_scale(found, data_type)}) IS NULL"
+                problem = f"CASE WHEN startswith({found}, '{{') THEN {lost} ELSE {problem} END"
             return f"({found} IS NOT NULL AND ({problem}))"
 
 

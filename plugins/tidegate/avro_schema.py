@@ -41,6 +41,7 @@ CONNECT = {
 END, END_BYTES = "_tidegate_end", "b1f0c39a5e7d4862a90e6f1d3c5b7a28"
 BARE = "_tidegate_value"
 MAX_PRECISION = 38  # of a table's DECIMAL
+VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"  # a record of scale and unscaled bytes
 
 
 def parsed(text: str) -> Any:
@@ -148,6 +149,14 @@ def decimal_of(node: Any) -> tuple[int, int] | None:
     if not 0 <= scale <= min(precision, MAX_PRECISION):
         raise ConfigurationError(f"Avro decimal precision={precision} scale={scale} is beyond a table's DECIMAL(38)")
     return min(precision, MAX_PRECISION), scale
+
+
+def is_variable_scale(node: Any, names: Names) -> bool:
+    """Whether a field holds Debezium's VariableScaleDecimal, or null."""
+    found = [resolved(branch, names) for branch in branches(resolved(node, names))]
+    if len(found) != 1 or not is_record(found[0]):
+        return False
+    return VARIABLE_SCALE in (found[0].get("connect.name"), full_name(found[0]))
 
 
 def full_name(node: Any) -> str:

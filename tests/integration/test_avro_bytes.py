@@ -1,5 +1,6 @@
 """Bytes that are no record of their Avro schema: each is one bad record, and takes nothing else down."""
 
+import json
 from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
@@ -7,9 +8,11 @@ from typing import Any
 
 import pytest
 from decoding import a_stage, values
+from tidegate.adapters.described import RegistrySchemas
 from tidegate.avro_decoding import decoding
 from tidegate.avro_schema import columns_of
-from tidegate.pipeline import Column, ValueFormat
+from tidegate.errors import ConfigurationError
+from tidegate.pipeline import Column, KeyFormat, Table, ValueFormat
 from tidegate_spark.avro_guard import with_length_check
 
 ID = Column("id", "INT")
@@ -122,3 +125,37 @@ def test_source_of_a_change_event_is_told_field_by_field_with_its_type(spark: An
         {"id": 1, "op": "r", "lsn": 2**40, "scn": Decimal(digits), "tx": "7", "pos": None},
         {"id": 1, "op": "r", "lsn": None, "scn": None, "tx": None, "pos": None},
     ]
+
+
+def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared(spark: Any) -> None:
+    number = {"type": "record", "name": "VariableScaleDecimal", "namespace": "io.debezium.data", "fields": [
+        {"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}]}  # fmt: skip
+    schema = record(a=["null", number], b=["null", "io.debezium.data.VariableScaleDecimal"])
+    declared = (Column("a", "DECIMAL(5,2)"), Column("b", "STRING"))
+    value = ValueFormat("avro", declared, options={"schema": json.dumps(schema)})
+    source = Table("lake.shop.n", ("t",), KeyFormat(), value, upsert=False, delete=False)
+    told = RegistrySchemas(lambda _: None).described(source)
+    assert told.value.columns == declared
+
+    def sent(unscaled: int, scale: int) -> dict[str, Any]:
+        return {"scale": scale, "value": unscaled.to_bytes((unscaled.bit_length() + 8) // 8, "big", signed=True)}
+
+    rows = [
+        ({"a": sent(12345, 2), "b": sent(-5, 3)}, ("123.45", "-0.005")),
+        ({"a": sent(-2, -2), "b": sent(10**38 - 1, 0)}, ("-200.00", "9" * 38)),
+        ({"a": None, "b": None}, (None, None)),
+        ({"a": sent(1, 3), "b": None}, "a"),
+        ({"a": sent(100_000, 2), "b": None}, "a"),
+        ({"a": None, "b": sent(10**38, 2)}, "b"),
+    ]
+    found = values(spark, a_stage(told.value, declared), [as_avro(schema, **row) for row, _ in rows])
+    for (reason, row), (_, expected) in zip(found, rows, strict=True):
+        if isinstance(expected, str):
+            assert reason == f"the value field {expected} does not fit its column without loss"
+        else:
+            assert (reason, *(None if one is None else str(one) for one in row)) == (None, *expected)
+    wrong = replace(source, value=replace(source.value, columns=(Column("a", "BIGINT"),)))
+    with pytest.raises(
+        ConfigurationError, match=r"value\.schema has a BIGINT, and the registered schema has it as STRUCT"
+    ):
+        RegistrySchemas(lambda _: None).described(wrong)

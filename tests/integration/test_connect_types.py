@@ -42,6 +42,9 @@ TYPES: dict[str, tuple[str, str | None, dict[str, str], Any, Any]] = {
     "least": ("DECIMAL(38,10)", CONNECT + "Decimal", {"scale": "10"}, unscaled(-(10**38) + 1), LEAST),
     "zero": ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, unscaled(0), Decimal("0.00")),
     "any_scale": ("DECIMAL(20,5)", VARIABLE, {}, {"scale": 3, "value": unscaled(1234567)}, Decimal("1234.56700")),
+    "any_text": ("STRING", VARIABLE, {}, {"scale": 3, "value": unscaled(-7)}, "-0.007"),
+    "large_text": ("STRING", VARIABLE, {}, {"scale": -3, "value": unscaled(12)}, "12000"),
+    "long_text": ("STRING", CONNECT + "Decimal", {"scale": "10"}, unscaled(10**38 - 1), str(-LEAST)),
     "text_amount": ("DECIMAL(12,2)", None, {}, "99.90", Decimal("99.90")),
     "float_amount": ("DOUBLE", None, {}, 99.9, 99.9),
     "json": ("STRING", DATA + "Json", {}, '{"a": 1}', '{"a": 1}'),
@@ -86,6 +89,11 @@ LOSSY = [
     ("DECIMAL(38,0)", CONNECT + "Decimal", {"scale": "0"}, unscaled(2**127)),
     ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, "***"),
     ("DECIMAL(5,2)", VARIABLE, {}, {"scale": 3, "value": unscaled(1)}),
+    # 65 bytes of a zero, a one and whatever: their length must not be read as that of the first
+    ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, base64.b64encode(b"\x00\x01" + b"\x07" * 63).decode()),
+    ("STRING", CONNECT + "Decimal", {"scale": "2"}, base64.b64encode(b"\x00\x01" + b"\x07" * 63).decode()),
+    ("STRING", CONNECT + "Decimal", {"scale": "0"}, unscaled(10**38)),
+    ("STRING", VARIABLE, {}, {"scale": "x", "value": unscaled(1)}),
 ]
 
 

@@ -3,12 +3,13 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import decoding
 import pytest
 import value_cases
-from tidegate.pipeline import Column, ValueFormat
+from tidegate.pipeline import Column, KeyFormat, ValueFormat
 from value_cases import BAD, Case
 
 FORMATS = {
@@ -59,3 +60,28 @@ def _made(number: int, case: Case, decoded: tuple[str | None, Any]) -> Any:
     value = row[f"c{number}"]
     zoned = value is not None and case.type == "TIMESTAMP"
     return value.astimezone(value_cases.UTC) if zoned else tuple(value) if hasattr(value, "asDict") else value
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_raw_bytes_are_what_kafkas_serializers_wrote_or_their_record_is_bad(spark, part: str) -> None:
+    wrong = []
+    for kind, option in {(case.type, case.option): None for case in value_cases.RAW}:
+        cases = [case for case in value_cases.RAW if (case.type, case.option) == (kind, option)]
+        column, options = Column("n", kind), {"endianness": "little"} if option else {}
+        texts = [bytes.fromhex(case.text) for case in cases]
+        if part == "value":
+            stage = decoding.a_stage(ValueFormat("raw", options=options), (column,))
+            found = [(reason, row.n if row else None) for reason, row in decoding.values(spark, stage, texts)]
+        else:
+            stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), keys=(column,))
+            stage = replace(stage, key=KeyFormat("raw", ("n",), options=options))
+            found = [(reason, value) for value, reason in decoding.keys(spark, stage, texts)]
+        made = [BAD if reason else bytes(value) if kind == "BINARY" else value for reason, value in found]
+        wrong += [(case, one) for case, one in zip(cases, made, strict=True) if written(case.value) != written(one)]
+    assert wrong == []
+
+
+def test_raw_says_how_many_bytes_a_bad_number_has(spark) -> None:
+    stage = decoding.a_stage(ValueFormat("raw"), (Column("n", "BIGINT"),))
+    assert decoding.reasons(spark, stage, [b"\x00\x07", None, bytes(8)]) == [
+        "the value is not a BIGINT of 8 bytes, but of 2", None, None]  # fmt: skip

@@ -145,7 +145,18 @@ REFUSED = {
         source("value: {format: raw, schema: 'a BINARY, b BINARY'}"),
         "source.value.schema=a BINARY, b BINARY: a value of format raw is one value",
     ),
-    "raw value that is no bytes": (source("value: {format: raw, schema: a INT}"), "declare a as BINARY"),
+    "raw value that is no number": (
+        source("value: {format: raw, schema: a DATE}"),
+        "source.value.schema=a DATE: a value of format raw is bytes or a number; declare a as one of BINARY, BOOLEAN",
+    ),
+    "byte order of a format without one": (
+        source("value: {format: string, raw: {endianness: little}}"),
+        "source.value.raw: options of another format than string",
+    ),
+    "byte order that is none": (
+        source("value: {format: raw, raw: {endianness: middle}, schema: a INT}"),
+        "source.value.raw.endianness=middle",
+    ),
     "csv without columns": (source("value: {format: csv}"), "source.value.format=csv: columns of csv are known by"),
     "csv with a column of parts": (
         source("value: {format: csv, schema: 'a ARRAY<INT>'}"),

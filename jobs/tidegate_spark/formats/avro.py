@@ -8,7 +8,8 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.avro_decoding import plain, with_end
-from tidegate.avro_schema import BARE, END, END_BYTES, Names, is_record, named_types
+from tidegate.avro_schema import BARE, END, END_BYTES, Names, is_record, is_variable_scale, named_types
+from tidegate.datatypes import Primitive
 from tidegate.jobs import StageTable
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted
@@ -16,6 +17,7 @@ from tidegate.spark_sql import literal, quoted
 from tidegate_spark import avro_lengths
 from tidegate_spark.avro_fields import converted, unfit
 from tidegate_spark.avro_guard import CHECK
+from tidegate_spark.decimals import scaled
 from tidegate_spark.formats.found import DELETE, NO_REASON, UPSERT, FoundKey, FoundValue
 from tidegate_spark.formats.objects import key_fields
 
@@ -91,6 +93,9 @@ def read_fields(at: str, columns: Sequence[Column], fields: AvroFields) -> tuple
 
 def _unfit_column(sql: str, column: Column, fields: AvroFields) -> str:
     """A condition: the value would be lost or changed; a declared decimal may have fewer digits than the schema's."""
+    number = _number_of(sql, column, fields)
+    if number:
+        return f"({sql} IS NOT NULL AND ({number}) IS NULL)"
     condition = unfit(sql, fields.by_name[column.name], fields.names)
     if not column.type.upper().startswith("DECIMAL"):
         return condition
@@ -98,9 +103,18 @@ def _unfit_column(sql: str, column: Column, fields: AvroFields) -> str:
     return too_long if condition == "false" else f"({condition} OR {too_long})"
 
 
+def _number_of(sql: str, column: Column, fields: AvroFields) -> str | None:
+    """The number in Debezium's record of scale and bytes, for a column that is declared as one; None for others."""
+    leaf = Primitive(column.type)
+    if not (leaf.decimal or leaf.name == "STRING") or not is_variable_scale(fields.by_name[column.name], fields.names):
+        return None
+    return scaled(f"{sql}.`value`", f"{sql}.scale", leaf)
+
+
 def values_of(at: str, columns: Sequence[Column], fields: AvroFields) -> dict[str, str]:
     """Each column's SQL by its name."""
-    made = ((c, converted(f"{at}.{quoted(c.name)}", fields.by_name[c.name], fields.names)) for c in columns)
+    places = ((c, f"{at}.{quoted(c.name)}") for c in columns)
+    made = ((c, _number_of(p, c, fields) or converted(p, fields.by_name[c.name], fields.names)) for c, p in places)
     # what does not fit is a bad record by `_unfit_column`, and must not end the batch before it is
     return {column.name: f"try_cast({sql} AS {column.type})" if "DECIMAL" in column.type.upper() else
             f"CAST({sql} AS {column.type})" for column, sql in made}  # fmt: skip

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
 from tidegate.superseding import SEVERAL_ROWS
 
-from tidegate_spark.formats import avro, canal, csv, debezium, debezium_avro, maxwell, objects, protobuf, text
+from tidegate_spark.formats import avro, canal, csv, debezium, debezium_avro, maxwell, objects, protobuf, raw, text
 from tidegate_spark.formats.found import FoundKey, FoundValue
 
 KEYS: dict[str, Callable[[DataFrame, StageTable], FoundKey]] = {
@@ -14,7 +14,7 @@ KEYS: dict[str, Callable[[DataFrame, StageTable], FoundKey]] = {
     "avro": avro.read,
     "protobuf": protobuf.read,
     "string": text.read,
-    "raw": text.read_raw,
+    "raw": raw.read,
     "csv": csv.read,
 }
 VALUES: dict[str, Callable[[DataFrame, StageTable], FoundValue]] = {
@@ -23,7 +23,7 @@ VALUES: dict[str, Callable[[DataFrame, StageTable], FoundValue]] = {
     "protobuf": protobuf.located,
     "debezium-avro": debezium_avro.located,
     "string": text.located,
-    "raw": text.located_raw,
+    "raw": raw.located,
     "csv": csv.located,
     "debezium-json": debezium.located,
     "canal-json": canal.located,

@@ -1,4 +1,4 @@
-"""string and raw: the whole key or value is one column, as text read without loss or as the bytes themselves."""
+"""string: the whole key or value is one column, as text that is read without loss."""
 
 from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
@@ -16,23 +16,14 @@ def read(records: DataFrame, table: StageTable) -> FoundKey:
     return FoundKey(records, f"struct({_value('key_text', column)})", _reason("key", "key_text", column))
 
 
-def read_raw(records: DataFrame, table: StageTable) -> FoundKey:
-    """A key of format raw: one column of bytes."""
-    return FoundKey(records, f"struct(key AS {quoted(key_fields(table).columns[0].name)})", "CAST(NULL AS STRING)")
-
-
 def located(records: DataFrame, table: StageTable) -> FoundValue:
     """A value of format string: one column; no value is a delete."""
     column = table.value_columns[0]
-    return _whole(records, table, _value("value_text", column), _reason("value", "value_text", column))
+    return found_whole(records, table, _value("value_text", column), _reason("value", "value_text", column))
 
 
-def located_raw(records: DataFrame, table: StageTable) -> FoundValue:
-    """A value of format raw: one column of bytes; no value is a delete."""
-    return _whole(records, table, f"value AS {quoted(table.value_columns[0].name)}", "CAST(NULL AS STRING)")
-
-
-def _whole(records: DataFrame, table: StageTable, column: str, reason: str) -> FoundValue:
+def found_whole(records: DataFrame, table: StageTable, column: str, reason: str) -> FoundValue:
+    """What is found where the whole value is one column, `column` in SQL; no value is a delete."""
     kind = f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change"
     found = records.selectExpr("*", kind, "CAST(NULL AS STRING) AS located_reason")
     nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in key_fields(table).columns)

@@ -1,5 +1,6 @@
 """Gives a table the columns and the decoding of its Avro or Protobuf key and value: from a registry, or from a file."""
 
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from tidegate.avro_decoding import decoding
 from tidegate.avro_schema import (
     END,
     MAX_PRECISION,
+    Names,
     branches,
     columns_of,
     is_record,
+    is_variable_scale,
     named_types,
     parsed,
     resolved,
@@ -71,7 +74,7 @@ class RegistrySchemas:
             raise ConfigurationError(
                 f"table={table.name}: the schema of its values is no record; use value.format: raw"
             )
-        columns = _agreed(table, "value", value.columns, found)
+        columns = _agreed(table, "value", value.columns, found, numbers_of(row, names))
         options |= {name: word for name, word in value.options.items() if name == "truncate"}
         _check_names(names)
         return replace(table, value=replace(value, columns=columns, options=options))
@@ -84,6 +87,7 @@ class RegistrySchemas:
         if key.format not in ("avro", "protobuf") or not key.fields:
             return table
         bare: tuple[Column, ...] = ()
+        numbers: set[str] = set()
         if key.format == "protobuf":
             options = self._messages(key.options, table, "key")
             found = _message_columns(options)
@@ -92,6 +96,7 @@ class RegistrySchemas:
             schema = parsed(options["reader"])
             bare = () if is_record(schema) else (Column(key.fields[0], spark_type(schema, {})),)
             found = bare or columns_of(schema)
+            numbers = numbers_of(schema, named_types(schema))
         declared = {c.name for c in found}
         missing = [name for name in key.fields if name not in declared]
         if missing or (bare and len(key.fields) > 1):
@@ -99,7 +104,7 @@ class RegistrySchemas:
                 f"table={table.name}: key.fields={missing or list(key.fields)} are not in the key's schema, which has "
                 f"{', '.join(sorted(declared))}; correct key.fields"
             )
-        columns = _agreed(table, "key", key.columns, found)
+        columns = _agreed(table, "key", key.columns, found, numbers)
         return replace(table, key=replace(key, columns=columns, options=options))
 
     def _options(self, given: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
@@ -170,6 +175,13 @@ def row_of(schema: Any) -> Any:
     return rows[-1]
 
 
+def numbers_of(row: Any, names: Names) -> set[str]:
+    """The fields of a record that hold a number as scale and bytes: they may be declared as the number itself."""
+    return (
+        {f["name"] for f in row.get("fields", ()) if is_variable_scale(f["type"], names)} if is_record(row) else set()
+    )
+
+
 def _check_names(names: dict[str, Any]) -> None:
     for node in names.values():
         if any(field["name"] == END for field in node.get("fields", ())):
@@ -177,14 +189,23 @@ def _check_names(names: dict[str, Any]) -> None:
 
 
 def _agreed(
-    table: Table, part: str, wanted: tuple[Column, ...] | None, found: tuple[Column, ...]
+    table: Table,
+    part: str,
+    wanted: tuple[Column, ...] | None,
+    found: tuple[Column, ...],
+    numbers: Collection[str] = (),
 ) -> tuple[Column, ...]:
-    """The columns that were declared, as far as the schema can give them without loss; all of it if none were."""
+    """The columns that were declared, as far as the schema can give them without loss; all of it if none were.
+
+    `numbers` are the fields that may also be a DECIMAL or the number's text.
+    """
     if wanted is None:
         return found
     by_name = {c.name: c.type for c in found}
     for column in wanted:
         held = by_name.get(column.name)
+        if column.name in numbers and column.type.startswith(("DECIMAL", "STRING")):
+            continue
         if held is None or not (held == column.type or _widens(held, column.type)):
             raise ConfigurationError(
                 f"table={table.name}: {part}.schema has {column.name} {column.type}, and the registered schema "

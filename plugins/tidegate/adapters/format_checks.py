@@ -10,7 +10,8 @@ from tidegate.pipeline import Column
 
 ONE_COLUMN = ("string", "raw")
 TRUNCATES = ("debezium-json", "debezium-avro", "canal-json")
-OPTIONS = ("avro", "protobuf", "csv")
+OPTIONS = ("avro", "protobuf", "csv", "raw")
+RAW = ("BINARY", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
 Columns = tuple[Column, ...] | None
 
 
@@ -21,8 +22,9 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
         findings.add((*path, "schema"), f"a {what} of format {part.format} is one value; declare one column")
     if part.format == "raw":
         for column in columns or ():
-            if column.type != "BINARY":
-                findings.add((*path, "schema"), f"a {what} of format raw is bytes; declare {column.name} as BINARY")
+            if column.type not in RAW:
+                said = f"a {what} of format raw is bytes or a number; declare {column.name} as one of {', '.join(RAW)}"
+                findings.add((*path, "schema"), said)
     if part.format in ("string", "csv", "canal-json"):
         for column in columns or ():
             if not isinstance(parse(column.type), Primitive):

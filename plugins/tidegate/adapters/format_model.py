@@ -41,6 +41,14 @@ class CsvModel(Words):
     )
 
 
+class RawModel(Words):
+    """How the bytes of a number lie."""
+
+    endianness: Literal["big", "little"] = Field(
+        default="big", description="Which byte of a number comes first: the highest, as Kafka's serializers write it."
+    )
+
+
 class AvroModel(Words):
     """Where an Avro schema comes from."""
 
@@ -107,6 +115,7 @@ class KeyModel(Words):
     avro: AvroModel | None = Field(default=None, description="Options of the avro formats.")
     protobuf: ProtobufModel | None = Field(default=None, description="Options of the protobuf format.")
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
+    raw: RawModel | None = Field(default=None, description="Options of the raw format.")
 
 
 class ValueModel(Words):
@@ -131,6 +140,7 @@ class ValueModel(Words):
     avro: AvroModel | None = Field(default=None, description="Options of the avro formats.")
     protobuf: ProtobufModel | None = Field(default=None, description="Options of the protobuf format.")
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
+    raw: RawModel | None = Field(default=None, description="Options of the raw format.")
 
 
 class ErrorsModel(Words):

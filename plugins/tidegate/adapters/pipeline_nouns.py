@@ -123,6 +123,7 @@ def format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
         "debezium-avro": part.avro,
         "protobuf": part.protobuf,
         "json": part.json_,
+        "raw": part.raw,
     }.get(part.format)
     options = {} if given is None else given.model_dump(exclude_none=True, by_alias=True)
     if isinstance(part, ValueModel) and part.truncate != "refuse":
