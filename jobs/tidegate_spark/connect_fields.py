@@ -6,7 +6,7 @@ without an entry there is read by its declared type alone.
 
 from dataclasses import dataclass
 
-from tidegate.datatypes import Array, DataType, Primitive, parse
+from tidegate.datatypes import Array, DataType, Primitive
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted
 
@@ -59,7 +59,7 @@ class ConnectFields(Fields):
 
     def lost(self, parsed: str, column: Column) -> str | None:
         """See `Fields`."""
-        expr, data_type = f"{parsed}.{quoted(column.name)}", parse(column.type)
+        expr, data_type = f"{parsed}.{quoted(column.name)}", self.kind(column)
         entry = f"{self.kinds}[{literal(column.name)}]"
         if isinstance(data_type, Array) and _cases("e", "", data_type.element):
             lost = self._lost("e", f"{entry}.items", data_type.element, self.unit(column))
@@ -78,7 +78,7 @@ class ConnectFields(Fields):
         return f"CASE {known} ELSE {plain or 'false'} END"
 
     def _value(self, parsed: str, column: Column) -> str:
-        expr, data_type = f"{parsed}.{quoted(column.name)}", parse(column.type)
+        expr, data_type = f"{parsed}.{quoted(column.name)}", self.kind(column)
         entry = f"{self.kinds}[{literal(column.name)}]"
         if isinstance(data_type, Array) and _cases("e", "", data_type.element):
             made = self._typed("e", f"{entry}.items", data_type.element, self.unit(column))

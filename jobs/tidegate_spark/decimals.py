@@ -1,6 +1,7 @@
-"""Numbers that are sent as unscaled bytes and a scale: Kafka Connect's Decimal and Debezium's VariableScaleDecimal.
+"""Numbers that are sent as something else: as text where that is asked for, or as unscaled bytes and a scale.
 
-They become a DECIMAL, or the number's text, exactly. Every function returns SQL text.
+The bytes are those of Kafka Connect's Decimal and Debezium's VariableScaleDecimal; they become a DECIMAL, or the
+number's text, exactly. Every function returns SQL text.
 """
 
 from tidegate.datatypes import Primitive
@@ -9,6 +10,22 @@ from tidegate.spark_sql import literal
 WHOLE = '{"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}'
 LONGEST = 63  # bytes whose length takes one byte in Avro; a number of 38 digits has 16
 LARGEST_SCALE = 16_383  # PostgreSQL's
+WHOLE_TEXT, NOT_FINITE = "^[+-]?[0-9]+$", "^[+-]?(NaN|Infinity|INF)$"
+NUMBER_TEXT = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+def number_or_text(variant: str, leaf: Primitive) -> str:
+    """A JSON number, or a text that is a number and nothing else, as the type; NULL for anything else.
+
+    A whole number has digits alone, as in JSON: neither a point nor an exponent.
+    """
+    text, value = f"try_variant_get({variant}, '$', 'STRING')", f"try_cast(b AS {leaf.name})"
+    if leaf.name not in ("FLOAT", "DOUBLE"):
+        plain = f"schema_of_variant({variant}) IN ('BIGINT', 'STRING')"
+        return _once(text, f"CASE WHEN {plain} AND b RLIKE '{WHOLE_TEXT}' THEN {value} END")
+    finite = f"b RLIKE '{NUMBER_TEXT}' AND abs({value}) < CAST('Infinity' AS DOUBLE)"
+    word = f"schema_of_variant({variant}) = 'STRING' AND b RLIKE '{NOT_FINITE}'"
+    return _once(text, f"CASE WHEN {finite} OR {word} THEN {value} END")
 
 
 def variable_scale(text: str, leaf: Primitive) -> str:

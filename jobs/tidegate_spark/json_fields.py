@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from tidegate.datatypes import DataType, Struct, parse
+from tidegate.datatypes import DataType, Struct, make_lenient, parse
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted
 
@@ -15,26 +15,50 @@ CORRUPT, ELEMENTS = "_tidegate_corrupt", "e"
 BLANKS = "' \\t\\r\\n'"  # what may stand around a JSON text
 
 
+Units = str | Mapping[str, str] | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How numbers are read: what whole ones count in columns that hold a time, and where they may be sent as text:
+    `lenient` for all columns, or for each by its name."""
+
+    units: Units
+    numbers: str | Mapping[str, str]
+
+    def is_lenient(self, column: Column) -> bool:
+        """Whether the column's numbers may be sent as text."""
+        if isinstance(self.numbers, str):
+            return self.numbers == "lenient"
+        return {name.casefold(): word for name, word in self.numbers.items()}.get(column.name.casefold()) == "lenient"
+
+
 @dataclass(frozen=True)
 class Fields:
     """Columns as they stand in a JSON object that was parsed from `text`.
 
     `units` says what whole numbers count in columns that hold a time: one unit for all, or one for each by its name;
-    they are refused where it says nothing.
+    they are refused where it says nothing. A `Reading` says besides where numbers may be sent as text.
     """
 
     columns: tuple[Column, ...]
-    units: str | Mapping[str, str] | None = None
+    units: Units | Reading = None
     text: str = "value_text"
 
     def unit(self, column: Column) -> str | None:
         """The unit of whole numbers in this column; None refuses them."""
-        if self.units is None or isinstance(self.units, str):
-            return self.units
-        return {name.casefold(): unit for name, unit in self.units.items()}.get(column.name.casefold())
+        units = self.units.units if isinstance(self.units, Reading) else self.units
+        if units is None or isinstance(units, str):
+            return units
+        return {name.casefold(): unit for name, unit in units.items()}.get(column.name.casefold())
+
+    def kind(self, column: Column) -> DataType:
+        """The column's type, with the numbers marked that may be sent as text."""
+        found = parse(column.type)
+        return make_lenient(found) if isinstance(self.units, Reading) and self.units.is_lenient(column) else found
 
     def _types(self) -> list[tuple[Column, DataType]]:
-        return [(column, parse(column.type)) for column in self.columns]
+        return [(column, self.kind(column)) for column in self.columns]
 
     @property
     def text_struct(self) -> str:
@@ -67,7 +91,7 @@ class Fields:
             if condition:
                 text = f"{what} field {column.name} is not a {column.type} without loss"
                 cases.append(f"WHEN {condition} THEN {literal(text)}")
-            inside = lacks_required(f"{parsed}.{quoted(column.name)}", parse(column.type))
+            inside = lacks_required(f"{parsed}.{quoted(column.name)}", self.kind(column))
             if inside:
                 text = f"{what} field {column.name} lacks a part that is NOT NULL in {column.type}"
                 cases.append(f"WHEN {inside} THEN {literal(text)}")
@@ -78,11 +102,11 @@ class Fields:
 
     def lost(self, parsed: str, column: Column) -> str | None:
         """A condition: the column's field would lose something; None where it never can."""
-        return lossy(f"{parsed}.{quoted(column.name)}", parse(column.type), self.unit(column), self.text)
+        return lossy(f"{parsed}.{quoted(column.name)}", self.kind(column), self.unit(column), self.text)
 
     def is_null(self, parsed: str, column: Column) -> str:
         """A condition: the object at `parsed` lacks the column's field, or has null there."""
-        return is_null(f"{parsed}.{quoted(column.name)}", parse(column.type))
+        return is_null(f"{parsed}.{quoted(column.name)}", self.kind(column))
 
     def is_empty(self, parsed: str) -> str:
         """A condition: the object at `parsed` has none of the columns, or nothing in them."""

@@ -8,7 +8,7 @@ from tidegate.datatypes import Array, DataType, Map, Primitive, Struct
 from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import timestamp
-from tidegate_spark.decimals import variable_scale
+from tidegate_spark.decimals import number_or_text, variable_scale
 
 GUARDED = ("TINYINT", "SMALLINT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 JUDGED = ("STRING", "FLOAT", "DOUBLE")  # parsed as they are, and looked at afterwards
@@ -41,7 +41,7 @@ def text_type(data_type: DataType) -> str:
         case Struct(fields):
             return f"STRUCT<{', '.join(f'{quoted(name)}: {text_type(t)}' for name, t in fields)}>"
         case Primitive(name):
-            guarded = "VARIANT" if data_type.decimal else "STRING"  # a variant keeps all digits of a number
+            guarded = "VARIANT" if _is_variant(data_type) else "STRING"  # a variant keeps all digits of a number
             return guarded if _is_guarded(data_type) else name
 
 
@@ -71,6 +71,8 @@ def typed(expr: str, data_type: DataType, unit: str | None) -> str:
             inner = ", ".join(f"{literal(n)}, {typed(f'{expr}.{quoted(n)}', t, unit)}" for n, t in fields)
             return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({inner}) END"
         case Primitive():
+            if data_type.lenient:
+                return number_or_text(expr, data_type)
             return _typed_leaf(as_text(expr, data_type), data_type, unit)
 
 
@@ -98,22 +100,28 @@ def lossy(expr: str, data_type: DataType, unit: str | None, text: str | None = N
         case Struct(fields):
             inner = [lossy(f"{expr}.{quoted(name)}", t, unit, text) for name, t in fields]
             return "(" + " OR ".join(f"coalesce({part}, false)" for part in inner if part) + ")"
-        case Primitive(name) if name in JUDGED:
-            return f"({expr} IS NOT NULL AND ({_changed(expr, name, text or '')}))"
         case Primitive():
-            found = as_text(expr, data_type)
-            problem = lossy_text(found, data_type, unit)
-            if data_type.decimal and text:
-                problem += f" OR schema_of_variant({expr}) = 'DOUBLE' AND {text} RLIKE {literal(LONG_NUMBER)}"
-            if data_type.decimal:
-                lost = f"({variable_scale(found, data_type)}) IS NULL"
-                problem = f"CASE WHEN startswith({found}, '{{') THEN {lost} ELSE {problem} END"
-            return f"({found} IS NOT NULL AND ({problem}))"
+            return _lossy_leaf(expr, data_type, unit, text)
+
+
+def _lossy_leaf(expr: str, leaf: Primitive, unit: str | None, text: str | None) -> str:
+    if leaf.lenient:
+        return f"({as_text(expr, leaf)} IS NOT NULL AND ({number_or_text(expr, leaf)}) IS NULL)"
+    if leaf.name in JUDGED:
+        return f"({expr} IS NOT NULL AND ({_changed(expr, leaf.name, text or '')}))"
+    found = as_text(expr, leaf)
+    problem = lossy_text(found, leaf, unit)
+    if leaf.decimal and text:
+        problem += f" OR schema_of_variant({expr}) = 'DOUBLE' AND {text} RLIKE {literal(LONG_NUMBER)}"
+    if leaf.decimal:
+        lost = f"({variable_scale(found, leaf)}) IS NULL"
+        problem = f"CASE WHEN startswith({found}, '{{') THEN {lost} ELSE {problem} END"
+    return f"({found} IS NOT NULL AND ({problem}))"
 
 
 def as_text(expr: str, leaf: Primitive) -> str:
     """A leaf, parsed as `text_type`, as text; NULL where it is null."""
-    return f"try_variant_get({expr}, '$', 'STRING')" if leaf.decimal else expr
+    return f"try_variant_get({expr}, '$', 'STRING')" if _is_variant(leaf) else expr
 
 
 def is_null(expr: str, data_type: DataType) -> str:
@@ -214,8 +222,12 @@ def _places(text: str) -> str:
     return f"{digits} - CASE WHEN upper({text}) LIKE '%E%' THEN {power} ELSE 0 END"
 
 
+def _is_variant(leaf: Primitive) -> bool:
+    return leaf.lenient or leaf.decimal is not None
+
+
 def _is_guarded(leaf: Primitive) -> bool:
-    return leaf.name in GUARDED or leaf.decimal is not None
+    return leaf.name in GUARDED or _is_variant(leaf)
 
 
 def _has_guarded(data_type: DataType) -> bool:

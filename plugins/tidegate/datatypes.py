@@ -1,16 +1,20 @@
 """Spark's type texts taken apart, so that both Spark and Iceberg can be told the same thing."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.spark_sql import quoted
 
 
 @dataclass(frozen=True)
 class Primitive:
-    """A type without parts; `name` as Spark spells it, e.g. ``BIGINT`` or ``DECIMAL(12, 2)``."""
+    """A type without parts; `name` as Spark spells it, e.g. ``BIGINT`` or ``DECIMAL(12, 2)``.
+
+    `lenient` numbers may be sent as text.
+    """
 
     name: str
+    lenient: bool = False
 
     @property
     def decimal(self) -> tuple[int, int] | None:
@@ -58,6 +62,22 @@ class Struct:
 
 
 DataType = Primitive | Array | Map | Struct
+BINARY_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")  # without DECIMAL, which is read from text
+
+
+def make_lenient(data_type: DataType) -> DataType:
+    """The type with numbers that may be sent as text, at every depth."""
+    match data_type:
+        case Array(element, required):
+            return Array(make_lenient(element), required)
+        case Map(key, value, required):
+            return Map(key, make_lenient(value), required)
+        case Struct(fields):
+            return replace(data_type, fields=tuple((name, make_lenient(inner)) for name, inner in fields))
+        case Primitive(name):
+            return Primitive(name, lenient=True) if name in BINARY_NUMBERS else data_type
+
+
 NOT_NULL = re.compile(r"\s+NOT\s+NULL$", re.IGNORECASE)
 
 _SYNONYMS = {

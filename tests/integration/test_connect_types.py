@@ -44,7 +44,7 @@ TYPES: dict[str, tuple[str, str | None, dict[str, str], Any, Any]] = {
     "any_scale": ("DECIMAL(20,5)", VARIABLE, {}, {"scale": 3, "value": unscaled(1234567)}, Decimal("1234.56700")),
     "any_text": ("STRING", VARIABLE, {}, {"scale": 3, "value": unscaled(-7)}, "-0.007"),
     "large_text": ("STRING", VARIABLE, {}, {"scale": -3, "value": unscaled(12)}, "12000"),
-    "long_text": ("STRING", CONNECT + "Decimal", {"scale": "10"}, unscaled(10**38 - 1), str(-LEAST)),
+    "long_text": ("STRING", CONNECT + "Decimal", {"scale": "10"}, unscaled(10**38 - 1), str(LEAST).removeprefix("-")),
     "text_amount": ("DECIMAL(12,2)", None, {}, "99.90", Decimal("99.90")),
     "float_amount": ("DOUBLE", None, {}, 99.9, 99.9),
     "json": ("STRING", DATA + "Json", {}, '{"a": 1}', '{"a": 1}'),

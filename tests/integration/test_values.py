@@ -12,6 +12,7 @@ import value_cases
 from tidegate.pipeline import Column, KeyFormat, ValueFormat
 from value_cases import BAD, Case
 
+LENIENT = "json.numbers: lenient"
 FORMATS = {
     "json": value_cases.JSON,
     "debezium-json": value_cases.JSON,
@@ -46,7 +47,9 @@ def test_value_is_what_was_written_or_its_record_is_bad(spark, word: str) -> Non
     cases = FORMATS[word]
     columns = tuple(Column(f"c{number}", case.type) for number, case in enumerate(cases))
     units = {f"c{number}": case.unit for number, case in enumerate(cases) if case.unit}
-    stage = decoding.a_stage(ValueFormat(word, timestamp_unit=units or None), columns)
+    lenient = {f"c{number}": "lenient" for number, case in enumerate(cases) if case.option == LENIENT}
+    options = {"numbers": lenient} if lenient else {}
+    stage = decoding.a_stage(ValueFormat(word, timestamp_unit=units or None, options=options), columns)
     values = [record(word, number, len(cases), case.text) for number, case in enumerate(cases)]
     found = [_made(*one) for one in zip(range(len(cases)), cases, decoding.values(spark, stage, values), strict=True)]
     wrong = [(case, made) for case, made in zip(cases, found, strict=True) if written(case.value) != written(made)]
@@ -85,3 +88,23 @@ def test_raw_says_how_many_bytes_a_bad_number_has(spark) -> None:
     stage = decoding.a_stage(ValueFormat("raw"), (Column("n", "BIGINT"),))
     assert decoding.reasons(spark, stage, [b"\x00\x07", None, bytes(8)]) == [
         "the value is not a BIGINT of 8 bytes, but of 2", None, None]  # fmt: skip
+
+
+@pytest.mark.parametrize("numbers", ["lenient", {"ID": "lenient"}])
+def test_key_that_is_sent_as_text_is_the_number_where_that_is_asked_for(spark, numbers: Any) -> None:
+    texts = [b'"7"', b"7", b'{"id": "7"}', b'{"id":7}', b'{"id": " 7"}', b'"x"']
+    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), keys=(Column("id", "BIGINT"),))
+    lenient = replace(stage, key=KeyFormat("json", ("id",), options={"numbers": numbers}))
+    found = decoding.keys(spark, lenient, texts)
+    assert [BAD if reason else value for value, reason in found] == [7, 7, 7, 7, BAD, BAD]
+    strict = decoding.keys(spark, stage, texts)
+    assert [BAD if reason else value for value, reason in strict] == [BAD, 7, BAD, 7, BAD, BAD]
+
+
+def test_key_that_is_taken_from_the_value_is_as_lenient_as_the_value(spark) -> None:
+    columns = (Column("id", "BIGINT"), Column("x", "INT"))
+    stage = decoding.a_stage(ValueFormat("json", options={"numbers": {"id": "lenient"}}), columns, keys=columns[:1])
+    values = [(None, b'{"id": "7", "x": 1}'), (None, b'{"id": 8, "x": "1"}')]
+    (row, bad) = decoding.decoded(spark, stage, values, "reason", "key_struct.id", "value_struct.id")
+    assert row == (None, 7, 7)
+    assert bad[0] == "the value does not fit value.schema, fields: x"

@@ -149,6 +149,20 @@ REFUSED = {
         source("value: {format: raw, schema: a DATE}"),
         "source.value.schema=a DATE: a value of format raw is bytes or a number; declare a as one of BINARY, BOOLEAN",
     ),
+    "lenient numbers of a column that is none": (
+        source(
+            "value: {format: json, schema: 'a INT, b STRING', json: {numbers: {a: lenient, b: lenient, c: strict}}}"
+        ),
+        "source.value.json.numbers.b: no column of the schema that holds a number",
+    ),
+    "numbers read in a way that there is not": (
+        source("value: {format: json, schema: a INT, json: {numbers: loose}}"),
+        "source.value.json.numbers=loose",
+    ),
+    "options of json in another format of JSON": (
+        source("value: {format: debezium-json, schema: a INT, json: {numbers: lenient, envelope: true}}"),
+        "source.value.json: options of another format than debezium-json",
+    ),
     "byte order of a format without one": (
         source("value: {format: string, raw: {endianness: little}}"),
         "source.value.raw: options of another format than string",

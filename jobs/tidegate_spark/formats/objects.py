@@ -6,13 +6,24 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.datatypes import Primitive
 from tidegate.jobs import StageTable
 from tidegate.spark_sql import literal
 
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, UPSERT, FoundKey, FoundValue
 from tidegate_spark.formats.presence import missing, misspelled, no_column, read_respelled, with_own_spelling
-from tidegate_spark.json_fields import BLANKS, CORRUPT, Fields, not_an_object, read_objects, read_row, the_object
+from tidegate_spark.json_fields import (
+    BLANKS,
+    CORRUPT,
+    Fields,
+    Reading,
+    Units,
+    not_an_object,
+    read_objects,
+    read_row,
+    the_object,
+)
 from tidegate_spark.json_text import bound
 from tidegate_spark.plain_keys import PLAIN, plain_key, plain_or_parsed
 from tidegate_spark.strict import DAYS
@@ -20,9 +31,18 @@ from tidegate_spark.strict import DAYS
 # one text, number or word, and nothing else: what follows it would become fields beside the key's
 BARE = r'^\s*("(?:[^"\\]++|\\.)*+"|[^\s",:{}\[\]]+)\s*$'
 
+KEY_TEXT = "key_json"  # the key's own object
 
-def units_of(table: StageTable) -> str | dict[str, str] | None:
-    """What whole numbers count in columns that hold a time. Debezium's dates are days, and nothing else is known."""
+
+def units_of(table: StageTable, part: str = "value") -> Units | Reading:
+    """What whole numbers count in columns that hold a time, and where the `part` may hold numbers as text."""
+    units = _units(table)
+    numbers = (table.key if part == "key" else table.value).options.get("numbers")
+    return Reading(units, numbers) if numbers else units
+
+
+def _units(table: StageTable) -> Units:
+    """Debezium's dates are days, and nothing else is known."""
     given = table.value.timestamp_unit
     if table.value.format != "debezium-json" or isinstance(given, str):
         return given
@@ -34,7 +54,7 @@ def units_of(table: StageTable) -> str | dict[str, str] | None:
 def key_fields(table: StageTable, text: str = "value_text") -> Fields:
     """The key's columns by their names in the record, without the prefix."""
     columns = (replace(c, name=c.name.removeprefix(table.key.prefix)) for c in table.key_columns)
-    return Fields(tuple(columns), units_of(table), text)
+    return Fields(tuple(columns), units_of(table, "key" if text == KEY_TEXT else "value"), text)
 
 
 def list_known_fields(table: StageTable) -> Fields:
@@ -155,7 +175,7 @@ class _KeyObject:
     @classmethod
     def of(cls, table: StageTable) -> "_KeyObject":
         """The object of the table's keys."""
-        fields = key_fields(table, "key_json")
+        fields = key_fields(table, KEY_TEXT)
         names = {c.name.lower() for c in fields.columns}
         enveloped = "payload" not in names
         kinds, schema = "CAST(NULL AS STRING)", ""
@@ -171,12 +191,20 @@ def with_key_object(records: DataFrame, table: StageTable) -> DataFrame:
     if "ids" in table.key.options:
         records = records.withColumn("key_text", headless("key"))
     key = _KeyObject.of(table)
-    texts = records.selectExpr("*", f"{_object_text(key)} AS key_json")
-    plain = plain_key(key.fields.columns, "key_text")
+    texts = records.selectExpr("*", f"{_object_text(key)} AS {KEY_TEXT}")
+    plain = _plain_key(key)
     if plain is None:
         return read_respelled(texts, "kjj", key.inner, (key.fields, key.fields))
     plainly = texts.selectExpr("*", f"{plain} AS {PLAIN}")
     return read_respelled(plainly, "kjj", key.inner, (key.fields, key.fields), f"{PLAIN} IS NULL")
+
+
+def _plain_key(key: _KeyObject) -> str | None:
+    """`plain_key`, None too where the parser reads another type than the column's."""
+    is_read_so = not any(
+        isinstance(kind, Primitive) and kind.lenient for kind in map(key.fields.kind, key.fields.columns)
+    )
+    return plain_key(key.fields.columns, "key_text") if is_read_so else None
 
 
 def read(records: DataFrame, table: StageTable) -> FoundKey:
@@ -184,7 +212,7 @@ def read(records: DataFrame, table: StageTable) -> FoundKey:
     key = _KeyObject.of(table)
     fields, kinds = key.fields, key.kinds
     parsed = records.selectExpr("*", f"{the_object('kjj')} AS kj")
-    is_plain = plain_key(fields.columns, "key_text") is not None
+    is_plain = _plain_key(key) is not None
     own = plain_or_parsed(fields.columns, "kj") if is_plain else fields.picked("kj")
     found = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if key.enveloped else own
     chosen = parsed.selectExpr("*", f"{found} AS kf", f"{kinds} AS key_kinds")

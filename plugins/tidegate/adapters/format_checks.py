@@ -1,5 +1,7 @@
 """Checks that a format, its options and its columns fit together, for keys and for values."""
 
+import re
+
 from tidegate.adapters.findings import Findings
 from tidegate.adapters.format_model import AvroModel, KeyModel, ValueModel
 from tidegate.adapters.yaml_lines import KeyPath
@@ -12,6 +14,8 @@ ONE_COLUMN = ("string", "raw")
 TRUNCATES = ("debezium-json", "debezium-avro", "canal-json")
 OPTIONS = ("avro", "protobuf", "csv", "raw")
 RAW = ("BINARY", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
+WITH_NUMBERS = ("debezium-json", "maxwell-json")  # of the options of json they know this one
+NUMBERS = re.compile(r"\b(TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
 Columns = tuple[Column, ...] | None
 
 
@@ -37,6 +41,7 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
         names = {column.name.casefold() for column in columns}
         for name in sorted(name for name in part.timestamp_unit if name.casefold() not in names):
             findings.add((*path, "timestamp_unit", name), "no column of value.schema; name one that holds a time")
+    _check_numbers(part, columns, path, findings)
     if part.json_ is not None and part.json_.subject is not None and part.json_.registry is None:
         findings.add((*path, "json", "subject"), "a subject of no registry; give json.registry")
     if part.format == "csv" and what == "value" and part.schema_ is None:
@@ -46,11 +51,23 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
 def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:
     used = {word for word in OPTIONS if getattr(part, word) is not None and word not in part.format}
     if part.json_ is not None and part.format != "json":
-        used.add("json")
+        more = part.json_.model_fields_set - {"numbers"}
+        used |= {"json"} if more or part.format not in WITH_NUMBERS else set()
     for word in sorted(used):
         findings.add((*path, word), f"options of another format than {part.format}; leave them out")
     if isinstance(part, ValueModel) and part.truncate != "refuse" and part.format not in TRUNCATES:
         findings.add((*path, "truncate"), f"format {part.format} knows no truncate; leave it out")
+
+
+def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Findings) -> None:
+    """Note columns under json.numbers that are none, or that hold no number."""
+    given = part.json_.numbers if part.json_ is not None else None
+    if not isinstance(given, dict) or columns is None:
+        return
+    types = {column.name.casefold(): column.type for column in columns}
+    for name in given:
+        if not NUMBERS.search(types.get(name.casefold(), "")):
+            findings.add((*path, "json", "numbers", name), "no column of the schema that holds a number; name one")
 
 
 def _check_protobuf(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:

@@ -19,6 +19,10 @@ def _tag_unit(value: object) -> str:
 TimeUnits = Annotated[
     Annotated[TimeUnit, Tag("<all>")] | Annotated[dict[str, TimeUnit], Tag("<each>")], Discriminator(_tag_unit)
 ]
+Strictness = Literal["strict", "lenient"]
+Numbers = Annotated[
+    Annotated[Strictness, Tag("<all>")] | Annotated[dict[str, Strictness], Tag("<each>")], Discriminator(_tag_unit)
+]
 Character = Annotated[str, Field(min_length=1, max_length=1)]
 
 
@@ -86,6 +90,10 @@ class JsonKeyModel(Words):
         description="Airflow connection id or http(s) address: a magic byte and a schema id stand before the object.",
     )
     subject: str | None = Field(default=None, description="Subject of the registry; default <topic>-key or -value.")
+    numbers: Numbers | None = Field(
+        default=None,
+        description='lenient reads numbers that are sent as text ("7"), for all or by column; strict refuses them.',
+    )
 
 
 class JsonModel(JsonKeyModel):

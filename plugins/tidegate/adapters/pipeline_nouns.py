@@ -4,6 +4,7 @@ from typing import Any
 
 from tidegate.adapters.cron import longest_pause
 from tidegate.adapters.ddl import parse_columns
+from tidegate.adapters.format_checks import WITH_NUMBERS
 from tidegate.adapters.format_model import KeyModel, ValueModel
 from tidegate.adapters.pipeline_model import (
     MergeModel,
@@ -125,10 +126,15 @@ def format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
         "json": part.json_,
         "raw": part.raw,
     }.get(part.format)
+    if part.format in WITH_NUMBERS and part.json_ is not None and part.json_.numbers is not None:
+        return {"numbers": part.json_.numbers, **_truncate(part)}
     options = {} if given is None else given.model_dump(exclude_none=True, by_alias=True)
-    if isinstance(part, ValueModel) and part.truncate != "refuse":
-        options["truncate"] = part.truncate
-    return options
+    return {**options, **_truncate(part)}
+
+
+def _truncate(part: KeyModel | ValueModel) -> dict[str, Any]:
+    given = part.truncate if isinstance(part, ValueModel) else "refuse"
+    return {} if given == "refuse" else {"truncate": given}
 
 
 def _key_columns(key: KeyModel, value: ValueModel) -> tuple[Column, ...] | None:
