@@ -71,8 +71,8 @@ integration: setup  ## tests on a real broker, Spark and Iceberg, in two halves 
 servers: setup  ## contract and integration tests on servers that they share
 	@$(PYTEST) tests/contract tests/integration -n 2 --dist loadfile -m "$(TESTS)" $(ARGS)
 
-soak: setup  ## 200 small batches with random kills on the real parts, and without; nothing may be left behind
-	@SOAK_BATCHES=200 $(PYTEST) tests/integration/test_soak.py tests/integration/test_server_connections.py -s $(ARGS)
+soak: setup  ## 500 small flushes on each catalog, 200 with random kills: nothing may be left behind, on disk or on the Spark server
+	@SOAK_BATCHES=200 SOAK_FLUSHES=500 $(PYTEST) tests/integration/test_soak.py tests/integration/test_server_connections.py -s $(ARGS)
 
 e2e: setup  ## one whole run under the real scheduler
 	@$(PYTEST) tests/e2e -m "$(TESTS)" $(ARGS)

@@ -6,65 +6,111 @@ generated, and the JVM compiled, what the one before it had: a third of the CPU 
 
 Spark also makes each session's catalogs anew, and never closes them, so that the connections of a JDBC catalog add up.
 Jobs name the class in `SharedCatalog.java` instead of Iceberg's own where the server says that it has it.
+What else a session or a flush would leave for as long as the server lives is switched off here, or let go of by
+`AllocatorPlugin.java`.
 """
 
 import os
 import tempfile
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+PLUGINS = "org.apache.spark.sql.connect.SparkConnectPlugin"
 CONF = {
-    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+    "spark.plugins": PLUGINS,
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
     "spark.sql.codegen.cache.maxEntries": "1000",  # of 100, several pipelines push out each other's
+    # no job has models, and what their cache leaves behind is removed here
+    "spark.connect.session.connectML.mlCache.memoryControl.enabled": "false",
+    # No flush uses another's consumers. Each holds sockets and what it fetched last; Spark's default is 5 m.
+    "spark.kafka.consumer.cache.timeout": "1m",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "1m",
     # what tidegate.redaction says; Spark's own knows neither `credential` nor an object store's keys
     "spark.redaction.regex": "(?i)secret|passw(or)?d|passphrase|token|credential|authorization|jaas|user[._-]?info"
     "|connection[._-]string|(access|account|private|shared)[._-]?key",
 }
 CATALOG_CLASS = "spark.tidegate.catalog.class"  # `tidegate_spark.sessions` asks for it
-SOURCE = Path(__file__).with_name("SharedCatalog.java")
+HERE = Path(__file__).parent
+CATALOG, ALLOCATOR = "SharedCatalog", "AllocatorPlugin"
+WITHOUT = {
+    CATALOG: "Sessions share no catalog, and each keeps its connections",
+    ALLOCATOR: "Readers leave their allocators in memory",
+}
+MODELS = "spark_connect_model_cache"  # where Spark makes a folder for each session at its end, and leaves it
 LOOK_SECONDS = 1.0
+FOLDER_SECONDS = 10.0
 
 
-def compile_catalog(jvm: Any, folder: Path) -> str:
-    """Give the server's class loader the shared catalog, compiled by Spark's own compiler; the class's name."""
+def compile_class(jvm: Any, name: str, jar: Path) -> str:
+    """Give the server's class loader a class of this folder, compiled by Spark's own compiler; its full name."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)
-    compiler.cookFile(str(SOURCE))
-    jar = folder / "shared-catalog.jar"
+    compiler.cookFile(str(HERE / f"{name}.java"))
+    code = dict(compiler.getBytecodes())
     with zipfile.ZipFile(jar, "w") as archive:
-        for name, code in dict(compiler.getBytecodes()).items():
-            archive.writestr(name.replace(".", "/") + ".class", bytes(code))
+        for part, content in code.items():
+            archive.writestr(part.replace(".", "/") + ".class", bytes(content))
     loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
-    for name in dict(compiler.getBytecodes()):
-        loader.loadClass(name)
-    return f"tidegate.{SOURCE.stem}"
+    for part in code:
+        loader.loadClass(part)
+    return f"tidegate.{name}"
 
 
-def shared_catalog() -> dict[str, str]:
-    """What tells jobs of the shared catalog; nothing on a server without Iceberg, or with one that has changed."""
-    SparkContext._ensure_initialized()
+def find_compiled(name: str, folder: Path) -> tuple[str, str]:
+    """The class and the jar that has it; empty on a server without Iceberg, or with one that has changed."""
+    jar = folder / f"{name}.jar"
     try:
-        with tempfile.TemporaryDirectory(prefix="tidegate-catalog-") as folder:
-            return {CATALOG_CLASS: compile_catalog(SparkContext._jvm, Path(folder))}
+        return compile_class(SparkContext._jvm, name, jar), jar.as_uri()
     except Exception as error:
         reason = str(getattr(error, "java_exception", error)).splitlines()[0]
-        print(f"Sessions share no catalog, and each keeps its connections: class={SOURCE.stem}: {reason}", flush=True)
-        return {}
+        print(f"{WITHOUT[name]}: class={name}: {reason}", flush=True)
+        return "", ""
 
 
-if __name__ == "__main__":
+def configure_classes(folder: Path) -> dict[str, str]:
+    """What the server's sessions and executors are told of the classes beside this file; executors fetch the jar."""
+    found: dict[str, str] = {}
+    catalog, _ = find_compiled(CATALOG, folder)
+    if catalog:
+        found[CATALOG_CLASS] = catalog
+    plugin, jar = find_compiled(ALLOCATOR, folder)
+    if plugin:
+        found["spark.plugins"] = f"{PLUGINS},{plugin}"
+        found["spark.jars"] = ",".join(filter(None, [SparkConf().get("spark.jars", ""), jar]))
+    return found
+
+
+def remove_empty_folders(parent: Path) -> None:
+    """Remove what sessions left there; nothing that has content, or that is just being made."""
+    with suppress(FileNotFoundError):
+        for folder in parent.iterdir():
+            with suppress(OSError):
+                if time.time() - folder.stat().st_mtime > FOLDER_SECONDS:
+                    folder.rmdir()
+
+
+def serve(folder: Path, temporary: Path) -> None:
+    """Run the server until its JVM ends; executors that start late fetch what is in the folder."""
     jvm = os.getppid()
     builder = SparkSession.builder.appName("Tidegate's Spark Connect server")
-    for name, value in {**CONF, **shared_catalog()}.items():
+    for name, value in {**CONF, **configure_classes(folder)}.items():
         builder = builder.config(name, value)
     builder.getOrCreate()
     while os.getppid() == jvm:  # it outlives neither a stop nor a kill of the server
+        remove_empty_folders(temporary / MODELS)
         time.sleep(LOOK_SECONDS)
+
+
+if __name__ == "__main__":
+    SparkContext._ensure_initialized()
+    place = Path(SparkContext._jvm.java.lang.System.getProperty("java.io.tmpdir"))
+    with tempfile.TemporaryDirectory(prefix="tidegate-classes-", dir=place) as made:
+        serve(Path(made), place)

@@ -72,6 +72,10 @@ def _settings(folder: Path, port: int) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",  # for few cores; the default of 200 is for clusters
         "spark.sql.ui.retainedExecutions": "50",  # kept in memory, with the keys that a merge names; default 1000
+        # of jobs and stages 1000 each are kept by default, and 100,000 tasks, also where no UI shows them
+        "spark.ui.retainedJobs": "200",
+        "spark.ui.retainedStages": "200",
+        "spark.ui.retainedTasks": "5000",
         "spark.ui.enabled": "false",
     }
 

@@ -1,29 +1,40 @@
-"""Jobs come and go, each in a session of its own: the Spark server keeps no connection and no file for any of them.
+"""Jobs come and go, each in a session of its own: the Spark server keeps nothing that adds up for any of them.
 
-`make soak` runs as many flushes as it does batches; a build runs one for each catalog, and sessions that only read.
+`make soak` runs 500 flushes on each catalog; a build runs one, and sessions that only read.
 """
 
 import os
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 from conftest import wait_until
 from postgres import PostgreSQL
+from spark_counts import SparkServer, find_growth
 
-FLUSHES = int(os.environ.get("SOAK_BATCHES", "1"))
+FLUSHES = int(os.environ.get("SOAK_FLUSHES", "1"))
 SESSIONS = 20
 POOL = 2  # connections of one JDBC catalog, by Iceberg's default
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 OF_SPARK = "application_name = 'PostgreSQL JDBC Driver'"
-LONG = 100  # flushes after which a server is grown up: its pools of threads, and the consumers that executors keep
-GROWTH = 40  # of threads or descriptors from then on, by chance; one for each of as many sessions is far more
+BETWEEN_LOOKS = 20
+GROWN_UP = 100  # flushes after which pools of threads and Spark's lists of past jobs are full
+LOOKS = 6  # as many at least, from then on, to tell growth from chance
+# By chance, from one half of the looks to the other. What is left behind once in a flush is 200 in 500 flushes. In MB
+# that would be one megabyte for five flushes; the counts of objects are finer.
+GROWTH = {
+    "connections": 0,
+    "descriptors": 40,
+    "threads": 40,
+    "entries": 100,
+    "sessions": 40,
+    "allocators": 100,
+    "live_megabytes": 40,
+    "metaspace_megabytes": 20,
+}
 
 
 @pytest.fixture(scope="module")
@@ -36,28 +47,23 @@ def database() -> Iterator[PostgreSQL]:
         server.close()
 
 
+@pytest.fixture
+def server(workbench: Any) -> SparkServer:
+    return SparkServer(int(workbench.stack.environment()["SPARK_PID"]), workbench.stack.run_dir / "spark")
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def lake(request: pytest.FixtureRequest, workbench: Any, database: PostgreSQL) -> Iterator[Any]:
+def connections(
+    request: pytest.FixtureRequest, workbench: Any, server: SparkServer, database: PostgreSQL
+) -> Callable[[], int]:
     """How many connections to the workbench's catalog the Spark server has open."""
     if request.param == "sqlite":
-        yield partial(open_files, workbench, str(workbench.folder / "catalog.db"))
-        return
+        return partial(server.open_files, str(workbench.folder / "catalog.db"))
     uri = f"postgresql+psycopg2://{database.user}@127.0.0.1:{database.port}/{database.database}"
     workbench.properties["uri"] = uri
     catalogs = {"lake": {"type": "iceberg", "properties": workbench.properties}}
     (workbench.include / "catalogs.yaml").write_text(yaml.safe_dump(catalogs))
-    yield lambda: len(database.rows(f"SELECT pid FROM pg_stat_activity WHERE {OF_SPARK}"))
-
-
-def server(workbench: Any) -> psutil.Process:
-    return psutil.Process(int(workbench.stack.environment()["SPARK_PID"]))
-
-
-def open_files(workbench: Any, path: str = "") -> int:
-    """Descriptors of the server, of those alone that stand for the file where one is named."""
-    folder = Path(f"/proc/{server(workbench).pid}/fd")
-    targets = Counter(os.path.realpath(entry) for entry in folder.iterdir())
-    return targets[path] if path else targets.total()
+    return lambda: len(database.rows(f"SELECT pid FROM pg_stat_activity WHERE {OF_SPARK}"))
 
 
 def flush(workbench: Any, topic: str, number: int) -> None:
@@ -66,24 +72,28 @@ def flush(workbench: Any, topic: str, number: int) -> None:
     workbench.flush("busy")
 
 
-def test_server_keeps_no_connection_of_a_session_that_has_ended(workbench: Any, lake: Any) -> None:
+def test_server_keeps_nothing_of_sessions_that_have_ended(
+    workbench: Any, server: SparkServer, connections: Callable[[], int]
+) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("busy", [topic], key=KEY, value=VALUE)
-    seen = []
+    looks = []
     for number in range(FLUSHES):
         flush(workbench, topic, number)
-        process = server(workbench)
-        seen.append((open_files(workbench), process.num_threads()))
-        if number % 20 == 19:
-            megabytes = process.memory_info().rss // 1_000_000
-            print(f"flushes={number + 1} connections={lake()} files and threads={seen[-1]} megabytes={megabytes}")
+        if (number + 1) % BETWEEN_LOOKS == 0:
+            looks.append(server.count(connections()))
+            print(f"flushes={number + 1} {looks[-1]}", flush=True)
+    names = {f"{FLUSHES - 1}-{key}" for key in range(6)}
+    before = server.entries()
     for _ in range(SESSIONS):
-        assert workbench.spark_sql("SELECT count(*) AS rows FROM lake.shop.busy")[0].rows == 6
-    assert 1 <= lake() <= POOL
-    assert {row["name"] for row in workbench.rows("shop.busy")} == {f"{FLUSHES - 1}-{key}" for key in range(6)}
-    if FLUSHES >= 2 * LONG:
-        files, threads = (max(counts[-LONG:]) - max(counts[:LONG]) for counts in zip(*seen, strict=True))
-        assert max(files, threads) <= GROWTH, seen
+        assert {row.name for row in workbench.spark_sql("SELECT name FROM lake.shop.busy")} == names
+    after = server.count(connections())
+    assert 1 <= after.connections <= POOL
+    assert after.allocators < SESSIONS, "each of these sessions made some"
+    wait_until(lambda: server.entries() < before + SESSIONS, f"what sessions leave on disk goes: {after}")
+    grown_up = looks[GROWN_UP // BETWEEN_LOOKS :]
+    if len(grown_up) >= LOOKS:
+        assert find_growth(grown_up, GROWTH) == {}, "\n".join(map(str, grown_up))
 
 
 def test_session_goes_on_after_the_database_has_closed_its_connections(workbench: Any, database: PostgreSQL) -> None:

@@ -221,7 +221,8 @@ def test_no_secret_stands_in_the_file() -> None:
 
 def test_spark_connect_starts_the_program_that_the_local_stack_starts() -> None:
     assert 'str(ROOT / "jobs" / "serve.py")' in (ROOT / "local" / "spark.py").read_text()
-    assert "COPY jobs/serve.py jobs/SharedCatalog.java /opt/tidegate/" in (DEPLOY / "Dockerfile").read_text()
+    copied = "COPY jobs/serve.py jobs/SharedCatalog.java jobs/AllocatorPlugin.java /opt/tidegate/"
+    assert copied in (DEPLOY / "Dockerfile").read_text()
     assert "/opt/tidegate/serve.py" in (DEPLOY / "spark" / "entrypoint.sh").read_text()
 
 
@@ -229,7 +230,11 @@ def test_spark_settings_are_those_of_the_local_stack() -> None:
     local = (ROOT / "local" / "spark.py").read_text()
     lines = (DEPLOY / "spark" / "spark-defaults.conf").read_text().splitlines()
     settings = dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
-    for name in ("spark.sql.extensions", "spark.sql.session.timeZone"):
+    for name in (
+        "spark.sql.extensions",
+        "spark.sql.session.timeZone",
+        *(kept for kept in settings if "retained" in kept),
+    ):
         assert f'"{name}": "{settings[name].strip()}"' in local
     for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
         assert settings[name].split() == [*JVM]
