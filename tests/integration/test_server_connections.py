@@ -21,7 +21,7 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 OF_SPARK = "application_name = 'PostgreSQL JDBC Driver'"
 BETWEEN_LOOKS = 20
-GROWN_UP = 100  # flushes after which pools of threads and Spark's lists of past jobs are full
+GROWN_UP = 60  # flushes after which pools of threads and Spark's lists of past jobs are full
 LOOKS = 6  # as many at least, from then on, to tell growth from chance
 # By chance, from one half of the looks to the other. What is left behind once in a flush is 200 in 500 flushes. In MB
 # that would be one megabyte for five flushes; the counts of objects are finer.
