@@ -3,12 +3,13 @@
 import logging
 import re
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from tidegate.errors import ConfigurationError
-from tidegate.jobs import JOB_CONF
+from tidegate.jobs import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate.redaction import CORE, CORE_REGEX
 
 # What the product's statements rely on, whatever the server's defaults are.
@@ -43,6 +44,19 @@ def submitted(name: str) -> SparkSession:
     spark = SparkSession.builder.appName(name).getOrCreate()
     configure(spark, RELIED_ON)
     return spark
+
+
+@contextmanager
+def leave_failure() -> Iterator[None]:
+    """Leave the error of a submitted program in the file that the worker reads; without a session nothing is left."""
+    try:
+        yield
+    except Exception as error:
+        session = SparkSession.getActiveSession()
+        path = "" if session is None else session.conf.get(FAILURE_CONF, "")
+        if path:
+            Path(path).write_text(JobFailure.of(error).to_json())
+        raise
 
 
 def private(spark: SparkSession, name: str) -> str:

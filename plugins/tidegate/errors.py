@@ -2,7 +2,8 @@
 
     TidegateError
     ├── RetryLater              a passing fault: the same call may succeed unchanged
-    │   └── OutcomeUnknown      a commit was sent and no answer came: read the position back first
+    │   ├── OutcomeUnknown      a commit was sent and no answer came: read the position back first
+    │   └── SomeTablesDelayed   as SomeTablesFailed, and what stopped one of the tables may pass
     ├── GiveUp                  repeating changes nothing: a person must act
     │   ├── ConfigurationError  the pipeline file, a catalog or a connection is wrong
     │   ├── BadRecord           a record that cannot be decoded, under tolerance none
@@ -16,6 +17,7 @@
 Each message says what happened, names the values as ``name=value`` and ends with what to do next.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -59,12 +61,20 @@ class PositionLost(GiveUp):
     """The log, the topic, the cluster or the table no longer fits the recorded position."""
 
 
-class SomeTablesFailed(GiveUp):
+class SomeTables(TidegateError):
     """Some tables of a pipeline failed, or were refused; `published` is what became of the others."""
 
     def __init__(self, message: str, published: tuple[Any, ...] = ()) -> None:
         super().__init__(message)
         self.published = published
+
+
+class SomeTablesFailed(SomeTables, GiveUp):
+    """None of the tables that failed succeeds by trying again."""
+
+
+class SomeTablesDelayed(SomeTables, RetryLater):
+    """At least one of them failed in passing: the same call does its work, and finds that of the others done."""
 
 
 class NothingToDo(TidegateError):
@@ -73,3 +83,22 @@ class NothingToDo(TidegateError):
 
 class PublishedElsewhere(TidegateError):
     """Another run published first: this one changed nothing, and nothing needs repair."""
+
+
+def find_kind(name: str) -> type[TidegateError] | None:
+    """The class of that name, for an error that came as text; None for one that is not ours."""
+    waiting = [TidegateError]
+    while waiting:
+        kind = waiting.pop()
+        if kind.__name__ == name:
+            return kind
+        waiting += kind.__subclasses__()
+    return None
+
+
+def join_tables(
+    message: str, kinds: Iterable[type[TidegateError] | None], published: tuple[Any, ...] = ()
+) -> SomeTables:
+    """The error of several tables: to be tried again where that of one of them is."""
+    is_passing = any(kind is not None and issubclass(kind, RetryLater) for kind in kinds)
+    return (SomeTablesDelayed if is_passing else SomeTablesFailed)(message, published)

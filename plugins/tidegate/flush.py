@@ -9,7 +9,7 @@ from functools import partial
 from tidegate.batch import Plan, PublishedBatch, Refusal, StagedBatch
 from tidegate.drain import drain, queues
 from tidegate.dynamic import fan_out
-from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
+from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, SomeTables, TidegateError, find_kind, join_tables
 from tidegate.offsets import Offsets
 from tidegate.ports import Ports
 from tidegate.refused import in_words
@@ -35,12 +35,12 @@ def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -
 
     `NothingToDo` when there was no work (the heartbeat has run). So many tables are merged beside each other, each by a
     thread of its own; one that fails keeps its staged batches while the others go on, one that plan or stage refuses
-    stays as it is, and `SomeTablesFailed` is raised at the end.
+    stays as it is, and `SomeTables` is raised at the end.
     """
     known = fan_out(ports)  # the tables that records have named are looked for once, not by every step
     try:
         planned: Plan = plan(known, until=until)
-    except (NothingToDo, SomeTablesFailed):
+    except (NothingToDo, SomeTables):
         clean_up(known)  # of a run that was killed after its publish
         heartbeat(known)
         raise
@@ -81,4 +81,5 @@ def _raise_failures(ports: Ports, flushed: Flushed, refused: Sequence[Refusal]) 
     told = [f"pipeline={ports.pipeline.name}: {len(failures)} tables failed:", *map(str, failures)] if failures else []
     told += [in_words(ports, refused)] if refused else []
     if told:
-        raise SomeTablesFailed("\n".join(told), flushed.published)
+        kinds = [*map(type, failures), *(find_kind(one.kind) for one in refused)]
+        raise join_tables("\n".join(told), kinds, flushed.published)

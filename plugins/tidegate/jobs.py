@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.epochs import Epochs
+from tidegate.errors import RetryLater, TidegateError, find_kind
 from tidegate.naming import Naming
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Column, KeyFormat, Route, ValueFormat
@@ -15,6 +16,8 @@ from tidegate.publications.job import PublishJob
 from tidegate.selection import Projection, projection_from
 
 KAFKA_CONF, JOB_CONF = "spark.tidegate.secret.kafka", "spark.tidegate.job"
+FAILURE_CONF = "spark.tidegate.failure"  # the file in which a submitted job leaves its `JobFailure`
+LONGEST_MESSAGE = 500
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,36 @@ class MaintainJob:
 
 
 Job = StageJob | MergeJob | MaintainJob | PublishJob
+
+
+@dataclass(frozen=True)
+class JobFailure:
+    """Why a job failed: the name of the error's class, and its text, of an error that is not ours the first line."""
+
+    kind: str
+    message: str
+
+    @classmethod
+    def of(cls, error: Exception) -> "JobFailure":
+        """What is told of an error."""
+        if isinstance(error, TidegateError):
+            return cls(type(error).__name__, str(error))
+        lines = str(error).strip().splitlines() or [""]
+        return cls(type(error).__name__, lines[0][:LONGEST_MESSAGE])
+
+    def to_error(self, where: str) -> TidegateError:
+        """The error again, of its own kind; `RetryLater` for one that is not ours. `where` names the job."""
+        known = find_kind(self.kind)
+        return known(self.message) if known else RetryLater(f"{where} failed: {self.kind}: {self.message}")
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "JobFailure":
+        """Inverse of `to_json`."""
+        return cls(**json.loads(text))
 
 
 def _columns(data: list[dict[str, Any]] | None) -> tuple[Column, ...] | None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tidegate.batch import Refusal
-from tidegate.errors import GiveUp, RetryLater, SomeTablesFailed
+from tidegate.errors import GiveUp, RetryLater, join_tables
 from tidegate.pipeline import Table
 from tidegate.ports import Ports, TableState
 from tidegate.position import Position
@@ -37,13 +37,14 @@ class Refused:
 def told(ports: Ports, refused: Sequence[Refused], *, has_work: bool) -> tuple[Refusal, ...]:
     """The refusals as they travel with a plan.
 
-    Raised instead: the reason where all tables are refused, `SomeTablesFailed` where the others have no work.
+    Raised instead: the reason where all tables are refused, first one that may pass; `SomeTables` where the others have
+    no work.
     """
     if refused and len(refused) == len(ports.pipeline.tables):
-        raise refused[0].error
+        raise next((one.error for one in refused if isinstance(one.error, RetryLater)), refused[0].error)
     found = note_refusals([(one.table.name, one.error) for one in refused])
     if found and not has_work:
-        raise SomeTablesFailed(in_words(ports, found))
+        raise join_tables(in_words(ports, found), [type(one.error) for one in refused])
     return found
 
 

@@ -1,10 +1,13 @@
 """The janitor's DAG: once a day it tells what pipelines have left behind whose file is gone, and removes nothing."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, get_current_context, task
+from airflow.sdk.bases.xcom import BaseXCom
 
 from tidegate_airflow import documents, tasks
+from tidegate_airflow.flush_dag import RETRIES
 
 # No pipeline's DAG can have this id: theirs begin with tidegate_.
 ID = "tidegate-janitor"
@@ -20,10 +23,13 @@ def janitor_dag() -> DAG:
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        default_args={"owner": "tidegate"},
+        default_args={"owner": "tidegate", **RETRIES},
         tags=["tidegate", "maintenance"],
     ) as dag:
-        task(task_id="leftovers", doc_md=documents.JANITOR, execution_timeout=timedelta(minutes=10))(
-            tasks.run_leftovers
-        )()
+        task(task_id="leftovers", doc_md=documents.JANITOR, execution_timeout=timedelta(minutes=10))(tell_leftovers)()
     return dag
+
+
+def tell_leftovers() -> list[dict[str, Any]]:
+    """What is left behind, as the task's result also where a catalog cannot be read and the task fails."""
+    return tasks.run_leftovers(lambda found: get_current_context()["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, found))

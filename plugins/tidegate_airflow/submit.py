@@ -57,7 +57,7 @@ class SubmitOperator(SparkSubmitOperator):
         raise GiveUp(f"verb={self.verb}: nothing is submitted for it")
 
     def run(self, job: Job) -> None:
-        """`tidegate.ports.Engine`: submit one job and wait for it."""
+        """`tidegate.ports.Engine`: submit one job and wait for it; the error that ended it keeps its kind."""
         from tidegate.adapters.assembly import local_jars
         from tidegate.adapters.spark_submit import (
             CONNECT_VARIABLES,
@@ -70,10 +70,10 @@ class SubmitOperator(SparkSubmitOperator):
 
         for name in CONNECT_VARIABLES:
             os.environ.pop(name, None)
-        with packed({**self._private_conf(), **job_conf(job)}) as (properties, libraries):
+        with packed({**self._private_conf(), **job_conf(job)}) as files:
             self.application = application(job)
             self.application_args = arguments(job)
-            self.properties_file, self.py_files = properties, libraries
+            self.properties_file, self.py_files = files.properties, files.libraries
             self.jars = local_jars() or None
             self.env_vars = {"SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}
             self.name = f"tidegate {self.verb} {job.pipeline} {job.batch}"
@@ -81,10 +81,9 @@ class SubmitOperator(SparkSubmitOperator):
             try:
                 super().execute(self._context)
             except AirflowException as failure:
+                where = f"pipeline={job.pipeline} batch={job.batch}: spark-submit of {self.verb}"
                 # Airflow's own text is the whole command line; what happened stands in the log above it
-                raise RetryLater(
-                    f"pipeline={job.pipeline} batch={job.batch}: spark-submit of {self.verb} failed: see above"
-                ) from failure
+                raise files.read_failure(where) or RetryLater(f"{where} failed: see above") from failure
 
     def _private_conf(self) -> dict[str, str]:
         from tidegate.adapters.assembly import pipeline_path, spark_conf

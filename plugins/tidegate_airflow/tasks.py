@@ -220,18 +220,27 @@ def _measure_publication(used: Any) -> None:
             log.warning("publication=%s is not measured: %s", used.publication.name, problem)
 
 
-def run_leftovers() -> list[Data]:
-    """What pipelines without a file have left in the catalogs, with what removes it; skipped when there is nothing."""
+def run_leftovers(tell: Callable[[list[Data]], None]) -> list[Data]:
+    """What pipelines without a file have left in the catalogs, with what removes it; skipped when there is nothing.
+
+    Where a catalog, or a table, cannot be read, the others are told with `tell`, and the task fails or tries again.
+    """
     from tidegate.adapters.assembly import leftovers_below
-    from tidegate.errors import NothingToDo
+    from tidegate.errors import NothingToDo, join_tables
     from tidegate.settings import include_folder
 
     from tidegate_airflow.connections import resolve
 
     with told_to_airflow():
-        found = leftovers_below(include_folder(), resolve)
+        found, failures = leftovers_below(include_folder(), resolve)
+        for one in found:
+            log.warning("left behind: pipeline=%s: %s", one["pipeline"], "; ".join(one["remove"]))
+        if failures:
+            tell(found)
+            reasons = "\n".join(map(str, failures))
+            raise join_tables(
+                f"not everything could be read; of the rest see the result:\n{reasons}", map(type, failures)
+            )
         if not found:
             raise NothingToDo("every pipeline that wrote something has its file")
-    for one in found:
-        log.warning("left behind: pipeline=%s: %s", one["pipeline"], "; ".join(one["remove"]))
     return found

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fakes import Crash, FailsToMerge, World, a_pipeline, a_table
 from tidegate.dynamic import fan_out
-from tidegate.errors import NothingToDo, RetryLater, SomeTablesFailed
+from tidegate.errors import NothingToDo, RetryLater, SomeTables
 from tidegate.flush import flush
 from tidegate.offsets import Offsets
 from tidegate.pipeline import Column, Pipeline
@@ -94,7 +94,7 @@ def queued(world: World, pipeline: Pipeline) -> None:
     broken = FailsToMerge(world.engine, pipeline.tables[-1].name)
     for name in ("3", "4"):
         produce(world, ("a", name), ("b", None), ("c", name))
-        with suppress(RetryLater, SomeTablesFailed):
+        with suppress(RetryLater, SomeTables):
             flush(world.ports(pipeline, engine=broken))
 
 

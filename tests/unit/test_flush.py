@@ -16,7 +16,7 @@ from fakes import (
     a_pipeline,
     a_table,
 )
-from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater, SomeTablesFailed, TidegateError
+from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater, SomeTablesDelayed, TidegateError
 from tidegate.flush import flush
 from tidegate.status import status
 from tidegate.steps.clean_up import clean_up
@@ -193,13 +193,13 @@ def test_group_gets_the_low_watermark_of_all_tables(world: World) -> None:
     flush(world.ports(TWO, engine=broken))
     produce(world, "b", "y")
     broken.broken = True
-    with pytest.raises(SomeTablesFailed):
+    with pytest.raises(SomeTablesDelayed):
         flush(world.ports(TWO, engine=broken))
     assert committed(world) == {"orders": {0: 1}}
 
 
 def test_failing_table_does_not_hold_up_the_other_and_the_run_is_red(world: World) -> None:
-    with pytest.raises(SomeTablesFailed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.copy"):
+    with pytest.raises(SomeTablesDelayed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.copy"):
         flush(world.ports(TWO, engine=FailsToMerge(world.engine, COPY)))
     assert world.rows(ORDERS) == [{"id": "a", "name": "x"}]
     assert world.rows(COPY) == []
@@ -207,13 +207,13 @@ def test_failing_table_does_not_hold_up_the_other_and_the_run_is_red(world: Worl
 
 def test_table_that_never_published_holds_the_group_back(world: World) -> None:
     """Nothing of `copy` is published: what the group reports must not say that its records are done."""
-    with pytest.raises(SomeTablesFailed):
+    with pytest.raises(SomeTablesDelayed):
         flush(world.ports(TWO, engine=FailsToMerge(world.engine, COPY)))
     assert committed(world).get("orders", {}).get(0, 0) == 0
 
 
 def test_next_flush_finishes_the_failed_table_without_reading_kafka_again(world: World) -> None:
-    with pytest.raises(SomeTablesFailed):
+    with pytest.raises(SomeTablesDelayed):
         flush(world.ports(TWO, engine=FailsToMerge(world.engine, COPY)))
     stages = len(world.engine.stages)
     flush(world.ports(TWO))
@@ -225,7 +225,7 @@ def test_next_flush_finishes_the_failed_table_without_reading_kafka_again(world:
 def test_failed_table_catches_up_with_what_the_others_read_meanwhile(world: World) -> None:
     broken = FailsToMerge(world.engine, COPY)
     for name in ("x2", "x3"):
-        with pytest.raises(SomeTablesFailed):
+        with pytest.raises(SomeTablesDelayed):
             flush(world.ports(TWO, engine=broken))
         produce(world, "a", name)
     for _ in range(3):

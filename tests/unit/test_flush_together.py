@@ -6,7 +6,7 @@ from threading import Barrier, Lock
 import pytest
 from fakes import FailsToMerge, World, a_pipeline, a_table
 from tidegate.cli.commands import main
-from tidegate.errors import SomeTablesFailed
+from tidegate.errors import SomeTablesDelayed
 from tidegate.flush import flush
 from tidegate.jobs import Job, MergeJob
 from tidegate.status import status
@@ -63,7 +63,7 @@ def test_no_more_tables_than_asked_for_are_merged_at_once(world: World) -> None:
 
 def test_failing_table_stops_none_of_those_beside_it(world: World) -> None:
     engine = FailsToMerge(world.engine, TABLES[0])
-    with pytest.raises(SomeTablesFailed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.orders"):
+    with pytest.raises(SomeTablesDelayed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.orders"):
         flush(world.ports(FOUR, engine=engine), merges_at_once=4)
     assert [len(world.rows(table)) for table in TABLES] == [0, 1, 1, 1]
 

@@ -2,7 +2,7 @@
 
 import pytest
 from fakes import Crash, CrashAt, FailsToMerge, World, a_pipeline, a_table
-from tidegate.errors import NothingToDo, SomeTablesFailed
+from tidegate.errors import NothingToDo, SomeTablesDelayed
 from tidegate.flush import flush
 from tidegate.pipeline import Start
 from tidegate.steps.plan import plan
@@ -87,7 +87,7 @@ def test_table_that_has_caught_up_shares_the_read_of_the_others(world: World) ->
 def test_table_that_has_caught_up_holds_the_group_when_it_fails(world: World) -> None:
     rest(world, BOTH)
     produce(world, "next")
-    with pytest.raises(SomeTablesFailed):
+    with pytest.raises(SomeTablesDelayed):
         flush(world.ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
     assert committed(world) == 10
 
@@ -95,7 +95,7 @@ def test_table_that_has_caught_up_holds_the_group_when_it_fails(world: World) ->
 def test_late_table_that_fails_does_not_hold_the_group(world: World) -> None:
     for n in range(2):
         produce(world, f"new{n}")
-        with pytest.raises(SomeTablesFailed):
+        with pytest.raises(SomeTablesDelayed):
             flush(world.ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
         assert committed(world) == 11 + n
     rest(world, BOTH)

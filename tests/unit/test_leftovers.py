@@ -7,8 +7,10 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 from tidegate.adapters import iceberg_history
+from tidegate.adapters.assembly import leftovers_below
 from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.leftovers import leftovers
+from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.ownership import DEAD_LETTERS, SHAPE, Ownership
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
@@ -52,7 +54,7 @@ def dropped(found: dict[str, Any]) -> list[str]:
 
 
 def test_tables_and_marks_of_a_pipeline_without_a_file_are_told(catalogs: Catalogs) -> None:
-    [found] = leftovers(catalogs, "lake", {"shop_copy"})
+    [found] = leftovers(catalogs, "lake", {"shop_copy"}, [])
     assert found["pipeline"] == "shop"
     assert found["tables"] == [
         "lake.a.orders_shop_backfill_1f_tmp", "lake.a.orders_shop_tmp", "lake.a.tidegate_shop_batches",
@@ -64,12 +66,12 @@ def test_tables_and_marks_of_a_pipeline_without_a_file_are_told(catalogs: Catalo
 
 
 def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -> None:
-    assert leftovers(catalogs, "lake", {"shop", "shop_copy"}) == []
+    assert leftovers(catalogs, "lake", {"shop", "shop_copy"}, []) == []
 
 
 def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs: Catalogs) -> None:
     """Not even one whose name reads like a table of ours: only a mark, or what version 0.1 made, is ours."""
-    [found] = leftovers(catalogs, "lake", {"shop_copy"})
+    [found] = leftovers(catalogs, "lake", {"shop_copy"}, [])
     assert sorted(dropped(found)) == [f"DROP TABLE {_quoted(name)} PURGE" for name in found["tables"]]
     names = "orders lines untouched orders_shop_report orders_shop_tmp_kept lines_shop_copy_of_march orders_deletes"
     users = {f"`{name}`" for name in (*names.split(), "orders_shop_copy_tmp", "tidegate_gone_batches")}
@@ -77,10 +79,45 @@ def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs
 
 
 def test_both_pipelines_are_told_each_with_its_own(catalogs: Catalogs) -> None:
-    shop, copy = leftovers(catalogs, "lake", set())
+    shop, copy = leftovers(catalogs, "lake", set(), [])
     assert [shop["pipeline"], copy["pipeline"]] == ["shop", "shop_copy"]
     assert copy["tables"] == ["lake.a.orders_shop_copy_tmp", "lake.a.tidegate_shop_copy_batches"]
     assert not set(shop["tables"]) & set(copy["tables"])
+
+
+def test_table_that_cannot_be_read_hides_nothing_of_the_others(catalogs: Catalogs, tmp_path: Path) -> None:
+    for name in ("a.orders_shop_tmp", "b.lines"):
+        Path(catalogs.catalog("lake").load_table(name).metadata_location.removeprefix("file://")).unlink()
+    failures: list[TidegateError] = []
+    [found] = leftovers(catalogs, "lake", {"shop_copy"}, failures)
+    assert found["tables"] == [  # without b.lines nobody can tell whose an empty table of version 0.1 is
+        "lake.a.orders_shop_backfill_1f_tmp", "lake.a.tidegate_shop_batches", "lake.a.tidegate_shop_dead_letters",
+    ]  # fmt: skip
+    assert found["destinations"] == ["lake.a.orders"]
+    told = [(type(error), str(error).partition(":")[0]) for error in failures]
+    assert told == [(RetryLater, "table=lake.a.orders_shop_tmp"), (RetryLater, "table=lake.b.lines")]
+
+
+CATALOGS = """
+silent: {type: iceberg, properties: {type: rest, uri: 'http://127.0.0.1:9', warehouse: w}}
+refused: {type: iceberg, connection: nobody_knows, properties: {type: sql, uri: 'sqlite:////x', warehouse: 'file:///x'}}
+broken: {type: iceberg, properties: {type: sql}}
+lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:///FOLDER/catalog.db', warehouse: 'file://FOLDER/warehouse'}}
+"""
+
+
+def test_catalogs_that_fail_hide_nothing_of_the_others_and_are_named(catalogs: Catalogs, tmp_path: Path) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "catalogs.yaml").write_text(CATALOGS.replace("FOLDER", str(tmp_path)))
+    found, failures = leftovers_below(tmp_path, lambda _: None)
+    assert [(one["pipeline"], len(one["tables"])) for one in found] == [("shop", 5), ("shop_copy", 2)]
+    silent, refused, broken = failures
+    assert (type(silent), str(silent).startswith("table=silent.*: catalog or files did not answer")) == (
+        RetryLater,
+        True,
+    )
+    assert (type(refused), "nobody_knows" in str(refused)) == (ConfigurationError, True)
+    assert (type(broken), str(broken).startswith("catalog=broken: ")) == (ConfigurationError, True)
 
 
 def _quoted(name: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from fakes import Crash, CrashAt, FailsOneMerge, FailsToMerge, PauseAt, World, a_pipeline, a_table
 from tidegate.batch import Counts, PublishedBatch, StagedBatch
 from tidegate.drain import Awaited, drain, queues
-from tidegate.errors import NothingToDo, PositionLost, RetryLater, SomeTablesFailed, TidegateError
+from tidegate.errors import NothingToDo, PositionLost, RetryLater, SomeTablesDelayed, TidegateError
 from tidegate.flush import flush
 from tidegate.jobs import Job, StageJob
 from tidegate.offsets import Ranges
@@ -41,7 +41,7 @@ def failing(world: World, runs: int, pipeline=TWO) -> FailsToMerge:
     broken = FailsToMerge(world.engine, COPY)
     for n in range(runs):
         produce(world, "a", f"{n}")
-        with pytest.raises(SomeTablesFailed):
+        with pytest.raises(SomeTablesDelayed):
             flush(world.ports(pipeline, engine=broken))
     return broken
 
@@ -158,7 +158,7 @@ def test_full_queue_stops_the_pipeline_and_says_so(world: World) -> None:
     broken = failing(world, 2, pipeline)
     produce(world, "b", "later")
     stages = len(world.engine.stages)
-    with pytest.raises(SomeTablesFailed) as told:
+    with pytest.raises(SomeTablesDelayed) as told:
         flush(world.ports(pipeline, engine=broken))
     for words in ("Spark failed in merge", f"table={COPY}: its queue is full", "max_pending=2", "merge of batch=1"):
         assert words in str(told.value)
@@ -190,7 +190,7 @@ def test_empty_batches_in_the_middle_of_a_queue_travel_with_the_next_rows(world:
     broken = failing(world, 1)
     for _ in range(2):
         aborted(world)
-        with pytest.raises(SomeTablesFailed):
+        with pytest.raises(SomeTablesDelayed):
             flush(world.ports(TWO, engine=broken))
     produce(world, "b", "y")
     before = len(world.destination.tables[COPY].snapshots)
@@ -300,7 +300,7 @@ def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
     broken = FailsToMerge(world.engine, COPY)
     for kind in "raar":
         aborted(world) if kind == "a" else produce(world, "a", "x")
-        with pytest.raises(SomeTablesFailed):
+        with pytest.raises(SomeTablesDelayed):
             flush(world.ports(TWO, engine=broken))
     aborted(world)
     ports = world.ports(TWO)
@@ -325,7 +325,7 @@ def queued_world() -> World:
     flush_one(world, "x")
     broken = failing(world, 1)
     aborted(world)
-    with suppress(SomeTablesFailed):
+    with suppress(SomeTablesDelayed):
         flush(world.ports(TWO, engine=broken))
     failing(world, 1)
     produce(world, "b", "new")
@@ -339,7 +339,7 @@ def test_killed_at_any_call_while_a_queue_drains_or_grows_the_next_runs_give_the
         crash = CrashAt(number)
         broken = FailsToMerge(world.engine, COPY)
         broken.broken = still_fails
-        with suppress(Crash, SomeTablesFailed):
+        with suppress(Crash, SomeTablesDelayed):
             flush(world.ports(TWO, crash, engine=broken))
         if crash.calls < number:
             break

@@ -27,8 +27,10 @@ SECRETS = [
 @pytest.mark.parametrize("name", SECRETS)
 def test_secret_of_a_catalog_is_hidden_by_its_name_in_sessions_and_in_applications(name: str) -> None:
     private = private_conf({f"{CATALOG}.{name}": "x", OPTIONS: "mine"}, {})
-    with packed({**private, CORE: "theirs"}) as (properties, _):
-        lines = dict(line.split(" ", 1) for line in Path(properties).read_text().replace("\\\\", "\\").splitlines())
+    with packed({**private, CORE: "theirs"}) as files:
+        lines = dict(
+            line.split(" ", 1) for line in Path(files.properties).read_text().replace("\\\\", "\\").splitlines()
+        )
     for regex in (
         private[OPTIONS].replace("mine|", ""),
         lines[OPTIONS].replace("mine|", ""),

@@ -6,7 +6,7 @@ import pytest
 from fakes import World, a_pipeline, a_table
 from fakes.faults import UnreadableTable
 from tidegate import detail
-from tidegate.errors import RetryLater, SomeTablesFailed
+from tidegate.errors import GiveUp, RetryLater, SomeTablesDelayed, SomeTablesFailed
 from tidegate.flush import flush
 from tidegate.overview import lately
 from tidegate.pipeline import Start
@@ -15,6 +15,7 @@ from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.heartbeat import heartbeat
 from tidegate.steps.maintain import maintain, maintained_tables
+from tidegate.steps.plan import plan
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 TWO = a_pipeline(a_table(ORDERS), a_table(COPY))
@@ -52,7 +53,7 @@ def test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_the
     assert committed(world) == {0: 1, 1: 1}
     later(world)
     with pytest.raises(
-        SomeTablesFailed, match=rf"tables={COPY} cannot go on.*\n.*table={COPY}: catalog or files"
+        SomeTablesDelayed, match=rf"tables={COPY} cannot go on.*\n.*table={COPY}: catalog or files"
     ) as told:
         flush(ports_of(world, COPY, pipeline=pipeline))
     assert [(batch.table, batch.inserted) for batch in told.value.published] == [(ORDERS, 1)]
@@ -77,7 +78,7 @@ def test_clean_up_and_heartbeat_do_their_work_for_the_tables_that_can_be_read(wo
     flush(ports_of(world))
     later(world)
     world.broker.groups.clear()
-    with pytest.raises(SomeTablesFailed):
+    with pytest.raises(SomeTablesDelayed):
         flush(ports_of(world, COPY))
     one, other = clean_up(ports_of(world, COPY))
     assert (one["table"], one["published"], "failed" in one) == (ORDERS, 2, False)
@@ -113,3 +114,32 @@ def test_maintenance_and_storage_know_every_table_and_each_tells_of_itself(world
     stored = {row["table"]: row for row in detail.storage(ports)}
     assert stored[ORDERS]["rows"] == 2
     assert "did not answer" in stored[COPY]["error"]
+
+
+def test_plan_is_tried_again_where_a_table_cannot_be_read_and_another_needs_a_person(world: World) -> None:
+    """Each of the tables in turn is the first of the pipeline; with and without a third that has no work."""
+    third = "lake.shop.third"
+    for names in ((ORDERS, COPY), (COPY, ORDERS), (ORDERS, COPY, third)):
+        world = made(*names)
+        snapshots = world.destination.tables[ORDERS].ancestors()
+        world.destination.rollback(ORDERS, snapshots[1].id)
+        pipeline = a_pipeline(*(a_table(name) for name in names))
+        with pytest.raises(RetryLater, match="did not answer during state") as told:
+            plan(ports_of(world, COPY, pipeline=pipeline))
+        assert isinstance(told.value, SomeTablesDelayed) == (third in names)
+        with pytest.raises(GiveUp, match="was rolled back") as final:
+            plan(ports_of(world, pipeline=pipeline))
+        assert type(final.value) is SomeTablesFailed
+        assert "did not answer" not in str(final.value)
+
+
+def made(*names: str) -> World:
+    """Tables that stand at the end of a topic of two partitions, after two batches."""
+    world = World()
+    world.broker.create("orders", 2)
+    pipeline = a_pipeline(*(a_table(name) for name in names))
+    for value in "xy":
+        for partition, key in enumerate("ab"):
+            world.broker.produce("orders", {"id": key}, {"id": key, "name": value}, partition)
+        flush(world.ports(pipeline))
+    return world

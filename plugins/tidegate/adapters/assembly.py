@@ -26,7 +26,7 @@ from tidegate.adapters.spark_jobs import private_conf
 from tidegate.adapters.spark_place import spark_remote
 from tidegate.adapters.spark_submit import SubmitEngine
 from tidegate.adapters.templates import SqlFiles
-from tidegate.errors import ConfigurationError
+from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.pipeline import Catalog, Pipeline
 from tidegate.ports import Destination, Engine, Ports
 from tidegate.settings import repository_root
@@ -136,9 +136,16 @@ def local_jars() -> str:
     return ",".join(str(jar) for jar in sorted(folder.glob("*.jar")))
 
 
-def leftovers_below(include: Path, resolve: Resolve) -> list[dict[str, Any]]:
-    """What pipelines without a file have left in the Iceberg catalogs of an include folder."""
+def leftovers_below(include: Path, resolve: Resolve) -> tuple[list[dict[str, Any]], list[TidegateError]]:
+    """What pipelines without a file have left in the Iceberg catalogs of an include folder; and what is not known."""
     kept = {name for name, _ in load_all(include)}
-    found = [catalog for catalog in read_catalogs(include).values() if isinstance(catalog, Catalog)]
-    opened = iceberg_catalogs(found, resolve)
-    return [one for name in opened.names for one in leftovers(opened, name, kept)]
+    found, failures = list[dict[str, Any]](), list[TidegateError]()
+    for name, catalog in read_catalogs(include).items():
+        try:
+            if not isinstance(catalog, Catalog):
+                raise ConfigurationError(f"catalog={name}: {catalog}")
+            if catalog.type == "iceberg":
+                found += leftovers(iceberg_catalogs([catalog], resolve), name, kept, failures)
+        except ConfigurationError as error:
+            failures.append(error)
+    return found, failures

@@ -14,6 +14,7 @@ from pyiceberg.exceptions import (
 )
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.port_edge import one_line
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 
@@ -33,14 +34,14 @@ REFUSED_BY_STORE = re.compile(r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|I
 REFUSED_CLIENT = re.compile(r"invalid_client|unauthorized_client|invalid_grant")
 
 
-def judge(port: Any, verb: str, table: str, error: Exception) -> TidegateError | None:
+def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> TidegateError | None:
     """The product's error for one of PyIceberg's, its database's or its file store's; None for an unexpected one.
 
     A table is read by its metadata of a moment before: a clean-up or an expiry beside it may take a file of it away,
     and whoever reads the table again finds what is so now.
     """
     if is_refused(error):
-        login = port.catalogs.login(table.split(".", 1)[0])
+        login = catalogs.login(table.split(".", 1)[0])
         return ConfigurationError(
             f"{login}: the log-in or its rights were refused during {verb} of table={table}: {one_line(error)}; "
             "correct the login, the password or the rights there"
@@ -58,6 +59,11 @@ def judge(port: Any, verb: str, table: str, error: Exception) -> TidegateError |
             f"table={table}: catalog or files did not answer during {verb}; it will be tried again: {text}"
         )
     return None
+
+
+def judge(port: Any, verb: str, table: str, error: Exception) -> TidegateError | None:
+    """The same for a port that has its catalogs as `catalogs`."""
+    return judge_error(port.catalogs, verb, table, error)
 
 
 def is_refused(error: Exception) -> bool:

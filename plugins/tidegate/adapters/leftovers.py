@@ -1,27 +1,33 @@
 """What pipelines leave behind in a catalog when their file is deleted: tables of their own, and marks in others."""
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pyiceberg.table import Table
 
 from tidegate import names
 from tidegate.adapters.iceberg_catalogs import Catalogs
+from tidegate.adapters.iceberg_errors import judge_error
 from tidegate.adapters.iceberg_state import summary_of
-from tidegate.errors import GiveUp
+from tidegate.adapters.port_edge import unexpected
+from tidegate.errors import GiveUp, TidegateError
 from tidegate.ownership import BATCHES, DEAD_LETTERS, KIND, PIPELINE, SHAPE, Ownership, check_recognised
 from tidegate.spark_sql import literal, quoted_name
 
 NAMED = {"_batches": ("batches", BATCHES), "_dead_letters": ("dead_letters", DEAD_LETTERS)}
 
 
-def leftovers(catalogs: Catalogs, catalog: str, kept: Collection[str]) -> list[dict[str, Any]]:
+def leftovers(
+    catalogs: Catalogs, catalog: str, kept: Collection[str], failures: list[TidegateError]
+) -> list[dict[str, Any]]:
     """For each pipeline without a file: its tables, the destinations that it has marked, and what removes both.
 
     A table is a pipeline's own by its mark, or as version 0.1 made it: never by its name alone. A pipeline is known by
     its control table; `kept` are those that have a file, right or broken. Nothing is changed.
+    What cannot be read is added to `failures`, and left out.
     """
-    tables = dict(_tables(catalogs, catalog))
+    tables = dict(_tables(catalogs, catalog, failures))
     owners = {name: owner for name, table in tables.items() if (owner := _owner_of(name, table)) is not None}
     known = {own.pipeline for own in owners.values() if own.kind == "batches"}
     for name, table in tables.items():
@@ -31,13 +37,29 @@ def leftovers(catalogs: Catalogs, catalog: str, kept: Collection[str]) -> list[d
     return [_of_pipeline(pipeline, tables, owners) for pipeline in sorted(gone)]
 
 
-def _tables(catalogs: Catalogs, catalog: str) -> Iterator[tuple[str, Table]]:
-    for namespace in catalogs.catalog(catalog).list_namespaces():
-        space = ".".join((catalog, *namespace))
-        for name in catalogs.names_in(space):
-            table = catalogs.table(f"{space}.{name}")
-            if table is not None:
-                yield f"{space}.{name}", table
+def _tables(catalogs: Catalogs, catalog: str, failures: list[TidegateError]) -> Iterator[tuple[str, Table]]:
+    spaces, names, found = list[str](), list[str](), list[Table | None]()
+    with _keep_apart(catalogs, f"{catalog}.*", failures):
+        spaces += (".".join((catalog, *namespace)) for namespace in catalogs.catalog(catalog).list_namespaces())
+    for space in spaces:
+        with _keep_apart(catalogs, f"{space}.*", failures):
+            names += (f"{space}.{name}" for name in catalogs.names_in(space))
+    for name in names:
+        found.clear()
+        with _keep_apart(catalogs, name, failures):
+            found.append(catalogs.table(name))
+        yield from ((name, table) for table in found if table is not None)
+
+
+@contextmanager
+def _keep_apart(catalogs: Catalogs, table: str, failures: list[TidegateError]) -> Iterator[None]:
+    try:
+        yield
+    except TidegateError as error:
+        failures.append(error)
+    except Exception as error:
+        known = judge_error(catalogs, "leftovers", table, error)
+        failures.append(known or unexpected("leftovers", f"table={table}", error))
 
 
 def _owner_of(name: str, table: Table) -> Ownership | None:

@@ -7,13 +7,14 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from tidegate.adapters.spark_jobs import JOBS_FOLDER, verb
 from tidegate.avro_limits import with_limits
-from tidegate.errors import RetryLater
-from tidegate.jobs import JOB_CONF, Job
+from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+from tidegate.jobs import FAILURE_CONF, JOB_CONF, Job, JobFailure
 from tidegate.redaction import redacted_in_application
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -36,16 +37,17 @@ class SubmitEngine:
         self._conf = conf
 
     def run(self, job: Job) -> None:
-        """Submit the job and wait for it; `RetryLater` with the last error line when it fails."""
-        with packed({**self._conf, **job_conf(job)}) as (properties, libraries):
-            command = [str(_spark_submit()), "--master", self._master, "--properties-file", properties]
-            command += ["--name", f"tidegate {verb(job)} {job.pipeline} {job.batch}", "--py-files", libraries]
+        """Submit the job and wait for it; the error that ended it, or `RetryLater` with the last error line."""
+        with packed({**self._conf, **job_conf(job)}) as files:
+            command = [str(_spark_submit()), "--master", self._master, "--properties-file", files.properties]
+            command += ["--name", f"tidegate {verb(job)} {job.pipeline} {job.batch}", "--py-files", files.libraries]
             command += ["--jars", self._jars] if self._jars else []
             command += [application(job), *arguments(job)]
             done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
-        if done.returncode:
-            reason = _last_error(done.stdout + done.stderr)
-            raise RetryLater(f"pipeline={job.pipeline} batch={job.batch}: {verb(job)} failed: {reason}")
+            if done.returncode:
+                reason = _last_error(done.stdout + done.stderr)
+                where = f"pipeline={job.pipeline} batch={job.batch}: {verb(job)}"
+                raise files.read_failure(where) or RetryLater(f"{where} failed: {reason}")
 
 
 def application(job: Job) -> str:
@@ -64,13 +66,28 @@ def job_conf(job: Job) -> dict[str, str]:
     return {JOB_CONF: text} if len(text) > LONGEST_ARGUMENT else {}
 
 
+@dataclass(frozen=True)
+class Packed:
+    """The paths of a job's files: what it is given, and where its driver, on this machine, leaves why it failed."""
+
+    properties: str
+    libraries: str
+    failure: str
+
+    def read_failure(self, where: str) -> TidegateError | None:
+        """The error that ended the job; None for one that left none, because it never began or was killed."""
+        path = Path(self.failure)
+        return JobFailure.from_json(path.read_text()).to_error(where) if path.exists() else None
+
+
 @contextmanager
-def packed(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """A properties file with `conf`, readable by this user only, and the libraries as one zip; both removed after."""
+def packed(conf: Mapping[str, str]) -> Iterator[Packed]:
+    """A properties file with `conf`, readable by this user only, and the libraries as one zip; all removed after."""
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        failure = str(Path(folder) / "failure.json")
         properties = Path(folder) / "spark.properties"
         properties.touch(mode=0o600)
-        settings = redacted_in_application(_complete(conf))
+        settings = redacted_in_application(_complete({**conf, FAILURE_CONF: failure}))
         lines = [f"{key} {_escaped(value)}" for key, value in settings.items()]
         properties.write_text("\n".join(lines) + "\n")
         libraries = Path(folder) / "tidegate.zip"
@@ -78,7 +95,7 @@ def packed(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             for root, pattern in LIBRARIES:
                 for source in sorted((JOBS_FOLDER.parent / root).glob(pattern)):
                     archive.write(source, source.relative_to(JOBS_FOLDER.parent / root).as_posix())
-        yield str(properties), str(libraries)
+        yield Packed(str(properties), str(libraries), failure)
 
 
 def _complete(conf: Mapping[str, str]) -> dict[str, str]:
@@ -91,7 +108,10 @@ def _escaped(value: str) -> str:
 
 
 def _spark_submit() -> Path:
-    return spark_home() / "bin" / "spark-submit"
+    found = spark_home() / "bin" / "spark-submit"
+    if not found.exists():
+        raise ConfigurationError(f"SPARK_HOME={spark_home()}: it has no bin/spark-submit; set it to Spark's folder")
+    return found
 
 
 def spark_home() -> Path:
@@ -101,7 +121,7 @@ def spark_home() -> Path:
     if home:
         return Path(home)
     if spec is None or spec.origin is None:
-        raise RetryLater("pyspark is not installed and SPARK_HOME is not set; run: make setup")
+        raise ConfigurationError("pyspark is not installed and SPARK_HOME is not set; run: make setup")
     return Path(spec.origin).parent
 
 

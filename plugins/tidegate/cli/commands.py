@@ -22,7 +22,7 @@ from tidegate.cli.backfill import add_backfill, run_backfill
 from tidegate.cli.dead_letters import add_dead_letters, dead_letters
 from tidegate.cli.flush import add_flush, run_flush
 from tidegate.cli.publications import add_publish, is_publication, publications_status, run_publish, status_text
-from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, SomeTablesFailed, TidegateError
+from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, TidegateError, join_tables
 from tidegate.pipeline import Pipeline
 from tidegate.ports import Ports
 from tidegate.settings import include_folder
@@ -149,7 +149,7 @@ def _agreed() -> bool:
 
 
 def _maintain(words: argparse.Namespace) -> int:
-    ports, failures = _ports(words.pipeline), []
+    ports, failures = _ports(words.pipeline), list[TidegateError]()
     tables = maintained_tables(ports)
     if not tables:
         raise NothingToDo(f"pipeline={words.pipeline}: none of its tables exists yet")
@@ -158,9 +158,9 @@ def _maintain(words: argparse.Namespace) -> int:
             done = maintain(ports, table)
             shown.say(words, shown.maintained(done), done)
         except TidegateError as problem:  # the other tables are kept small all the same
-            failures.append(str(problem))
+            failures.append(problem)
     if failures:
-        raise SomeTablesFailed("\n".join(failures))
+        raise join_tables("\n".join(map(str, failures)), map(type, failures))
     return 0
 
 

@@ -9,7 +9,7 @@ from tidegate.adapters.connections import connection_from_env
 from tidegate.batch import PublishedBatch
 from tidegate.cli import shown
 from tidegate.ends import ends
-from tidegate.errors import NothingToDo, SomeTablesFailed
+from tidegate.errors import NothingToDo, SomeTables
 from tidegate.flush import flush
 from tidegate.settings import include_folder
 
@@ -46,10 +46,10 @@ def run_flush(words: argparse.Namespace) -> int:
     until = None if words.until is None else ends(ports, words.until)
     goes_on = words.until_current or until is not None
     while True:
-        failed: SomeTablesFailed | None = None
+        failed: SomeTables | None = None
         try:
             published: Sequence[PublishedBatch] = flush(ports, words.merges_at_once, until).published
-        except SomeTablesFailed as error:
+        except SomeTables as error:
             failed, published = error, error.published
         except NothingToDo:
             if not goes_on:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from tidegate import names
-from tidegate.errors import GiveUp, RetryLater, SomeTablesFailed, TidegateError
+from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
 from tidegate.history import record_slice
 from tidegate.ownership import own_intermediate
 from tidegate.ports import Ports
@@ -69,7 +69,8 @@ def _raise(ports: Ports, slices: list[Slice], failures: list[TidegateError]) -> 
         raise failures[0]
     if failures:
         reasons = "\n".join(str(failure) for failure in failures)
-        raise SomeTablesFailed(f"pipeline={ports.pipeline.name}: {len(failures)} tables failed:\n{reasons}")
+        message = f"pipeline={ports.pipeline.name}: {len(failures)} tables failed:\n{reasons}"
+        raise join_tables(message, map(type, failures))
 
 
 def open_backfills(ports: Ports) -> dict[str, Backfill]:

@@ -85,7 +85,7 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
     With `until` the log ends there at the latest: partitions that it does not name are not read on.
 
     A table that cannot go on, or be read now, is left as it is and named in `refused`; the others are planned. The
-    refusal is raised where every table is refused, `SomeTablesFailed` where none of the others has work.
+    refusal is raised where every table is refused, `SomeTables` where none of the others has work.
     """
     ports = fan_out(ports)
     found = [_found(ports, table) for table in ports.pipeline.tables]

@@ -1,0 +1,19 @@
+"""Jobs through a real spark-submit: what goes wrong in one keeps its kind, as it does through Connect."""
+
+import pytest
+from round_trip import Way
+from tidegate.errors import BadRecord
+
+SUBMITTED = {"master": "local[1]"}
+
+
+def test_publication_that_is_refused_in_a_submitted_job_is_refused_and_not_tried_again(workbench) -> None:
+    way = Way(workbench, "refused", sql="SELECT id % 2 AS id, name FROM {table}", spark=SUBMITTED)
+    way.flush(k1="a", k2="b", k3="c")
+    with pytest.raises(BadRecord, match=r'key=\{"id":1\}: it has several rows; correct key.fields'):
+        way.publish()
+    assert way.records() == []
+    others = ", ".join(f"'{number:0100}'" for number in range(1100))  # a job longer than an argument may be
+    way.publication(sql=f"SELECT * FROM {{table}} WHERE name NOT IN ('b', {others})", spark=SUBMITTED)
+    way.publish()
+    assert {key: row["name"] for key, row in way.latest().items()} == {'{"id":1}': "a", '{"id":3}': "c"}
