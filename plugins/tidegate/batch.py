@@ -275,3 +275,14 @@ class PublishedBatch:
 
 def _added(one: int | None, other: int | None) -> int | None:
     return None if one is None and other is None else (one or 0) + (other or 0)
+
+
+@dataclass(frozen=True)
+class SignedAttempt:
+    """An attempt whose job has left all of its files in a folder: what was asked, and whether its rows came in."""
+
+    batch: int
+    attempt: str
+    request: str
+    ranges: Ranges
+    is_landed: bool = False

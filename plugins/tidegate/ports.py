@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tidegate.batch import StagedBatch
+from tidegate.batch import SignedAttempt, StagedBatch
 from tidegate.bounds import Bounds
 from tidegate.epochs import Epochs
 from tidegate.jobs import Job
@@ -153,12 +153,12 @@ class Destination(Protocol):
         """Bring the files that a stage job left in its folder into the table; only then is the attempt finished."""
         ...
 
-    def sign_attempt(self, intermediate: str, batch: int, attempt: str, request: str) -> None:
+    def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         """Note beside an attempt's files, once its job has ended well, what that job was asked."""
         ...
 
-    def find_attempt(self, intermediate: str, batch: int, request: str) -> str | None:
-        """The newest attempt at a batch that is signed with this request and whose files are still there."""
+    def signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
+        """Attempts that are signed and whose files are still there."""
         ...
 
     def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
@@ -217,8 +217,8 @@ class Destination(Protocol):
         """Every pipeline that may have published into what is written of the table, this one among them."""
         ...
 
-    def forget_deletes(self, deletes: str, before_ms: int) -> int:
-        """Remove remembered deletes whose record is older than that; returns how many, 0 where no table is marked."""
+    def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
+        """Remove remembered deletes of older records; returns how many. One that is dear may go `every_ms` only."""
         ...
 
     def record(self, control: str, row: dict[str, Any]) -> None:

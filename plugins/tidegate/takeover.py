@@ -1,6 +1,7 @@
 """A stage job whose files an earlier try has left, complete: they are brought in, and Spark reads nothing again.
 
-A load job can be refused for hours, by a quota for instance, and each retry of the task would stage the batch anew.
+A load job can be refused for hours, by a quota for instance, and each retry of the task, as each later run, would stage
+the batch anew.
 """
 
 import hashlib
@@ -8,8 +9,11 @@ import json
 import logging
 from dataclasses import replace
 
-from tidegate.batch import Counts
+from tidegate import names
+from tidegate.batch import Counts, SignedAttempt
 from tidegate.jobs import StageJob, StageTable
+from tidegate.offsets import Offsets, Ranges, offset_of
+from tidegate.pipeline import Table
 from tidegate.ports import Ports
 
 log = logging.getLogger(__name__)
@@ -31,12 +35,32 @@ def run_or_take_over(ports: Ports, job: StageJob) -> tuple[StageTable, ...]:
     ports.engine.run(job)
     for table in job.tables:
         if table.folder:
-            ports.destination.sign_attempt(table.intermediate, job.batch, table.attempt, request_of(job, table))
+            signed = SignedAttempt(job.batch, table.attempt, request_of(job, table), job.ranges)
+            ports.destination.sign_attempt(table.intermediate, signed)
     return job.tables
 
 
+def find_left_behind(
+    ports: Ports, table: Table, ahead: Offsets, log_end: Offsets, above: int
+) -> tuple[int, Ranges] | None:
+    """Number and ranges of a batch that begins at `ahead` and whose files an earlier run could not bring in.
+
+    A plan that asks for it again takes the files over. Only of numbers `above` those that are used; of several the one
+    that reaches farthest. None in a pipeline whose records name tables: their job is never taken over.
+    """
+    if any(one.finds for one in ports.pipeline.tables):
+        return None
+    signed = ports.destination.signed_attempts(names.intermediate_table(ports.pipeline, table))
+    fit = [one for one in signed if not one.is_landed and one.batch > above and one.ranges.continues(ahead)]
+    fit = [one for one in fit if all(end <= (offset_of(log_end, t, p) or 0) for t, p, _, end in one.ranges)]
+    best = max(fit, key=lambda one: (one.ranges.span, one.batch), default=None)
+    return None if best is None else (best.batch, best.ranges)
+
+
 def _take_over(ports: Ports, job: StageJob, table: StageTable) -> StageTable | None:
-    attempt = ports.destination.find_attempt(table.intermediate, job.batch, request_of(job, table))
+    request = request_of(job, table)
+    signed = ports.destination.signed_attempts(table.intermediate)
+    attempt = next((one.attempt for one in signed if (one.batch, one.request) == (job.batch, request)), None)
     folder = None if attempt is None else ports.destination.landing(table.intermediate, job.batch, attempt)
     found = None if attempt is None else ports.destination.left(table.intermediate, job.batch, attempt)
     if attempt is None or folder is None or found is None or Counts.of(job.ranges.span, found).unexplained():

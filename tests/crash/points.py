@@ -23,7 +23,7 @@ READS = {
     "destination": {
         "state", "head", "staged", "staged_outcome", "highest_staged", "history", "count_rows",
         "dead_letters", "dead_letters_of_others", "waiting_dead_letters", "audit_answers", "tables_in", "has_branches",
-        "bounds", "landing", "pipelines",
+        "bounds", "landing", "pipelines", "signed_attempts",
     },
     "engine": set(),
 }  # fmt: skip

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from tidegate import names
-from tidegate.batch import DELETES, UNCHANGED, Counts, StagedBatch, can_be_merged
+from tidegate.batch import DELETES, UNCHANGED, Counts, SignedAttempt, StagedBatch, can_be_merged
 from tidegate.bounds import Bounds
 from tidegate.datatypes import Struct
 from tidegate.errors import GiveUp
@@ -323,7 +323,7 @@ class MemoryDestination:
             return False
         return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, outcome)
 
-    def forget_deletes(self, deletes: str, before_ms: int) -> int:
+    def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
         found = self.tables.get(deletes)
         rows = found.rows() if found is not None and found.properties.get(KIND) in MEMORIES else []
         kept = tuple(row for row in rows if row["timestamp"] >= before_ms)
@@ -352,11 +352,11 @@ class MemoryDestination:
         oldest = min((s.ms for s in found.ancestors()[:deepest]), default=None)
         return TableFiles(**counts, snapshots=len(found.snapshots), since_tagged=deepest, tagged_ms=oldest)
 
-    def sign_attempt(self, intermediate: str, batch: int, attempt: str, request: str) -> None:
+    def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         raise AssertionError("nothing was left in a folder")
 
-    def find_attempt(self, intermediate: str, batch: int, request: str) -> str | None:
-        raise AssertionError("nothing was left in a folder")
+    def signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
+        return []
 
     def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
         raise AssertionError("nothing was left in a folder")

@@ -50,7 +50,7 @@ class Judged(Warehouse):
 
     def __init__(self, *held: str, lacks: str = "") -> None:
         super().__init__(CATALOG, lambda _: None)
-        self._lacks, self.asked, self._held = lacks, list[str](), held
+        self._lacks, self.asked, self._held, self.labels = lacks, list[str](), held, dict[str, dict[str, str]]()
         self._analyzer = Analyzer({name.replace("dwh", "my-project", 1): HELD[name] for name in HELD})
 
     def table(self, name: str) -> Any:
@@ -62,7 +62,13 @@ class Judged(Warehouse):
         fields = [field for field in bigquery_schema(HELD[name]) if field["name"] != self._lacks]
         kind = "changes" if name == CHANGES else "deletes"
         labels = own_control(name).labels if name == CONTROL else {KIND_LABEL: kind}
-        return SimpleNamespace(schema=[SchemaField.from_api_repr(field) for field in fields], labels=labels)
+        labels = self.labels.get(name, labels)
+        schema = [SchemaField.from_api_repr(field) for field in fields]
+        return SimpleNamespace(name=name, schema=schema, labels=labels)
+
+    def update(self, table: Any, *fields: str) -> None:
+        assert fields == ("labels",)
+        self.labels[table.name] = table.labels
 
     def query(self, sql: str, parameters: Any = ()) -> Any:
         for parameter in parameters:
@@ -100,6 +106,18 @@ def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads(tmp_pa
     for memory in (DELETES, CHANGES):
         BigQueryDestination({"dwh": warehouse}, SQL).forget_deletes(memory, 5)
     assert len(warehouse.asked) == 8
+
+
+def test_memory_is_not_paid_for_again_before_the_time_has_moved_far_enough() -> None:
+    warehouse = Judged(DELETES, CHANGES)
+    port = BigQueryDestination({"dwh": warehouse}, SQL)
+    sent = []
+    for before_ms in (1_000, 1_009, 1_010, 1_019, 1_025):
+        for memory in (DELETES, CHANGES):
+            port.forget_deletes(memory, before_ms, 10)
+        sent.append(len(warehouse.asked))
+    assert sent == [2, 2, 4, 4, 6]
+    assert all("MILLIS(1025)" in statement for statement in warehouse.asked[-2:])
 
 
 def test_columns_are_widened_by_a_statement_that_bigquery_reads() -> None:

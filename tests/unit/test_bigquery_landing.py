@@ -1,6 +1,7 @@
 """An attempt's files on their way into the intermediate table: all of their rows, once, or nothing of it counts."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,9 @@ from tidegate.adapters import bigquery_requests
 from tidegate.adapters import bigquery_staging as staging
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_folder import LocalFolder
+from tidegate.batch import SignedAttempt
 from tidegate.errors import GiveUp, RetryLater
+from tidegate.offsets import Ranges
 from tidegate.pipeline import Catalog
 
 QUOTA = {"reason": "quotaExceeded", "message": "Quota exceeded: Your table exceeded quota for imports per table"}
@@ -117,18 +120,18 @@ def test_attempt_is_found_by_what_its_job_was_asked_while_its_files_are_there(tm
     warehouse = Loading(tmp_path, 5)
     for attempt, rows in (("a1", 5), ("a2", 5)):
         warehouse.leave(attempt, rows=rows)
-    bigquery_requests.sign(warehouse, STAGED, 1, "a2", "asked")
-    assert bigquery_requests.signed(warehouse, STAGED, 1, "asked") == "a2"
-    for batch, request in ((1, "else"), (10, "asked"), (2, "asked")):
-        assert bigquery_requests.signed(warehouse, STAGED, batch, request) is None
-    bigquery_requests.sign(warehouse, STAGED, 1, "a3", "nothing left")
-    assert bigquery_requests.signed(warehouse, STAGED, 1, "nothing left") is None
+    asked = SignedAttempt(1, "a2", "asked", Ranges.from_dict({"orders": {"0": [3, 8], "1": [0, 0]}}))
+    bigquery_requests.sign(warehouse, STAGED, asked)
+    assert bigquery_requests.find_signed(warehouse, STAGED) == [asked]
+    bigquery_requests.sign(warehouse, STAGED, replace(asked, attempt="a3", request="nothing left"))
     counts = json.dumps({**json.loads(outcome_of(5)), "bad": 1}).encode()
     warehouse.folder.write(f"{staging.folder_of(STAGED, 1, 'a1')}/counts/part-0.txt", counts)
-    bigquery_requests.sign(warehouse, STAGED, 1, "a1", "bad")
-    assert bigquery_requests.signed(warehouse, STAGED, 1, "bad") is None
+    bigquery_requests.sign(warehouse, STAGED, replace(asked, attempt="a1", request="bad"))
+    assert bigquery_requests.find_signed(warehouse, STAGED) == [asked]
+    warehouse.land("a2")
+    assert bigquery_requests.find_signed(warehouse, STAGED) == [replace(asked, is_landed=True)]
     staging.disown(warehouse, STAGED, 1, "a2")
-    assert bigquery_requests.signed(warehouse, STAGED, 1, "asked") is None
+    assert bigquery_requests.find_signed(warehouse, STAGED) == []
 
 
 def test_rows_of_a_batch_with_a_bad_record_do_not_pile_up_while_it_stops_the_pipeline(tmp_path: Path) -> None:

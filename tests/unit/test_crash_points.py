@@ -40,7 +40,8 @@ ROOT = Path(__file__).parents[2]
 # learns a new call, or a job a new effect, is listed here, and some situation must reach it.
 POINTS = {
     "plan": [
-        "broker.log", "destination.highest_staged", "destination.staged", "destination.state",
+        "broker.log", "destination.highest_staged", "destination.signed_attempts", "destination.staged",
+        "destination.state",
     ],
     "stage": [
         "destination.append_empty", "destination.cut", "destination.has_branches", "destination.head",

@@ -23,7 +23,7 @@ from tidegate.adapters.bigquery_errors import judge
 from tidegate.adapters.bigquery_statements import tables_made
 from tidegate.adapters.bigquery_types import columns_of, held_by
 from tidegate.adapters.port_edge import translate_errors
-from tidegate.batch import StagedBatch
+from tidegate.batch import SignedAttempt, StagedBatch
 from tidegate.bounds import ANYWHERE, Bounds
 from tidegate.crash_points import reached
 from tidegate.errors import GiveUp
@@ -74,13 +74,9 @@ class BigQueryDestination:
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
         """See the port."""
+        uuid, properties = staging.uuid_of(self._table(table)), position.to_properties(pipeline)
         bigquery_position.seed(
-            self._of(table),
-            self._sql,
-            table=table,
-            uuid=staging.uuid_of(self._table(table)),
-            pipeline=pipeline,
-            properties=position.to_properties(pipeline),
+            self._of(table), self._sql, table=table, uuid=uuid, pipeline=pipeline, properties=properties
         )
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
@@ -153,13 +149,13 @@ class BigQueryDestination:
         """See the port."""
         staging.land(self._of(intermediate), intermediate, batch, attempt, summary)
 
-    def sign_attempt(self, intermediate: str, batch: int, attempt: str, request: str) -> None:
+    def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         """See the port."""
-        bigquery_requests.sign(self._of(intermediate), intermediate, batch, attempt, request)
+        bigquery_requests.sign(self._of(intermediate), intermediate, signed)
 
-    def find_attempt(self, intermediate: str, batch: int, request: str) -> str | None:
+    def signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
         """See the port."""
-        return bigquery_requests.signed(self._of(intermediate), intermediate, batch, request)
+        return bigquery_requests.find_signed(self._of(intermediate), intermediate)
 
     def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
         """See the port."""
@@ -230,9 +226,9 @@ class BigQueryDestination:
         found = self._of(table).table(table)
         return () if found is None else bigquery_position.pipelines(self._of(table), table, staging.uuid_of(found))
 
-    def forget_deletes(self, deletes: str, before_ms: int) -> int:
-        """See the port."""
-        return bigquery_deletes.forget(self._of(deletes), deletes, before_ms)
+    def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
+        """See the port: each time is billed for the whole table."""
+        return bigquery_deletes.forget(self._of(deletes), deletes, before_ms, every_ms)
 
     def record(self, control: str, row: dict[str, Any]) -> None:
         """See the port."""

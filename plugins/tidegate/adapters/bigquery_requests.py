@@ -1,26 +1,35 @@
-"""What the job of a staged attempt was asked, noted beside its files: a retry that asks the same takes them over."""
+"""What the job of a staged attempt was asked, noted beside its files: whoever asks the same takes them over."""
+
+import json
 
 from tidegate.adapters.bigquery_client import Warehouse
-from tidegate.adapters.bigquery_staging import BATCH, folder_of, left
+from tidegate.adapters.bigquery_staging import BATCH, LANDED, folder_of, left
+from tidegate.batch import SignedAttempt
 from tidegate.crash_points import reached
+from tidegate.offsets import Ranges
 
-REQUEST = "request"
+REQUEST = "request.json"
 
 
-def sign(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, request: str) -> None:
+def sign(warehouse: Warehouse, intermediate: str, signed: SignedAttempt) -> None:
     """Note what the job of an attempt was asked, where its counts are there and its records add up."""
-    place = folder_of(intermediate, batch, attempt)
+    place = folder_of(intermediate, signed.batch, signed.attempt)
     outcome = left(warehouse, place)
     if outcome is not None and not outcome["bad"]:
-        warehouse.folder.write(f"{place}/{REQUEST}", request.encode())
+        note = {"request": signed.request, "ranges": signed.ranges.to_dict()}
+        warehouse.folder.write(f"{place}/{REQUEST}", json.dumps(note).encode())
         reached("bigquery.signed")
 
 
-def signed(warehouse: Warehouse, intermediate: str, batch: int, request: str) -> str | None:
-    """An attempt at the batch that is signed so."""
-    for name in warehouse.folder.names(folder_of(intermediate, batch)):
-        found = BATCH.search(f"/{name}")
-        is_note = found is not None and int(found[1]) == batch and name.endswith(f"/{REQUEST}")
-        if found is not None and is_note and warehouse.folder.read(name) == request.encode():
-            return found[2]
-    return None
+def find_signed(warehouse: Warehouse, intermediate: str) -> list[SignedAttempt]:
+    """Every attempt that is signed; one that another run has just cleaned up is none."""
+    names, found = set(warehouse.folder.names(folder_of(intermediate))), list[SignedAttempt]()
+    for name in sorted(names):
+        place = BATCH.search(f"/{name}")
+        text = warehouse.folder.read(name) if place is not None and name.endswith(f"/{REQUEST}") else None
+        if place is None or text is None:
+            continue
+        note, batch, attempt = json.loads(text), int(place[1]), place[2]
+        is_landed = f"{folder_of(intermediate, batch, attempt)}/{LANDED}" in names
+        found.append(SignedAttempt(batch, attempt, note["request"], Ranges.from_dict(note["ranges"]), is_landed))
+    return found

@@ -27,7 +27,7 @@ from tidegate.adapters.iceberg_catalogs import Catalogs
 from tidegate.adapters.iceberg_errors import judge
 from tidegate.adapters.iceberg_format import refuse_newer_format
 from tidegate.adapters.port_edge import translate_errors
-from tidegate.batch import StagedBatch
+from tidegate.batch import SignedAttempt, StagedBatch
 from tidegate.bounds import Bounds
 from tidegate.errors import GiveUp
 from tidegate.evolution import Rules
@@ -142,12 +142,12 @@ class IcebergDestination:
     def land(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
         """See the port."""
 
-    def sign_attempt(self, intermediate: str, batch: int, attempt: str, request: str) -> None:
+    def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         """See the port: Spark leaves no files."""
 
-    def find_attempt(self, intermediate: str, batch: int, request: str) -> str | None:
+    def signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
         """See the port: Spark leaves no files."""
-        return None
+        return []
 
     def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
         """See the port: no job leaves files for Iceberg."""
@@ -221,8 +221,8 @@ class IcebergDestination:
         found = self.catalogs.table(table)
         return () if found is None else iceberg_writers.pipelines_of(found, self._branch(table))
 
-    def forget_deletes(self, deletes: str, before_ms: int) -> int:
-        """See the port."""
+    def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
+        """See the port: it goes file by file, so that it need not wait."""
         found = self.catalogs.table(deletes)
         return 0 if found is None else iceberg_deletes.forget(found, before_ms)
 

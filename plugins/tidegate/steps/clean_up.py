@@ -11,6 +11,7 @@ from tidegate.ports import Ports, TableState
 from tidegate.steps.compact import is_due
 
 log = logging.getLogger(__name__)
+FORGET_SHARE = 7  # of tombstone_retention, a day of the default week: who is billed for a whole table forgets so often
 
 
 def clean_up(ports: Ports) -> list[dict[str, Any]]:
@@ -74,8 +75,9 @@ def _forget(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:
     reached = [ms for ms in times.values() if ms is not None]
     if len(reached) < len(times):
         return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}
-    before_ms = min(reached) - table.tombstone_retention_seconds * 1000
-    return {"forgotten_deletes": ports.destination.forget_deletes(names.memory_table(table), before_ms)}
+    kept_ms = table.tombstone_retention_seconds * 1000
+    before_ms, every_ms = min(reached) - kept_ms, kept_ms // FORGET_SHARE
+    return {"forgotten_deletes": ports.destination.forget_deletes(names.memory_table(table), before_ms, every_ms)}
 
 
 def _valid_through_ms(state: TableState) -> int | None:

@@ -20,6 +20,7 @@ from tidegate.refused import Refused, told
 from tidegate.sizing import Sizing
 from tidegate.standing import check_complete, check_log, check_start, effective_position, starts
 from tidegate.superseding import LARGE, is_worth_it, last_per_raw_key, superseded_share
+from tidegate.takeover import find_left_behind
 from tidegate.topics import known_log, missing_topic, table_log
 
 logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
     3. Finish first what is staged: batches that lead on exactly from the position are resumed, in order.
     4. Cut a new batch from the end of the queue to the end of the log, capped by `merge.max_records` and by what
        earlier batches took; tables that are in step share it. None while some table's queue is full, or while a
-       pipeline's only table has one waiting.
+       pipeline's only table has one waiting. Where an earlier run has left files for one, it is asked for again.
 
     With `until` the log ends there at the latest: partitions that it does not name are not read on.
 
@@ -220,7 +221,9 @@ def _new_batch(
     table, log, ahead = standing.table, standing.log, standing.end
     start = complete_start(ports, table, log) if ahead is None else starts(ports.pipeline, table, ahead, log)
     backlog = Ranges.between(start, merged(start, log.end)).span
-    ranges = capped(start, log.end, new.sizing.most(backlog))
+    above = max([standing.state.highest_batch if standing.state else 0, *(one.batch for one in standing.queue)])
+    left = find_left_behind(ports, table, start, log.end, above)
+    number, ranges = left or (0, capped(start, log.end, new.sizing.most(backlog)))
     if not ranges.span:
         return None
     if ports.pipeline.has_several:
@@ -229,7 +232,7 @@ def _new_batch(
     may_leave_out = last_per_raw_key(ports.pipeline, table)
     share = new.superseded_share(ports, ranges) if may_leave_out and table.last_per_key == "auto" else None
     return PlannedBatch(
-        table.name, new.number(), ranges, follows=follows, watermark=_watermark(standing, others, ranges),
+        table.name, number or new.number(), ranges, follows=follows, watermark=_watermark(standing, others, ranges),
         last_per_key=may_leave_out and is_worth_it(share), superseded_share=share,
     )  # fmt: skip
 
