@@ -11,6 +11,8 @@ from tidegate.adapters.bigquery import BigQueryDestination
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_staging import uuid_of
 from tidegate.adapters.templates import SqlFiles
+from tidegate.errors import GiveUp
+from tidegate.ownership import KIND_LABEL
 from tidegate.pipeline import Catalog
 
 
@@ -26,7 +28,7 @@ class OneTable(Warehouse):
     def table(self, name: str) -> Any:
         return self.found if name == TABLE else None
 
-    def listed(self, name: str) -> list[dict[str, Any]]:
+    def listed(self, name: str, check: Any) -> list[dict[str, Any]]:
         return []
 
     def update(self, table: Any, *fields: str) -> None:
@@ -62,3 +64,46 @@ def test_mark_of_another_table_of_that_name_is_none() -> None:
     bigquery_marks.mark(warehouse, TABLE, warehouse.found, PIPELINE)
     warehouse.found.created = datetime(2026, 1, 2, tzinfo=UTC)
     assert not warehouse.is_lost()
+
+
+class TwoTables(Warehouse):
+    """A project with a destination, and beside it a table that has the name of its positions."""
+
+    def __init__(self, labels: dict[str, str], *columns: str) -> None:
+        super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
+        made = datetime(2026, 1, 1, tzinfo=UTC)
+        schema = [SimpleNamespace(name=name) for name in columns]
+        self.orders = SimpleNamespace(created=made, schema=[], num_rows=3, labels={}, expires=None)
+        self.positions = SimpleNamespace(schema=schema, labels=labels)
+        self.row = dict.fromkeys(columns, "theirs")
+        self.client = SimpleNamespace(get_table=lambda *_, **__: self.positions, list_rows=self._list)
+        self.has_listed = False
+
+    def table(self, name: str) -> Any:
+        return self.orders if name == TABLE else self.positions
+
+    def _list(self, *_: Any, **__: Any) -> list[dict[str, Any]]:
+        self.has_listed = True
+        return [{**self.row, "pipeline": "another", "properties": "{}"}]
+
+
+COLUMNS = ("pipeline", "version", "attempt", "properties", "changed")
+
+
+@pytest.mark.parametrize("labels", [{}, {"team": "a"}, {KIND_LABEL: "deletes"}])
+@pytest.mark.parametrize("columns", [("id", "name"), COLUMNS[:4]])
+def test_table_of_somebody_else_is_not_read_as_positions(labels: dict[str, str], columns: tuple[str, ...]) -> None:
+    warehouse = TwoTables(labels, *columns)
+    port = BigQueryDestination({"lake": warehouse}, SqlFiles("bigquery"))
+    for ask in (lambda: port.state(TABLE, PIPELINE), lambda: port.pipelines(TABLE)):
+        with pytest.raises(GiveUp, match=rf"table={TABLE}_tidegate_position is needed as .* not a table that Tidegate"):
+            ask()
+    assert not warehouse.has_listed, "it may have any number of rows"
+
+
+@pytest.mark.parametrize("labels", [{}, {KIND_LABEL: "positions"}])
+def test_positions_are_read_with_their_mark_and_as_version_0_1_made_them(labels: dict[str, str]) -> None:
+    warehouse = TwoTables(labels, *COLUMNS)
+    state = BigQueryDestination({"lake": warehouse}, SqlFiles("bigquery")).state(TABLE, PIPELINE)
+    assert state is not None
+    assert (state.position, warehouse.has_listed) == (None, True)

@@ -110,13 +110,14 @@ class Warehouse:
         with told(f"table={name}"), suppress(NotFound):
             self.client.delete_table(self.reference(name), **self._limits)
 
-    def listed(self, name: str) -> list[dict[str, Any]]:
-        """All rows of a small table, read without a job; none where there is no table."""
+    def listed(self, name: str, check: Callable[[Any], None]) -> list[dict[str, Any]]:
+        """All rows of a small table that passes the check, read without a job; none where there is no table."""
         from google.api_core.exceptions import NotFound
 
         with told(f"table={name}"):
             try:
                 table = self.client.get_table(self.reference(name), **self._limits)
+                check(table)
                 return [dict(row) for row in self.client.list_rows(table, **self._limits)]
             except NotFound:
                 return []

@@ -8,6 +8,7 @@ import json
 import logging
 from dataclasses import astuple, dataclass, replace
 from itertools import count
+from typing import Any
 
 from tidegate import names
 from tidegate.adapters import bigquery_staging as staging
@@ -15,7 +16,7 @@ from tidegate.adapters.bigquery_client import Warehouse, job_name
 from tidegate.adapters.bigquery_cost import told_of, would_scan
 from tidegate.adapters.bigquery_errors import JobFailed, judged
 from tidegate.adapters.bigquery_marks import stay
-from tidegate.adapters.bigquery_ownership import claim
+from tidegate.adapters.bigquery_ownership import check_readable, claim
 from tidegate.adapters.bigquery_statements import BROKEN, GONE, MOVED, all_staged, transaction, writes_into
 from tidegate.bigquery_sql import quoted_name
 from tidegate.crash_points import reached
@@ -51,7 +52,7 @@ class Row:
 
 def read(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> Row | None:
     """The pipeline's row, by a listing: it costs nothing and waits for no slot."""
-    for row in warehouse.listed(names.positions_table(table)):
+    for row in _rows(warehouse, table):
         if row["pipeline"] == pipeline:
             held = json.loads(row["properties"])
             is_current = held.pop(TABLE, "") == uuid
@@ -62,9 +63,14 @@ def read(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> Row | No
     return None
 
 
+def _rows(warehouse: Warehouse, table: str) -> list[dict[str, Any]]:
+    positions, own = names.positions_table(table), own_positions(table)
+    return warehouse.listed(positions, lambda found: check_readable(found, positions, own))
+
+
 def pipelines(warehouse: Warehouse, table: str, uuid: str) -> tuple[str, ...]:
     """Every pipeline that has a position in the table that is there now."""
-    rows = warehouse.listed(names.positions_table(table))
+    rows = _rows(warehouse, table)
     return tuple(sorted(row["pipeline"] for row in rows if json.loads(row["properties"]).get(TABLE) == uuid))
 
 
