@@ -1,5 +1,7 @@
 """The user's projection of decoded rows, with at most one row of each dimension table beside a record."""
 
+from collections.abc import Iterable
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs import StageTable
@@ -8,8 +10,10 @@ from tidegate.spark_sql import literal, quoted, quoted_name
 
 from tidegate_spark.formats.found import DELETE, NOTHING
 from tidegate_spark.unchanged import KEPT
+from tidegate_spark.value import FAILS, attempted
 
 WHOLE, ROW, MATCHES, NUMBER = "_tidegate", "_tidegate_row", "_tidegate_matches", "_tidegate_number"
+FAILED = "_tidegate_failed"
 
 
 def projected(decoded: DataFrame, table: StageTable) -> DataFrame:
@@ -28,13 +32,14 @@ def projected(decoded: DataFrame, table: StageTable) -> DataFrame:
     several = ""
     if asked.dimensions:
         shown, several = _numbered(shown), f"WHEN {MATCHES} > 1 THEN {literal(_told(asked))}"
-    struct = ", ".join(f"{_typed(c)} AS {quoted(c.name)}" for c in asked.columns)
-    reasons = f"{several} {_unusable(asked, table)} {' '.join(_misfits(asked))}".strip()
+    shown = shown.withColumn(FAILED, F.expr(f"CASE WHEN {ROW} THEN {find_failing(asked.columns)} END"))
+    struct = ", ".join(f"{typed(c)} AS {quoted(c.name)}" for c in asked.columns)
+    reasons = f"{several} {_unusable(asked, table)} {find_misfits(asked.columns)}".strip()
     reason = f"CASE {reasons} END" if reasons else "CAST(NULL AS STRING)"
     made = shown.selectExpr(
         f"{WHOLE}.*",
-        f"CASE WHEN {ROW} THEN {reason} END AS select_reason",
-        f"CASE WHEN {ROW} THEN struct({struct}) END AS selected",
+        f"CASE WHEN {FAILED} IS NOT NULL THEN {FAILED} WHEN {ROW} THEN {reason} END AS select_reason",
+        f"CASE WHEN {ROW} AND {FAILED} IS NULL THEN struct({struct}) END AS selected",
     )
     return made.withColumns(
         {"value_reason": F.expr("coalesce(value_reason, select_reason)"), "value_struct": F.expr("selected")}
@@ -76,18 +81,27 @@ def _told(asked: Projection) -> str:
     return f"select: more than one row of {' or '.join(d.table for d in asked.dimensions)} matches; one at most may"
 
 
-def _typed(column: Selected) -> str:
+def typed(column: Selected) -> str:
+    """SQL text: the column's value as its type, NULL where that cannot hold it."""
     return f"try_cast((\n{column.sql}\n) AS {column.type})"
 
 
-def _misfits(asked: Projection) -> list[str]:
-    """Cases for values that are there and that their type cannot hold, and for required columns without a value."""
+def find_failing(columns: Iterable[Selected]) -> str:
+    """SQL text: the first expression that Spark cannot work out for a record, as a reason; NULL where it can all."""
+    computed = (column for column in columns if column.is_computed)
+    cases = (f"WHEN {attempted(c.sql)} IS NULL THEN {literal(f'select: {c.name} {FAILS}')}" for c in computed)
+    found = " ".join(cases)
+    return f"CASE {found} END" if found else "CAST(NULL AS STRING)"
+
+
+def find_misfits(columns: Iterable[Selected]) -> str:
+    """Cases, each with its reason, for values that are there and that their type cannot hold."""
     cases = []
-    for column in asked.columns:
+    for column in columns:
         if column.is_checked:
             told = literal(f"select: {column.name} is not a {column.type}")
-            cases.append(f"WHEN (\n{column.sql}\n) IS NOT NULL AND {_typed(column)} IS NULL THEN {told}")
-    return cases
+            cases.append(f"WHEN (\n{column.sql}\n) IS NOT NULL AND {typed(column)} IS NULL THEN {told}")
+    return " ".join(cases)
 
 
 def _unusable(asked: Projection, table: StageTable) -> str:

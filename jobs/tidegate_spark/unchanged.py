@@ -13,17 +13,21 @@ KEPT = "kept"
 def with_unchanged(decoded: DataFrame, table: StageTable) -> DataFrame:
     """Add `kept`, the names of the columns whose place is held, and put NULL there in `value_struct`.
 
-    Where `sequence_by` orders the records, or each is a version, such a record is bad: what the column would keep may
-    arrive later.
+    Where `sequence_by` or a sequence group orders the records, or each is a version, such a record is bad: what the
+    column would keep may arrive later.
     """
     if not table.unchanged:
         return decoded
     types = {column.name: column.type for column in table.value_columns}
     text = table.value.unavailable or ""
     held = {name: holds(f"value_struct.{quoted(name)}", types[name], text) for name in table.unchanged}
-    if table.sequence or table.has_history:
-        cases = " ".join(f"WHEN {condition} THEN {_refused(name)}" for name, condition in held.items())
-        return decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, CASE {cases} END)"))
+    is_ordered = bool(table.sequence) or table.has_history
+    refused = {name: sql for name, sql in held.items() if is_ordered or name.casefold() in table.grouped}
+    if refused:
+        cases = " ".join(f"WHEN {condition} THEN {_refused(name)}" for name, condition in refused.items())
+        decoded = decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, CASE {cases} END)"))
+    if is_ordered:
+        return decoded
     names = [*(column.name for column in table.value_columns), *table.metadata]
     fields = ", ".join(f"{_kept_out(name, held)} AS {quoted(name)}" for name in names)
     kept = ", ".join(f"CASE WHEN {condition} THEN {literal(name)} END" for name, condition in held.items())
@@ -42,6 +46,6 @@ def _kept_out(name: str, held: dict[str, str]) -> str:
 
 def _refused(name: str) -> str:
     return literal(
-        f"the value of {name} is not in the event, as it did not change, and sequence_by or history cannot tell what "
-        "to keep; have the source send all columns (REPLICA IDENTITY FULL)"
+        f"the value of {name} is not in the event, as it did not change, and sequence_by, sequence_groups or "
+        "history cannot tell what to keep; have the source send all columns (REPLICA IDENTITY FULL)"
     )

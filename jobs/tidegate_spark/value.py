@@ -10,6 +10,7 @@ from tidegate.spark_sql import literal, quoted
 from tidegate_spark.formats.found import DELETE, FoundValue
 from tidegate_spark.naming import name_reason, table_name
 
+FAILS = "fails for this record"
 METADATA = {
     "topic": "topic",
     "partition": "partition",
@@ -73,8 +74,8 @@ def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
     )
     judged = answers.selectExpr(
         "_tidegate.*",
-        f"{_answer('delete_when', asked)} AS is_delete",
-        f"{_answer('when', asked)} AND {_answer('route', asked)} AS is_chosen",
+        f"{_answer('delete_when', asked)} OR {_retracted(table)} AS is_delete",
+        f"({_answer('when', asked)} OR {_retracted(table)}) AND {_answer('route', asked)} AS is_chosen",
         f"{_failed(asked)} AS condition_reason",
         f"{table_name(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS table_name",
         f"{name_reason(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS told_name",
@@ -90,12 +91,12 @@ def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
     ).withColumn("value_reason", F.expr("coalesce(value_reason, condition_reason)"))
 
 
-def attempted(condition: str) -> str:
-    """What the condition answers, as text: true, false, null; NULL where it fails for the record.
+def attempted(expression: str) -> str:
+    """What the expression gives, as text: of a condition true, false, null; NULL where it fails for the record.
 
     The lambda keeps Spark from working out a part of it elsewhere, where its failure would end the job.
     """
-    answer = f"coalesce(CAST((\n{condition}\n) AS STRING), 'null')"
+    answer = f"coalesce(CAST((\n{expression}\n) AS STRING), 'null')"
     return f"CAST(try_to_binary(get(transform(array(0), _tidegate_0 -> {answer}), 0), 'utf-8') AS STRING)"
 
 
@@ -111,9 +112,15 @@ def _answer(word: str, asked: dict[str, str]) -> str:
     )
 
 
+def _retracted(table: StageTable) -> str:
+    """Whether the condition's answer makes the record a delete of its key."""
+    answers = ", ".join(literal(answer) for answer in table.retracts)
+    return f"coalesce(_tidegate_when IN ({answers}), false)" if answers else "false"
+
+
 def _failed(asked: dict[str, str]) -> str:
     """Why a record cannot be judged; one that cannot is bad, so it counts as wanted."""
-    cases = " ".join(f"WHEN _tidegate_{word} IS NULL THEN '{word} fails for this record'" for word in asked)
+    cases = " ".join(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILS}'" for word in asked)
     return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
 
 

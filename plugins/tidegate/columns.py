@@ -8,9 +8,10 @@ from tidegate.datatypes import Array, DataType, Map, Struct, ddl, parse
 from tidegate.errors import ConfigurationError
 from tidegate.evolution import readable
 from tidegate.metadata import TYPES
+from tidegate.partial_updates import find_retracting_answers
 from tidegate.pipeline import Column, Table
 from tidegate.ports import TableState
-from tidegate.selection import Field, Projection, Selected, made, passed, unusable
+from tidegate.selection import Field, Projection, Selected, find_made, made, passed, unusable
 from tidegate.spark_sql import quoted
 
 MAY_BE_UNCHANGED = (
@@ -156,6 +157,8 @@ def shape(table: Table, metadata: dict[str, str]) -> str:
     text += repr([d.on for d in table.select.dimensions]) if table.select else ""
     text += repr(table.history) if table.history else ""
     text += " key from value" if table.key.from_value else ""
+    text += repr(table.sequence_groups) if table.sequence_groups else ""
+    text += repr(find_retracting_answers(table)) if table.when_false == "delete" else ""
     text += " dead letters" if table.errors.set_aside is not None else ""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -211,8 +214,9 @@ def _selected(table: Table, metadata: dict[str, str]) -> tuple[Selected, ...]:
     assert table.select is not None
     record, where = _fields(table, metadata), f"table={table.name}"
     columns, kept = made(table.select, record, where), passed(table.select, record)
-    for what, names in (("key.fields", table.key_columns), ("sequence_by", table.sequence_by)):
-        changed = [name for name in names if name.casefold() not in kept]
+    ordered = kept | set(find_made(table.select))
+    for what, names, known in (("key.fields", table.key_columns, kept), ("sequence_by", table.sequence_by, ordered)):
+        changed = [name for name in names if name.casefold() not in known]
         if changed:
             raise ConfigurationError(
                 f"{where}: select leaves out or changes {', '.join(changed)} of {what}, by which rows are found and "
@@ -251,12 +255,24 @@ def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
 def sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns of `sequence_by` in its order, as the destination has them; empty without it."""
     known = {c.name.casefold(): c for c in (*value_columns(table), *metadata_columns(metadata))}
+    known |= _made_of_record(table, metadata)
     missing = [name for name in table.sequence_by if name.casefold() not in known]
     if missing:
         raise ConfigurationError(
-            f"sequence_by={missing} of table={table.name} are no columns of the value or of metadata: add them there"
+            f"sequence_by={missing} of table={table.name} are no columns of the value or of metadata, and select "
+            "makes none of them of the record: add them there"
         )
     return tuple(known[name.casefold()] for name in table.sequence_by)
+
+
+def _made_of_record(table: Table, metadata: dict[str, str]) -> dict[str, Column]:
+    """The columns of `sequence_by` that `select` makes, by names without case."""
+    select, asked = table.select, {name.casefold() for name in table.sequence_by}
+    items = () if select is None else tuple(item for name, item in find_made(select).items() if name in asked)
+    if select is None or not items:
+        return {}
+    found = made(replace(select, items=items), _fields(table, metadata), f"table={table.name}")
+    return {c.name.casefold(): Column(c.name, c.type) for c in found}
 
 
 def deletes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:

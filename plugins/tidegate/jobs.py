@@ -31,7 +31,9 @@ class StageTable:
     whose place the source may hold for a value that did not change; with `stages_kept` a row says in which it does.
     `epochs` tells the leader's epoch of each partition's records. `select` is what is made of each decoded row;
     `has_history` says that each is a version, with a time of its own. With a `folder`, rows and counts are left
-    there as files instead, for the worker to bring in. `partition_time` is record or wall-clock.
+    there as files instead, for the worker to bring in. `partition_time` is record or wall-clock. `retracts` are answers
+    of `when` (false, null) for which a record is a delete of its key, and not left out. `grouped` are columns that are
+    written by a sequence of their own.
     """
 
     intermediate: str
@@ -62,6 +64,8 @@ class StageTable:
     partition_time: str = "record"
     select: Projection | None = None
     has_history: bool = False
+    retracts: tuple[str, ...] = ()
+    grouped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,9 @@ def _stage_table(data: dict[str, Any]) -> StageTable:
         ready[name] = _columns(data[name])
     ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
     ready["value"] = ValueFormat(**{**data["value"], "columns": None})
-    ready |= {name: tuple(data[name]) for name in ("create", "sequence", "verified", "unchanged")}
+    ready |= {
+        name: tuple(data[name]) for name in ("create", "sequence", "verified", "unchanged", "retracts", "grouped")
+    }
     ready["select"] = None if data["select"] is None else projection_from(data["select"])
     naming = data["naming"]
     if naming is not None:

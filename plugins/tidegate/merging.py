@@ -21,6 +21,7 @@ from tidegate.datatypes import Struct
 from tidegate.errors import GiveUp
 from tidegate.evolution import aligned_field, struct_of
 from tidegate.ownership import own_memory
+from tidegate.partial_updates import find_sequences
 from tidegate.pipeline import Pipeline, Table
 from tidegate.ports import Ports, Sql
 from tidegate.spark_sql import quoted
@@ -41,8 +42,13 @@ def merge_statements(
         values["known"] = way.bounds
     if not is_folded(table, staged):
         return _statements(ports, table, staged, _unsequenced(table), values)
+    return _statements(ports, table, staged, "merge_folded", _folded(ports, table, values))
+
+
+def _folded(ports: Ports, table: Table, values: dict[str, Any], *, late: bool = False) -> dict[str, Any]:
+    """What folds a key's records; `late` ones leave a group of an equal sequence as a newer record may have left it."""
     given = _given(table, _metadata(ports.pipeline), values["values"])
-    return _statements(ports, table, staged, "merge_folded", {"flag": None, **values, "given": given})
+    return {"flag": None, **values, "given": given, "groups": bool(table.sequence_groups), "late": late}
 
 
 def _history(ports: Ports, table: Table, staged: StagedBatch, values: dict[str, Any]) -> tuple[str, ...]:
@@ -61,15 +67,17 @@ def backfill_statements(ports: Ports, table: Table, staged: StagedBatch, branch:
     """The same for a slice of a backfill, staged in `source`: keys that a later record there supersedes are left out.
 
     A table without upserts gets one row for each key that has none. One that is only appended to has no guard: there
-    the rows that it holds decide.
+    the rows that it holds decide. So they do where each column is in a sequence group and nothing is deleted.
     """
-    if is_folded(table, staged):
+    if is_folded(table, staged) and not _is_decided_by_groups(ports, table, staged, branch):
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={table.name}: records of this range keep values of the row, and a "
             "backfill, which leaves out keys that change later, cannot tell which; nothing was merged; read the range "
             "again in order with rebase"
         )
     values = {"leaves": _leaves(table), **merge_values(ports.pipeline, table, staged, branch), "source": source}
+    if is_folded(table, staged):
+        return _statements(ports, table, staged, "merge_folded", _folded(ports, table, values, late=True))
     if table.mode != "append":
         values["guarded"] = True
     name = _unsequenced(table) if table.upsert else f"backfill_{table.mode}"
@@ -82,9 +90,20 @@ def replay_statements(ports: Ports, table: Table, staged: StagedBatch, branch: s
     A table that is only appended to gets them all: none of them is in it.
     """
     values = {**merge_values(ports.pipeline, table, staged, branch), "source": source}
-    if table.mode != "append":
+    decided = _is_decided_by_groups(ports, table, staged, branch)
+    if table.mode != "append" and not decided:
         values |= {"guarded": True, "by_offset": True}
+    if is_folded(table, staged):
+        return _statements(ports, table, staged, "merge_folded", _folded(ports, table, values, late=True))
     return _statements(ports, table, staged, _unsequenced(table), values)
+
+
+def _is_decided_by_groups(ports: Ports, table: Table, staged: StagedBatch, branch: str) -> bool:
+    """Whether the rows alone decide what a record may change, whenever it comes: by the sequences that they hold."""
+    if not table.sequence_groups or table.delete:
+        return False
+    columns = merge_values(ports.pipeline, table, staged, branch)["values"]
+    return set(columns) <= set(find_sequences(table, columns))
 
 
 def _statements(ports: Ports, table: Table, staged: StagedBatch, name: str, values: dict[str, Any]) -> tuple[str, ...]:
@@ -172,18 +191,21 @@ def _leaves(table: Table) -> list[tuple[str, ...]]:
 
 
 def _given(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, tuple[str, list[str]]]:
-    """What tells for each column that a record gave it a value: not_null, not_kept, or always.
+    """What tells for each column that a record gave it a value: not_null, not_kept, always, or its group's sequence.
 
-    Beside it the names under which the column is staged: the table's own may be another.
+    Beside it the names under which the column is staged, as the table's own may be another; or the sequence's column.
     """
     staged: dict[str, list[str]] = {}
     for column in value_columns(table) if table.select is None else staged_columns(table, metadata):
         own = table.held.named(column.name) if table.held else None
         staged.setdefault(own or column.name, []).append(column.name)
-    unchanged, found = set(unchanged_columns(table)), {}
+    unchanged, found = set(unchanged_columns(table)), dict[str, tuple[str, list[str]]]()
+    grouped = find_sequences(table, columns)
     for name in columns:
         fields = staged.get(name, [])
-        if table.partial_updates:
+        if name in grouped:
+            found[name] = ("by_sequence", [grouped[name]])
+        elif table.partial_updates:
             found[name] = ("not_null" if fields else "always", fields)
         else:
             found[name] = ("not_kept" if unchanged & set(fields) else "always", fields)

@@ -133,10 +133,12 @@ class Table:
     upsert: bool
     delete: bool
     when: str | None = None
+    when_false: str = "ignore"  # or delete
     route: Route | None = None
     delete_when: str | None = None
     deletes: str = "hard"
     partial_updates: bool = False
+    sequence_groups: tuple[tuple[str, tuple[str, ...]], ...] = ()  # a sequence column, and the columns that follow it
     sequence_by: tuple[str, ...] = ()
     tombstone_retention_seconds: int = 7 * 86400
     create: Create = Create()

@@ -45,7 +45,8 @@ class Dimension:
 class Item:
     """One entry of the list. A star has no `name`; a column has a `path` in what `alias` names; else `sql` and `type`.
 
-    `is_checked` tells a value that its type cannot hold from NULL. `reads` are the record's columns that it is made of.
+    `is_checked` tells a value that its type cannot hold from NULL. `reads` are the record's columns that it is made of;
+    `is_joined` says that a dimension's are among the others.
     """
 
     name: str | None
@@ -56,6 +57,7 @@ class Item:
     is_checked: bool = False
     reads: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    is_joined: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,24 @@ class Select:
 
 @dataclass(frozen=True)
 class Selected:
-    """A column that is made: SQL over the record and the dimensions, and its type."""
+    """A column that is made: SQL over the record and the dimensions, and its type.
+
+    `is_computed` tells an expression, which may fail for a record, from a column as it stands. `reads` are the record's
+    columns that it is made of, where it is not one of them.
+    """
 
     name: str
     sql: str
     type: str
     nullable: bool = True
     is_checked: bool = False
+    is_computed: bool = False
+    reads: tuple[str, ...] = ()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is more than a column of the record under its own name."""
+        return self.is_computed or bool(self.reads)
 
 
 @dataclass(frozen=True)
@@ -101,7 +114,7 @@ def projection_from(data: dict) -> Projection:  # type: ignore[type-arg]
     return Projection(
         data["text"],
         data["alias"],
-        tuple(Selected(**column) for column in data["columns"]),
+        tuple(Selected(**{**column, "reads": tuple(column["reads"])}) for column in data["columns"]),
         tuple((name, part) for name, part in data["keys"]),
         dimensions,
         tuple(data["unusable"]),
@@ -137,12 +150,15 @@ def _columns(select: Select, item: Item, record: Sequence[Field], where: str) ->
         kept = [c for c in record if c.name.casefold() not in left_out]
         return [Selected(c.name, _path(select.alias, (c.name,)), c.type, c.nullable) for c in kept]
     if not item.path:
-        return [Selected(item.name, item.sql, item.type, is_checked=item.is_checked)]
+        return [
+            Selected(item.name, item.sql, item.type, is_checked=item.is_checked, is_computed=True, reads=item.reads)
+        ]
     dimension = next((d for d in select.dimensions if d.alias.casefold() == item.alias.casefold()), None)
     columns = (*record, *beside(record)) if dimension is None else dimension.columns or ()
     data_type, required = _found(columns, item.path, f"{where}: select column={'.'.join((item.alias, *item.path))}")
     nullable = dimension is not None or len(item.path) > 1 or not required
-    return [Selected(item.name, _path(item.alias, item.path), ddl(data_type), nullable)]
+    reads = () if _is_passed(select, item) else item.reads
+    return [Selected(item.name, _path(item.alias, item.path), ddl(data_type), nullable, reads=reads)]
 
 
 def _found(columns: Sequence[Field], path: tuple[str, ...], where: str) -> tuple[DataType, bool]:
@@ -173,6 +189,12 @@ def passed(select: Select, record: Sequence[Field]) -> set[str]:
         elif _is_passed(select, item):
             found.add(item.path[0].casefold())
     return found
+
+
+def find_made(select: Select) -> dict[str, Item]:
+    """What `select` makes of the record alone, by names without case: records can be ordered by it, deletes too."""
+    items = (item for item in select.items if item.name is not None and not item.is_joined)
+    return {item.name.casefold(): item for item in items if item.name and not _is_passed(select, item)}
 
 
 def unusable(select: Select) -> tuple[str, ...]:

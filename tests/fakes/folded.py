@@ -22,7 +22,7 @@ def merge_folded(asked: dict[str, Any], table: list[Row], staged: list[Row]) -> 
 
     after = {key_of(row): row for row in table}
     by_key: dict[str, list[Row]] = {}
-    for row in sorted(staged, key=lambda r: (r["offset"], r["i"])):
+    for row in sorted(staged, key=_at):
         by_key.setdefault(key_of(row["key"]), []).append(row)
     for key, rows in by_key.items():
         what, made = _merged(asked, flag, after.get(key), rows)
@@ -52,12 +52,33 @@ def _merged(
     row = {**(standing or {}), **rows[0]["key"], **(dict.fromkeys(asked["values"]) if fresh else {})}
     for change in lives[number]:
         row |= {name: change["value"].get(name) for name in asked["values"] if _given(asked, name, change)}
+    for name in (name for name in asked["values"] if asked["given"][name][0] == "by_sequence"):
+        row |= _of_group(asked, name, lives[number], None if fresh else standing)
     row |= {flag: ends_deleted} if flag else {}
     return ("updated" if standing else "inserted"), row
 
 
+def _at(row: Row) -> tuple[Any, ...]:
+    return row["offset"], row["topic"], row["partition"], row["i"]
+
+
+def _of_group(asked: dict[str, Any], name: str, life: list[Row], standing: Row | None) -> Row:
+    """A column of a sequence group: of the record with the highest sequence, unless the row's is higher."""
+    sequence = asked["given"][name][1][0]
+    told = [change for change in life if change["value"].get(sequence) is not None]
+    newest = max(told, key=lambda change: (change["value"][sequence], _at(change)), default=None)
+    if standing is None:
+        return {name: (newest or life[0])["value"].get(name)}
+    reached = standing.get(sequence)
+    wins = newest is not None and (reached is None or newest["value"][sequence] >= reached)
+    wins = wins and not (asked["late"] and newest["value"][sequence] == reached)
+    return {name: newest["value"].get(name)} if wins else {}
+
+
 def _given(asked: dict[str, Any], name: str, change: Row) -> bool:
     how, fields = asked["given"][name]
+    if how == "by_sequence":
+        return False
     if how == "not_null":
         return change["value"].get(name) is not None
     return how == "always" or not set(fields) & set(change["kept"])

@@ -194,11 +194,13 @@ class MemoryEngine:
         key = {c.name: source.get(c.name.removeprefix(prefix)) for c in table.key_columns}
         value = None if record.value is None else {c.name: record.value.get(c.name) for c in table.value_columns}
         shown = {**at, **(value or {})}
+        retracted = value is not None and self._is_retracted(table, shown)
         deleted = value is None or (table.delete_when is not None and self.conditions[table.delete_when](shown))
+        deleted = deleted or retracted
         unfit = _unfit(table, record, key, None if deleted else value)
         if unfit:
             return "bad", {**at, "reason": unfit}
-        if value is not None and not self._is_chosen(table, shown):
+        if value is not None and not self._is_chosen(table, shown, retracted):
             return "filtered", {}
         fate = _fate_of_name(table, None if value is None else shown)
         if fate or (deleted and table.ignore_deletes):
@@ -220,9 +222,13 @@ class MemoryEngine:
         made = self.selects[asked.text](shown, **beside)
         return {column.name: made.get(column.name) for column in asked.columns}
 
-    def _is_chosen(self, table: StageTable, shown: Row) -> bool:
-        """Whether a row meets the table's condition and route."""
-        if table.when is not None and not self.conditions[table.when](shown):
+    def _is_retracted(self, table: StageTable, shown: Row) -> bool:
+        """Whether the condition's answer makes the record a delete."""
+        return bool(table.retracts) and json.dumps(self.conditions[table.when](shown)) in table.retracts
+
+    def _is_chosen(self, table: StageTable, shown: Row, retracted: bool) -> bool:
+        """Whether a row meets the table's condition, or is retracted by it, and the route."""
+        if table.when is not None and not retracted and not self.conditions[table.when](shown):
             return False
         return table.route is None or _routed(table.route, shown)
 
@@ -291,8 +297,8 @@ def _unfit(table: StageTable, record: Record, key: Row, value: Row | None) -> st
     _, kept = without_placeholders(table, value or {})
     if table.has_history and table.sequence and value is not None and value.get(table.sequence[0], 0) is None:
         return f"{table.sequence[0]} is NULL"
-    ordered = table.sequence or table.has_history
-    return f"the value of {kept[0]} is not in the event" if kept and ordered else None
+    kept = kept if table.sequence or table.has_history else [name for name in kept if name.casefold() in table.grouped]
+    return f"the value of {kept[0]} is not in the event" if kept else None
 
 
 def _held(table: StageTable, record: Record) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from bigquery_hands import BigQueryHands
-from fakes import World, a_pipeline, a_table
+from fakes import World, a_pipeline, a_table, grouped
 from fakes.one_at_a_time import expected as expected_by_sequence
 from fakes.versions import Change
 from fakes.versions import expected as expected_versions
@@ -25,7 +25,7 @@ from tidegate.offsets import Ranges
 from tidegate.ownership import own_positions
 from tidegate.pipeline import Column, Create, Table
 from tidegate.validity import History
-from unit import test_model, test_partial
+from unit import test_model, test_partial, test_sequence_groups
 from unit.test_bigquery_statements import intermediate_columns
 from warehouse import PROJECT
 
@@ -43,6 +43,7 @@ class Record:
     sequence: dict[str, Any] | None = None
     kept: list[str] = field(default_factory=list)
     timestamp: datetime | None = None
+    partition: int = 0
 
 
 class Bench:
@@ -102,7 +103,7 @@ class Bench:
         more = {"sequence": record.sequence} if self.table.sequence_by else {}
         more |= {"kept": record.kept} if stages_kept(self.table) else {}
         return {
-            "key": record.key, "value": record.row, "op": record.op, "topic": "orders", "partition": 0,
+            "key": record.key, "value": record.row, "op": record.op, "topic": "orders", "partition": record.partition,
             "offset": offset, "timestamp": at, "partition_time": at, "i": 0,
             "batch_number": number, "attempt": f"a{number}", **more,
         }  # fmt: skip
@@ -162,6 +163,30 @@ def kept_or_given(kind: str, key: str, value: tuple[Any, ...] | None) -> Record:
     named = dict(zip("ab", value, strict=True))
     kept = [name for name, given in named.items() if given == test_partial.HELD]
     return Record({"id": key}, {"id": key, **named, **dict.fromkeys(kept)}, "u", kept=kept)
+
+
+@pytest.mark.parametrize("shape", test_sequence_groups.SHAPES)
+def test_groups_have_the_values_of_their_highest_sequences_as_in_the_model(
+    shape: tuple[str, str], bigquery: str, tmp_path: Path
+) -> None:
+    """Keys of two partitions, sequences that are late, alike and NULL."""
+    chance = random.Random(repr(shape))
+    bench = Bench(test_sequence_groups.a_grouped(*shape), bigquery, tmp_path)
+    changes: list[grouped.Change] = []
+    for number in range(48):
+        told = {n: chance.choice([None, 1, 2, 3] if n in grouped.GROUPS else [None, "p", "q"]) for n in grouped.NAMES}
+        is_delete = shape[0] == "upsert_delete" and number > 4 and chance.random() < 0.2
+        changes.append((chance.randrange(4), None if is_delete else told))
+    done: list[grouped.Change] = []
+    for batch in cut(changes, chance, 4):
+        bench.flush([grouped_record(key, told) for key, told in batch])
+        done += batch
+        assert bench.rows() == in_order(grouped.expected(shape[1] == "soft", done))
+
+
+def grouped_record(key: int, told: dict[str, Any] | None) -> Record:
+    row = None if told is None else {"id": key, **told}
+    return Record({"id": key}, row, "d" if told is None else "u", partition=key % 2)
 
 
 @pytest.mark.parametrize(

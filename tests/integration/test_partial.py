@@ -1,5 +1,6 @@
 """Partial updates and unchanged values through real Kafka, Spark and Iceberg: hundreds of little histories at once."""
 
+import json
 import random
 from itertools import pairwise
 from typing import Any
@@ -77,3 +78,88 @@ def test_many_histories_end_as_the_model_wherever_batches_are_cut(workbench, nam
         workbench.flush(name)
     soft = table.get("deletes") == "soft"
     assert landed(workbench.rows(f"shop.{name}")) == expected(changes, name == "partial", soft)
+
+
+GROUPED = ("va", "a", "tags", "vb", "b")
+GROUPS = {"va": ["a", "tags"], "vb": ["b"]}
+
+
+def grouped_changes(keys: int, seed: int, spread: bool) -> list[tuple[int, int, dict[str, Any] | None]]:
+    """Changes of many keys with their partition, often late and often alike; None deletes.
+
+    `spread`: a key's groups come by any partition, each with its sequence, and no two alike; nothing is deleted.
+    """
+    chance = random.Random(seed)
+    numbers = list(range(keys * 6))
+    chance.shuffle(numbers)
+    changes: list[tuple[int, int, dict[str, Any] | None]] = []
+    for number in numbers:
+        key = chance.randrange(keys)
+        if spread:
+            sequence = chance.choice(["va", "vb"])
+            told = {sequence: number, **{name: chance.choice([None, "x", "y"]) for name in GROUPS[sequence]}}
+        else:
+            told = {name: chance.choice([None, 1, 2, 3]) for name in GROUPS}
+            told |= {name: chance.choice([None, "x", "y", "it's"]) for name in ("a", "tags", "b", "name")}
+        told["tags"] = told.get("tags") and [told["tags"]]
+        is_delete = not spread and chance.random() < 0.15
+        changes.append((key, chance.randrange(2) if spread else key % 2, None if is_delete else told))
+    return changes
+
+
+def grouped_model(changes: list[tuple[int, int, dict[str, Any] | None]], soft: bool) -> list[str]:
+    """The model, one record at a time."""
+    rows: dict[int, dict[str, Any]] = {}
+    for key, _, told in changes:
+        row = rows.get(key)
+        if told is None:
+            if soft and row:
+                row["_deleted"] = True
+            elif not soft:
+                rows.pop(key, None)
+            continue
+        if row is None:
+            row = rows[key] = {"id": key, **{name: told.get(name) for name in (*GROUPED, "name")}}
+        for sequence, members in GROUPS.items():
+            if told.get(sequence) is not None and (row[sequence] is None or told[sequence] >= row[sequence]):
+                row |= {name: told.get(name) for name in (sequence, *members)}
+        row["name"] = row["name"] if told.get("name") is None else told["name"]
+        row |= {"_deleted": False} if soft else {}
+    return sorted(repr(sorted(row.items())) for row in rows.values())
+
+
+@pytest.mark.parametrize(("name", "table"), [
+    ("grouped", {}),
+    ("grouped_soft", {"deletes": "soft"}),
+    ("grouped_spread", {"delete": False}),
+])  # fmt: skip
+def test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_reading(
+    workbench, name: str, table: dict
+) -> None:
+    topic, spread, soft = workbench.topic(2), name == "grouped_spread", table.get("deletes") == "soft"
+    schema = "id BIGINT, va INT, a STRING, tags ARRAY<STRING>, vb BIGINT, b STRING" + (
+        "" if spread else ", name STRING"
+    )
+    asked = {"partial_updates": {"sequence_groups": GROUPS}, **table}
+    workbench.pipeline(name, [topic], key=KEY, value={"schema": schema}, table=asked)
+    changes = grouped_changes(120, len(name), spread)
+
+    def found() -> list[str]:
+        rows = workbench.rows(f"shop.{name}")
+        return sorted(repr(sorted({"name": None, **row}.items())) for row in rows)
+
+    for start, end in pairwise([0, 250, 300, len(changes)]):
+        records = (
+            ({"id": key}, None if told is None else {"id": key, **told}, {"partition": partition})
+            for key, partition, told in changes[start:end]
+        )
+        workbench.produce(topic, *records)
+        workbench.flush(name)
+        assert found() == grouped_model(changes[:end], soft)
+    if spread:
+        workbench.spark_sql(f"UPDATE lake.shop.{name} SET vb = NULL, b = NULL WHERE id < 5")
+        workbench.spark_sql(f"DELETE FROM lake.shop.{name} WHERE id BETWEEN 5 AND 9")
+        ranges = {topic: {str(partition): [0, end] for partition, end in workbench.ends(topic)[topic].items()}}
+        done = workbench.cli("backfill", name, "--range", json.dumps(ranges))
+        assert done.returncode == 0, done.stderr
+        assert found() == grouped_model(changes, soft)

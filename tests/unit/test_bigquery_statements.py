@@ -116,6 +116,7 @@ SHAPES = {
         more={"create": Create(partition_by=("days(_PARTITIONTIME)",), cluster_by=("id",))},
     ),
 }
+GROUPS = (("at_lsn", ("third", "heads")), ("sub", ("event_ts",)))
 KINDS: dict[str, dict[str, Any]] = {
     "upsert_delete": {},
     "upsert": {"mode": "upsert"},
@@ -124,6 +125,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "soft": {"deletes": "soft"},
     "partial": {"partial_updates": True},
     "partial_soft": {"partial_updates": True, "deletes": "soft"},
+    "grouped": {"partial_updates": True, "sequence_groups": GROUPS},
+    "grouped_soft": {"partial_updates": True, "sequence_groups": GROUPS, "deletes": "soft"},
     "unchanged": {"unavailable": "__unchanged"},
     "sequenced": {"sequence_by": ("at_lsn",)},
     "sequenced_soft": {"sequence_by": ("at_lsn", "sub"), "deletes": "soft"},
@@ -133,13 +136,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "history_by_number": {"history": History("from", "to", "now"), "sequence_by": ("at_lsn",)},
 }
 SEQUENCE = (Column("at_lsn", "BIGINT"), Column("sub", "TIMESTAMP"), Column("third", "DECIMAL(38,9)"))
-NOT_AGAIN = ("partial", "partial_soft", "unchanged", "history", "history_by_time", "history_by_number")
+FOLDED = ("partial", "partial_soft", "grouped", "grouped_soft")
+NOT_AGAIN = (*FOLDED, "unchanged", "history", "history_by_time", "history_by_number")
 METADATA = {"event_ts": "timestamp", "heads": "headers", "list": "header-list"}
 
 
 def table_of(shape: Shape, kind: str) -> Table:
     given = {"mode": "upsert_delete", **shape.more, **KINDS[kind]}
-    columns = shape.columns + tuple(c for c in SEQUENCE if c.name in given.get("sequence_by", ()))
+    ordered = [c.name for c in SEQUENCE] if "sequence_groups" in given else given.get("sequence_by", ())
+    columns = shape.columns + tuple(c for c in SEQUENCE if c.name in ordered)
     table = a_table(NAME, given.pop("mode"), keys=shape.keys, columns=columns, **given)
     added = [*(c for c in columns if c not in shape.columns), *metadata_columns(METADATA)]
     flag = [Column("_deleted", "BOOLEAN")] if table.deletes == "soft" else list(version_columns(table, METADATA))
@@ -237,6 +242,30 @@ def test_backfill_and_replay_are_ones_that_bigquery_reads(shape: str, kind: str)
         *replay_statements(ports, table, staged, "b", source),
     ):
         analyzer.check(statement)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", FOLDED)
+def test_replay_of_partial_updates_is_one_that_bigquery_reads(shape: str, kind: str) -> None:
+    table = table_of(SHAPES[shape], kind)
+    pipeline = a_pipeline(table, source={"metadata": METADATA})
+    analyzer = analyzer_of(pipeline, table, SHAPES[shape])
+    for statement in replay_statements(ports_of(pipeline), table, staged_of(table), "b", f"{NAME}_shop_tmp"):
+        analyzer.check(statement)
+
+
+def test_backfill_of_groups_is_one_that_bigquery_reads() -> None:
+    groups = (("at_lsn", ("name", "third", "event_ts", "heads", "list")), ("sub", ("amount",)))
+    shape = replace(
+        SHAPES["by_day"], columns=(Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "INT"))
+    )
+    table = replace(table_of(shape, "grouped"), sequence_groups=groups, delete=False)
+    pipeline = a_pipeline(table, source={"metadata": METADATA})
+    analyzer, ports = analyzer_of(pipeline, table, shape), ports_of(pipeline)
+    (statement,) = backfill_statements(ports, table, staged_of(table), "b", f"{NAME}_shop_tmp")
+    analyzer.check(statement)
+    assert "s.`at_lsn` > t.`at_lsn`" in statement
+    assert "is_later" not in statement
 
 
 @pytest.mark.parametrize("shape", SHAPES)

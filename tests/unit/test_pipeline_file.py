@@ -42,6 +42,7 @@ source:
 tables:
   - name: lake.shop.orders
     when: null
+    when_false: ignore
     delete_when: null
     deletes: hard
     history: none
@@ -199,6 +200,29 @@ def test_table_that_a_pipeline_makes_is_no_destination_of_another(
     check_tables_of_others(include, first)
     with pytest.raises(ConfigurationError, match="needs"):
         check_tables_of_others(include, second)
+
+
+GROUPED = "partial_updates: {sequence_groups: {va: [a], vb: [b, vc]}}"
+
+
+@pytest.mark.parametrize(("more", "is_refused"), [
+    (f"{GROUPED}, delete: false", False),
+    (f"{GROUPED}, delete: false, select: 'SELECT *, CAST(va AS INT) AS x FROM record'", True),
+    (f"{GROUPED}, delete: false, select: 'SELECT id, a, b, va, vb, CAST(va AS INT) AS vc FROM record'", False),
+    (GROUPED, True),
+    (f"{GROUPED}, disjoint_keys: true", False),
+    ("partial_updates: {sequence_groups: {va: [a], vb: [b]}}, delete: false", True),
+    ("partial_updates: true, delete: false", True),
+])  # fmt: skip
+def test_topics_whose_columns_all_have_sequences_may_share_keys(include: Path, more: str, is_refused: bool) -> None:
+    schema = "id INT, a STRING, va INT, b STRING, vb BIGINT, vc STRING"
+    source = f"source: {{topics: [t, u], key: {{fields: [id]}}, value: {{schema: '{schema}'}}}}\n"
+    text = f"{source}tables: [{{name: lake.s.wide, {more}}}]"
+    if not is_refused:
+        assert load(include, text).tables[0].sequence_groups == (("va", ("a",)), ("vb", ("b", "vc")))
+        return
+    (found,) = problems(include, text)
+    assert "or put all columns into sequence_groups and set delete: false" in found
 
 
 def test_pipelines_may_share_a_destination_and_what_remembers_its_deletes(include: Path) -> None:

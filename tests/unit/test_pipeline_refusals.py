@@ -245,6 +245,60 @@ REFUSED = {
         source("verify_integrity: true, key: {fields: [id], into: k, schema: id INT}, value: {schema: id BIGINT}"),
         "source.key.schema=id INT: verify_integrity cannot compare id: INT here, BIGINT in value.schema",
     ),
+    "when_false without a condition": (
+        keyed("when_false: delete"),
+        "tables[0].when_false=delete: says what a record does for which when does not hold, and there is no when",
+    ),
+    "when_false without deletes": (
+        keyed("when_false: delete, when: n > 0, delete: false"),
+        "tables[0].when_false=delete: deletes rows by their key; give key.fields and delete: true",
+    ),
+    "another when_false": (keyed("when_false: keep, when: n > 0"), "tables[0].when_false=keep: not a known word"),
+    "a condition with a subquery": (
+        keyed("when: 'n IN (SELECT n FROM lake.a.c)'"),
+        "tables[0].when=n IN (SELECT n FROM lake.a.c): not a condition on the record; write one condition",
+    ),
+    "a condition that asks whether there are rows": (
+        keyed("delete_when: 'EXISTS (SELECT 1 FROM lake.a.c)'"),
+        "tables[0].delete_when=EXISTS (SELECT 1 FROM lake.a.c): not a condition on the record; write one condition",
+    ),
+    "a group of no column": (
+        keyed("partial_updates: {sequence_groups: {lsn: [m]}}"),
+        "tables[0].partial_updates.sequence_groups.lsn[0]=m: not a column of the table; allowed: lsn, n, tags",
+    ),
+    "a sequence of a group that is no column": (
+        keyed("partial_updates: {sequence_groups: {lns: [n]}}"),
+        "tables[0].partial_updates.sequence_groups.lns=[n]: not a column of the table; did you mean lsn?",
+    ),
+    "a key column in a group": (
+        keyed("partial_updates: {sequence_groups: {lsn: [n, ID]}}"),
+        "tables[0].partial_updates.sequence_groups.lsn[1]=ID: a key column",
+    ),
+    "a column of two groups": (
+        keyed("partial_updates: {sequence_groups: {lsn: [n], m: [N]}}", "n INT, m INT"),
+        "tables[0].partial_updates.sequence_groups.m[0]=N: listed twice; a column follows one sequence",
+    ),
+    "a group's sequence in another group": (
+        keyed("partial_updates: {sequence_groups: {lsn: [n], n: [m]}}", "n INT, m INT"),
+        "tables[0].partial_updates.sequence_groups.lsn[0]=n: the sequence of a group, which is written with it",
+    ),
+    "a group without columns": (
+        keyed("partial_updates: {sequence_groups: {lsn: []}}"),
+        "tables[0].partial_updates.sequence_groups.lsn=[]: no column follows it; write e.g. {version: [name, city]}",
+    ),
+    "groups without any": (
+        keyed("partial_updates: {sequence_groups: {}}"),
+        "tables[0].partial_updates.sequence_groups: no group; write e.g. {version: [name, city]}",
+    ),
+    "a group without an order": (
+        keyed("partial_updates: {sequence_groups: {x: [n]}}", "n INT, x DOUBLE"),
+        "tables[0].partial_updates.sequence_groups.x=[n]: DOUBLE has no order to go by; choose a whole number",
+    ),
+    "groups out of order": (
+        keyed("sequence_by: [lsn], partial_updates: {sequence_groups: {lsn: [n]}}"),
+        "sequence_by knows one order for a whole row",
+    ),
+    "a word for partial updates": (keyed("partial_updates: some"), "tables[0].partial_updates=some: must be true or"),
     "partial updates without upsert": (
         source("key: {fields: [id]}", tables="[{name: lake.a.b, upsert: false, partial_updates: true}]"),
         "tables[0].partial_updates=true: changes rows that are there; set upsert: true",

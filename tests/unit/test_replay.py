@@ -233,3 +233,17 @@ def test_replay_under_another_key_is_refused_before_it_finds_rows_by_it() -> Non
     with pytest.raises(IncompatibleSchema, match="column=line is no longer part"):
         replay(world.ports(after))
     assert (world.rows(TABLE), waiting(world)) == (rows, [2])
+
+
+def test_dead_letter_of_a_partial_update_leaves_the_columns_that_it_lacks() -> None:
+    columns = tuple(Column(name, "STRING") for name in ("id", "name", "city"))
+    partial = a_pipeline(replace(a_table(columns=columns, partial_updates=True), errors=ALL), source={"errors": ALL})
+    first, last = {"id": "a", "name": "x", "city": "Rome"}, {"id": "b", "city": "Oslo"}
+    world = a_world(("a", first), ("a", BAD), ("b", BAD), ("b", last))
+    flush(world.ports(partial))
+    mended(world, 1, 2)
+    replay(world.ports(partial))
+    assert world.rows(TABLE) == [
+        {"id": "b", "name": None, "city": "Oslo"},  # of a key that has a later record nothing is taken
+        {"id": "a", "name": "mended", "city": "Rome"},
+    ]

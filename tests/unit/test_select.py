@@ -9,7 +9,7 @@ from fakes import CrashAt, World, a_pipeline, a_table
 from fakes.clock import Crash
 from tidegate.adapters.pipeline_file import load_pipeline
 from tidegate.adapters.select_sql import parse_select
-from tidegate.columns import destination_columns, projection, shape
+from tidegate.columns import destination_columns, projection, sequence_columns, shape
 from tidegate.errors import ConfigurationError, NothingToDo, RetryLater
 from tidegate.flush import flush
 from tidegate.pipeline import Catalog, Column
@@ -172,3 +172,15 @@ def test_missing_dimension_table_is_said_before_anything_is_staged(world: World)
     with pytest.raises(ConfigurationError, match=f"joins table={DIMENSION}, which does not exist"):
         flush(world.ports(a_pipeline(a_select(JOINED))))
     assert not world.engine.jobs
+
+
+def test_sequence_may_be_made_of_the_record_by_select() -> None:
+    text = "SELECT r.*, CAST(upper(r.name) AS STRING) AS rank, r.at.x AS place FROM record r"
+    table = a_select(text, sequence_by=("PLACE", "rank"))
+    assert sequence_columns(table, {}) == (Column("place", "INT"), Column("rank", "STRING"))
+    assert shape(table, {}) != shape(a_select(text), {})
+
+
+def test_column_that_select_writes_anew_under_its_name_orders_the_records() -> None:
+    table = a_select("SELECT id, CAST(length(name) AS INT) AS name FROM record", sequence_by=("name",))
+    assert sequence_columns(table, {}) == (Column("name", "INT"),)

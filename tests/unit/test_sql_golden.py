@@ -73,11 +73,33 @@ ODD_SEQUENCED: dict[str, Any] = {
 SOFT = {"soft": True, "flag": "_deleted"}
 COLUMNS = (Column("id", "BIGINT", False), Column("name", "STRING"))
 ODD_COLUMNS = tuple(Column(name, "STRUCT<`a b`: INT>") for name in ODD)
-FOLDED = {**MERGE, "flag": None, "kept": False, "given": {"name": ("not_null", ["name"]), "amount": ("always", [])}}
+FOLDED = {
+    **MERGE,
+    "flag": None,
+    "kept": False,
+    "groups": False,
+    "late": False,
+    "given": {"name": ("not_null", ["name"]), "amount": ("always", [])},
+}
+GROUPED = {
+    **MERGE,
+    "flag": None,
+    "kept": False,
+    "groups": True,
+    "late": False,
+    "values": ["a", "va", "b", "vb", "name"],
+    "given": {
+        **{name: ("by_sequence", ["va"]) for name in ("a", "va")},
+        **{name: ("by_sequence", ["vb"]) for name in ("b", "vb")},
+        "name": ("not_null", ["name"]),
+    },
+}
 KEPT = {
     **MERGE,
     "flag": None,
     "kept": True,
+    "groups": False,
+    "late": False,
     "given": {"name": ("not_kept", ["name", "it's"]), "amount": ("always", [])},
 }
 HISTORY: dict[str, Any] = {
@@ -209,6 +231,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "merge_folded-plain": ("merge_folded", FOLDED),
     "merge_folded-kept": ("merge_folded", KEPT),
     "merge_folded-soft": ("merge_folded", {**FOLDED, "flag": "_deleted"}),
+    "merge_folded-groups": ("merge_folded", GROUPED),
+    "merge_folded-groups_late": ("merge_folded", {**GROUPED, "late": True}),
+    "merge_folded-guarded": ("merge_folded", {**FOLDED, "guarded": True, "by_offset": True}),
+    "merge_folded-groups_soft": ("merge_folded", {**GROUPED, "flag": "_deleted"}),
+    "merge_folded-groups_odd_names": (
+        "merge_folded",
+        {**GROUPED, **SHAPES["odd_names"], "given": {name: ("by_sequence", [ODD[4]]) for name in ODD[2:]}},
+    ),
     "merge_folded-nested_key": ("merge_folded", {**FOLDED, **SHAPES["nested_key"]}),
     "merge_folded-key_only": ("merge_folded", {**FOLDED, "values": [], "given": {}}),
     "merge_folded-odd_names": (

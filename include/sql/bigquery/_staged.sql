@@ -14,6 +14,9 @@
         {%- if sequence is defined %}
         {% if sequence %}sequence AS {{ "sequence" | ours }}, {% endif %}`partition` AS {{ "partition" | ours }}, `timestamp` AS {{ "timestamp" | ours }},
         {%- endif %}
+        {%- if groups is defined and groups %}
+        `partition` AS {{ "partition" | ours }},
+        {%- endif %}
         {%- if kept is defined and kept %}
         kept AS {{ "kept" | ours }},
         {%- endif %}

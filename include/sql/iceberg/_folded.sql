@@ -3,14 +3,30 @@
 {%- if given[column][0] == "not_null" %} AND {{ column | quoted }} IS NOT NULL{% endif %}
 {%- if kept and given[column][0] == "not_kept" %} AND NOT coalesce(arrays_overlap({{ "kept" | ours }}, array({% for field in given[column][1] %}{{ field | text }}{{ ", " if not loop.last }}{% endfor %})), false){% endif %}
 {%- endmacro %}
+{%- macro sequenced(column) -%}
+{{ "counts" | ours }} AND {{ given[column][1][0] | quoted }} IS NOT NULL
+{%- endmacro %}
+{%- if guarded is defined %}
+  SELECT s.* FROM (
+{%- endif %}
   SELECT
     {%- for column, _ in keys %}
     any_value({{ column | quoted }}) AS {{ column | quoted }},
     {%- endfor %}
     {%- for column in values %}
+    {%- if given[column][0] == "by_sequence" %}
+    CASE WHEN bool_or({{ sequenced(column) }}) THEN max_by({{ column | quoted }}, CASE WHEN {{ sequenced(column) }} THEN struct({{ given[column][1][0] | quoted }} AS sequence, {{ "at" | ours }} AS at) END)
+      ELSE min_by({{ column | quoted }}, CASE WHEN {{ "counts" | ours }} THEN {{ "at" | ours }} END) END AS {{ column | quoted }},
+    coalesce(bool_or({{ sequenced(column) }}), false) AS {{ ("given_" ~ loop.index) | ours }},
+    {%- else %}
     max_by({{ column | quoted }}, CASE WHEN {{ counts(column) }} THEN {{ "at" | ours }} END) AS {{ column | quoted }},
     coalesce(bool_or({{ counts(column) }}), false) AS {{ ("given_" ~ loop.index) | ours }},
+    {%- endif %}
     {%- endfor %}
+    {%- if guarded is defined %}
+    max_by({{ "topic" | ours }}, {{ "at" | ours }}) AS {{ "topic" | ours }},
+    max_by({{ "offset" | ours }}, {{ "at" | ours }}) AS {{ "offset" | ours }},
+    {%- endif %}
     max({{ "last_life" | ours }}) IS NOT NULL AS {{ "is_row" | ours }},
     coalesce(max({{ "last_life" | ours }}) > 0, false) AS {{ "is_reset" | ours }},
     max_by({{ "op" | ours }}, {{ "at" | ours }}) = 'd' AS {{ "ends_deleted" | ours }}
@@ -20,11 +36,13 @@
         max(CASE WHEN {{ "op" | ours }} <> 'd' THEN {{ "life" | ours }} END) OVER (PARTITION BY {% include "_key.sql" %}) AS {{ "last_life" | ours }}
       FROM (
         SELECT *,
+          {%- if not groups %}
           struct({{ "offset" | ours }}, {{ "i" | ours }}) AS {{ "at" | ours }},
+          {%- endif %}
           {%- if flag is none %}
           count_if({{ "op" | ours }} = 'd') OVER (
             PARTITION BY {% include "_key.sql" %}
-            ORDER BY {{ "offset" | ours }}, {{ "i" | ours }} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            ORDER BY {% if groups %}{{ "at" | ours }}{% else %}{{ "offset" | ours }}, {{ "i" | ours }}{% endif %} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
           ) AS {{ "life" | ours }}
           {%- else %}
           0L AS {{ "life" | ours }}
@@ -36,3 +54,8 @@
     )
   )
   GROUP BY {% include "_key.sql" %}
+{%- if guarded is defined %}
+  ) s
+  WHERE true
+{% include "_no_later_record.sql" %}
+{%- endif %}

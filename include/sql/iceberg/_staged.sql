@@ -9,6 +9,9 @@
       {% if sequence %}sequence AS {{ "sequence" | ours }}, {% endif %}timestamp AS {{ "timestamp" | ours }},
       struct(offset, topic, partition, i) AS {{ "at" | ours }},
       {%- endif %}
+      {%- if groups is defined and groups %}
+      struct(offset, topic, partition, i) AS {{ "at" | ours }},
+      {%- endif %}
       {%- if kept is defined and kept %}
       kept AS {{ "kept" | ours }},
       {%- endif %}

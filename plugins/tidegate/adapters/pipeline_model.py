@@ -126,6 +126,18 @@ class HistoryModel(Words):
     is_current: str = Field(default="is_current", min_length=1, description="Whether it holds now.")
 
 
+class GroupsModel(Words):
+    """Partial updates in which groups of columns have sequences of their own."""
+
+    sequence_groups: dict[str, list[str]] = Field(
+        description="Sequence column: the columns that a record writes only if its sequence is newer."
+    )
+
+
+def _partial_tag(value: object) -> str:
+    return "<groups>" if isinstance(value, dict | GroupsModel) else "<word>"
+
+
 class TableModel(Words):
     """One destination."""
 
@@ -139,6 +151,9 @@ class TableModel(Words):
     value: ValueModel | None = Field(default=None, description="Instead of source.value for this table.")
     disjoint_keys: bool = Field(default=False, description="States that the topics of this table never share a key.")
     when: str | None = Field(default=None, description="SQL condition on the decoded record; others are not written.")
+    when_false: Literal["ignore", "delete"] = Field(
+        default="ignore", description="delete: a record whose when does not hold deletes its key's row."
+    )
     route: RouteModel | None = Field(default=None, description="Routing by a field's value.")
     upsert: bool | None = Field(default=None, description="Default true when key.fields is given, else false.")
     delete: bool | None = Field(default=None, description="Default true when key.fields is given, else false.")
@@ -160,7 +175,11 @@ class TableModel(Words):
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
         description="The branch that is written, and that holds the position; made from main if it is not there.",
     )
-    partial_updates: bool = Field(default=False, description="NULL or missing fields keep the row's value.")
+    partial_updates: Annotated[
+        Annotated[bool, Tag("<word>")] | Annotated[GroupsModel, Tag("<groups>")], Discriminator(_partial_tag)
+    ] = Field(
+        default=False, description="true: NULL or missing fields keep the row's value; or {sequence_groups: ...}."
+    )
     sequence_by: list[str] = Field(
         default=[], description="Columns that order records of one key before the offset does."
     )

@@ -16,6 +16,7 @@ from tidegate.adapters.pipeline_model import (
 )
 from tidegate.adapters.running_model import SparkModel
 from tidegate.adapters.select_sql import parse_select
+from tidegate.adapters.sequence_groups import find_groups
 from tidegate.metadata import ordered
 from tidegate.naming import is_template, split_template
 from tidegate.pipeline import (
@@ -178,10 +179,12 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         upsert=keyed if table.upsert is None else table.upsert,
         delete=keyed if table.delete is None else table.delete,
         when=table.when,
+        when_false=table.when_false,
         route=_route(table),
         delete_when=table.delete_when,
         deletes=table.deletes,
-        partial_updates=table.partial_updates,
+        partial_updates=bool(table.partial_updates),
+        sequence_groups=find_groups(table),
         sequence_by=tuple(table.sequence_by),
         tombstone_retention_seconds=table.tombstone_retention,
         create=Create(

@@ -7,7 +7,7 @@ from tidegate.adapters.pipeline_model import PipelineModel, TableModel
 from tidegate.adapters.select_sql import parse_select
 from tidegate.adapters.yaml_lines import KeyPath
 from tidegate.pipeline import Catalog
-from tidegate.selection import BESIDE, Field, Select, passed
+from tidegate.selection import BESIDE, Field, Select, find_made, passed
 
 WITHOUT_SCHEMA = ("avro", "debezium-avro", "protobuf", "string", "raw")  # they say what a record holds
 
@@ -27,7 +27,8 @@ def check_select(
     if record is not None:
         _check_reads(select, record | {field.name for field in BESIDE}, where, findings)
         kept = passed(select, fields)
-        for what, names in (("key.fields", keys), ("sequence_by", {name.casefold() for name in table.sequence_by})):
+        ordered = {name.casefold() for name in table.sequence_by} - set(find_made(select))
+        for what, names in (("key.fields", keys), ("sequence_by", ordered)):
             changed = sorted(names & record - kept)
             if changed:
                 told = f"leaves out or changes {', '.join(changed)} of {what}, by which rows are found and ordered"

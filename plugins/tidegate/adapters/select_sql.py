@@ -94,7 +94,8 @@ def _item(node: Any, sql: str, alias: str, aliases: Sequence[str]) -> Item:
     word = parse_columns(f"c {type_text}")[0].type
     is_strict = not inner.args.get("safe")
     reads = tuple(_reads(inner, alias, aliases))
-    return Item(name, sql=value, type=word, is_checked=is_strict, reads=reads)
+    columns = list(inner.find_all(exp.Column))
+    return Item(name, sql=value, type=word, is_checked=is_strict, reads=reads, is_joined=len(reads) < len(columns))
 
 
 def _is_star(node: Any) -> bool:
@@ -119,7 +120,7 @@ def _star(node: Any, alias: str) -> Item:
 def _column(name: str, steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> Item:
     owner, path = _owner(steps, alias, aliases)
     reads = path[:1] if owner == alias else ()
-    return Item(name, owner, path, reads=reads)
+    return Item(name, owner, path, reads=reads, is_joined=owner != alias)
 
 
 def _owner(steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> tuple[str, tuple[str, ...]]:

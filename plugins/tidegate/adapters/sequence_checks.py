@@ -6,9 +6,12 @@ from tidegate.adapters.ddl import parse_columns
 from tidegate.adapters.findings import Findings, closest
 from tidegate.adapters.format_model import KeyModel
 from tidegate.adapters.pipeline_model import HistoryModel, PipelineModel, TableModel
+from tidegate.adapters.select_sql import parse_select
+from tidegate.adapters.sequence_groups import check_groups
 from tidegate.adapters.yaml_lines import KeyPath
 from tidegate.datatypes import Array, DataType, Map, Struct, parse
 from tidegate.metadata import TYPES
+from tidegate.selection import Select, find_made
 
 REMEMBERED = ("sequence", "topic", "partition", "offset", "timestamp")
 
@@ -88,6 +91,8 @@ def _check_partial(checked: _Checked, findings: Findings) -> None:
         return
     if not checked.upsert:
         findings.add(where, "changes rows that are there; set upsert: true, or leave it out")
+    types = None if checked.types is None else {**checked.types, **checked.metadata}
+    check_groups(checked.table, types, checked.key_names, checked.path, findings)
     if checked.table.sequence_by:
         late = "sequence_by knows one order for a whole row, and a late record may be newer for some columns only"
         findings.add(where, f"{late}; keep one of the two")
@@ -133,13 +138,25 @@ def _check_sequence_by(checked: _Checked, findings: Findings) -> None:
 
 
 def _column_problem(checked: _Checked, name: str) -> str | None:
-    known = {**(checked.types or {}), **checked.metadata}
+    select = _select(checked.table)
+    made = {} if select is None else find_made(select)
+    known = {**(checked.types or {}), **checked.metadata, **{n: item.type or "STRING" for n, item in made.items()}}
     if name in checked.key_names:
         return "a key column, which is the same in all records of a key; choose another"
     if name not in known:
+        if select is not None and any(item.is_joined and item.name.casefold() == name for item in select.items):
+            return "made of a joined table, of which a delete shows nothing; make it of the record alone"
         known_for_sure = checked.types is not None
         return f"not a column of the value or of metadata; {closest(name, known)}" if known_for_sure else None
     return "holds a map, which has no order; choose another column" if _holds(parse(known[name]), Map) else None
+
+
+def _select(table: TableModel) -> Select | None:
+    """What is wrong with it is noted where it is checked itself."""
+    try:
+        return None if table.select is None else parse_select(table.select)
+    except ValueError:
+        return None
 
 
 def _holds(data_type: DataType, *kinds: type) -> bool:

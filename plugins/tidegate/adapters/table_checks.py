@@ -8,6 +8,7 @@ from tidegate.adapters.findings import Findings, closest
 from tidegate.adapters.iceberg_format import NEWEST, REASON
 from tidegate.adapters.not_yet import DESTINATIONS, not_available
 from tidegate.adapters.pipeline_model import PipelineModel, TableModel
+from tidegate.adapters.sequence_groups import needs_no_offsets
 from tidegate.adapters.source_checks import check_pattern
 from tidegate.adapters.template_checks import check_templates
 from tidegate.adapters.yaml_lines import KeyPath
@@ -34,6 +35,7 @@ def check_tables(
             check_pattern((*path, "route", "pattern"), table.route.pattern, findings)
         for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
             _check_condition(condition, (*path, word), findings)
+        _check_when_false(table, model, path, findings)
         for number, audit in enumerate(table.audits):
             _check_audit(audit, (*path, "audits", number), findings)
     check_templates(model, findings)
@@ -93,6 +95,16 @@ def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, finding
         findings.add((*path, "delete_when"), "needs a key to find the row by; give source.key.fields, or leave it out")
 
 
+def _check_when_false(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
+    where = (*path, "when_false")
+    if table.when_false == "ignore":
+        return
+    if table.when is None:
+        findings.add(where, "says what a record does for which when does not hold, and there is no when; add it")
+    if not (bool((table.key or model.source.key).fields) if table.delete is None else table.delete):
+        findings.add(where, "deletes rows by their key; give key.fields and delete: true, or leave it out")
+
+
 def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
     source = model.source
     for index, topic in enumerate(table.topics or []):
@@ -104,11 +116,13 @@ def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath
     changes = any(keyed if word is None else word for word in (table.upsert, table.delete))
     feeding = source.topics if table.topics is None else table.topics
     several = len(feeding) > 1 or (source.topic_pattern is not None and table.topics is None)
-    if changes and several and not table.sequence_by and not table.disjoint_keys:
+    is_ordered = bool(table.sequence_by) or table.disjoint_keys or needs_no_offsets(table, model)
+    if changes and several and not is_ordered:
         findings.add(
             (*path, "topics") if table.topics else (*path, "name"),
             "several topics feed it, and records of one key in two topics have no order; "
-            "give each topic its own table, or state disjoint_keys: true if they never share a key",
+            "give each topic its own table, or state disjoint_keys: true if they never share a key"
+            + (", or put all columns into sequence_groups and set delete: false" if table.partial_updates else ""),
         )
 
 

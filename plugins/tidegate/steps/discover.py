@@ -12,6 +12,7 @@ from tidegate.dynamic import concrete
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs import MergeJob, StageTable
 from tidegate.ownership import own_names
+from tidegate.partial_updates import find_retracting_answers
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports, TableState
 from tidegate.position import Position
@@ -41,6 +42,7 @@ def finder(ports: Ports, table: Table, planned: PlannedBatch) -> StageTable:
         when=table.when,
         route=table.route,
         delete_when=table.delete_when,
+        retracts=find_retracting_answers(table),
         summary={},
         property=names.named_property(pipeline),
         create=create if folder is None else (),

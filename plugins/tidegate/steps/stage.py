@@ -28,6 +28,7 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs import MergeJob, StageJob, StageTable
 from tidegate.outcome import find_staged, outcome
 from tidegate.ownership import SHAPE, own_intermediate
+from tidegate.partial_updates import find_grouped, find_retracting_answers
 from tidegate.pipeline import Column, Table
 from tidegate.ports import Ports
 from tidegate.refused import Failure, join_failures, keep_apart, note_refusals
@@ -171,7 +172,7 @@ def stage_table(
         value=replace(table.value, columns=None), value_columns=value_columns(table),
         metadata=ports.pipeline.source.metadata,
         ignore_deletes=not table.delete,
-        when=table.when, route=table.route, delete_when=table.delete_when,
+        when=table.when, route=table.route, delete_when=table.delete_when, retracts=find_retracting_answers(table),
         summary=_summary(ports, asked, attempt) | told(table.select),
         property=names.staged_property(attempt),
         epochs=_epochs(ports, planned),
@@ -181,7 +182,7 @@ def stage_table(
         last_per_raw_key=planned.last_per_key and last_per_raw_key(ports.pipeline, table),
         sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
         set_aside=table.errors.set_aside,
-        unchanged=unchanged_columns(table), stages_kept=stages_kept(table),
+        unchanged=unchanged_columns(table), stages_kept=stages_kept(table), grouped=find_grouped(table),
         partition_time=ports.pipeline.merge.partition_time,
         select=projection(table, ports.pipeline.source.metadata),
         verified=verified_fields(table) if ports.pipeline.source.verify_integrity else (),

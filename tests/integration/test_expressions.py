@@ -1,0 +1,185 @@
+"""Expressions of the pipeline file that fail for a record, and `when` that deletes, on real Spark's decoding."""
+
+from dataclasses import replace
+from typing import Any
+
+import decoding
+import pytest
+from tidegate.adapters.select_sql import parse_select
+from tidegate.columns import projection
+from tidegate.jobs import StageTable
+from tidegate.pipeline import Column, KeyFormat, Route, Table, ValueFormat
+
+ID = (Column("id", "INT"),)
+COLUMNS = (Column("id", "INT"), Column("v", "STRING"), Column("n", "INT"))
+
+
+def a_stage(select: str | None = None, **more: Any) -> StageTable:
+    key, value = KeyFormat(fields=("id",), columns=ID), ValueFormat("json", columns=COLUMNS)
+    table = Table("lake.s.t", ("t",), key, value, True, True, select=parse_select(select) if select else None)
+    stage = decoding.a_stage(ValueFormat("json"), COLUMNS, ID, select=projection(table, {}))
+    return replace(stage, **more)
+
+
+def records(*texts: str | None) -> list[tuple[bytes, bytes | None]]:
+    return [(b'{"id": %d}' % n, None if text is None else text.encode()) for n, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(
+    ("select", "good", "bad", "made"),
+    [
+        ("SELECT id, CAST(10 / n AS INT) AS x FROM record", '"n": 5', '"n": 0', 2),
+        ("SELECT id, TRY_CAST(10 / n AS INT) AS x FROM record", '"n": 5', '"n": 0', 2),
+        ("SELECT id, CAST(n + 2147483647 AS INT) AS x FROM record", '"n": -1', '"n": 1', 2147483646),
+        ("SELECT id, CAST(array('a', 'b')[n] AS STRING) AS x FROM record", '"n": 1', '"n": 2', "b"),
+        ("SELECT id, CAST(hex(CAST(v AS INT)) AS STRING) AS x FROM record", '"v": "10"', '"v": "x"', "A"),
+        ("SELECT id, CAST(to_date(v, 'yyyy') AS STRING) AS x FROM record", '"v": "2026"', '"v": "x"', "2026-01-01"),
+        ("SELECT id, CAST(map('k', assert_true(n > 0), 'l', NULL) AS MAP<STRING, STRING>) AS x FROM record",
+         '"n": 1', '"n": 0', {"k": None, "l": None}),
+        ("SELECT id, CAST(offset + 9223372036854775806 AS BIGINT) AS x FROM record", '"n": 1', '"n": 1', 2**63 - 2),
+        ("SELECT id, CAST(10 / n AS INT) AS x, CAST(rand() < 2 AS BOOLEAN) AS y FROM record", '"n": 5', '"n": 0', 2),
+    ],
+)  # fmt: skip
+def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(
+    spark, select: str, good: str, bad: str, made: Any
+) -> None:
+    stage = a_stage(select)
+    found = decoding.decoded(
+        spark, stage, records(f"{{{good}}}", None, f"{{{bad}}}", f"{{{bad}}}"), "reason", "fate", "value_struct.x"
+    )
+    assert found[0] == (None, "staged", made)
+    assert found[1] == (None, "staged", None)
+    assert found[3] == ("select: x fails for this record", "bad", None)
+
+
+@pytest.mark.parametrize("condition", ["rand() < 2", "length(uuid()) > 0", "current_timestamp() IS NOT NULL"])
+def test_condition_may_be_asked_of_more_than_the_record(spark, condition: str) -> None:
+    found = decoding.decoded(spark, a_stage(when=condition), records('{"n": 1}', '{"n": 2}'), "reason", "fate")
+    assert found == [(None, "staged")] * 2
+
+
+@pytest.mark.parametrize(
+    ("retracts", "without_answer"), [((), "filtered"), (("false",), "filtered"), (("false", "null"), "staged")]
+)
+def test_record_whose_condition_does_not_hold_is_a_delete_where_that_is_asked(
+    spark, retracts: tuple[str, ...], without_answer: str
+) -> None:
+    stage = a_stage(when="n > 0", retracts=retracts)
+    found = decoding.decoded(
+        spark, stage, records('{"n": 1}', '{"n": 0}', '{"v": "x"}', None, '{"n": "x"}'), "op", "fate", "value_struct.n"
+    )
+    assert found == [
+        ("u", "staged", 1),
+        ("d", "staged", None) if retracts else ("u", "filtered", 0),
+        ("d" if without_answer == "staged" else "u", without_answer, None),
+        ("d", "staged", None),
+        (found[4][0], "bad", None),
+    ]
+
+
+def test_delete_by_when_carries_its_sequence_and_route_decides_first(spark) -> None:
+    stage = a_stage(when="v = 'open'", retracts=("false", "null"), sequence=("n",), route=Route("topic", "t"))
+    found = decoding.decoded(
+        spark, stage, records('{"n": 1, "v": "open"}', '{"n": 2, "v": "shut"}'), "op", "sequence.n"
+    )
+    assert found == [("u", 1), ("d", 2)]
+    elsewhere = replace(stage, route=Route("topic", "other"))
+    assert decoding.decoded(spark, elsewhere, records('{"n": 2, "v": "shut"}'), "fate") == [("filtered",)]
+
+
+def test_table_without_deletes_ignores_them(spark) -> None:
+    stage = a_stage(when="n > 0", retracts=("false", "null"), ignore_deletes=True)
+    assert decoding.decoded(spark, stage, records('{"n": 1}', '{"n": 0}'), "fate") == [("staged",), ("ignored",)]
+
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+
+
+@pytest.mark.parametrize("more", [{}, {"sequence_by": ["lsn"]}, {"history": "scd2", "sequence_by": ["lsn"]}])
+def test_row_leaves_the_table_when_its_condition_no_longer_holds(workbench, more: dict[str, Any]) -> None:
+    """Keys of two partitions, over two batches; the second brings a late record where there is an order."""
+    topic, table = workbench.topic(2), {"when": "state = 'open'", "when_false": "delete", **more}
+    workbench.pipeline("open", [topic], key=KEY, value={"schema": "id BIGINT, state STRING, lsn INT"}, table=table)
+
+    def change(id: int, state: str | None, lsn: int) -> tuple[Any, ...]:
+        return {"id": id}, {"id": id, "state": state, "lsn": lsn}, {"partition": id % 2}
+
+    workbench.produce(topic, *(change(id, "open", 1) for id in range(6)), change(6, "shut", 1))
+    workbench.flush("open")
+    workbench.produce(topic, change(0, "shut", 3), change(1, "shut", 3), change(2, None, 3), change(3, "open", 3))
+    workbench.produce(topic, *([change(0, "open", 2)] if more else []))
+    workbench.flush("open")
+    rows = workbench.rows("shop.open")
+    if "history" not in more:
+        assert [(row["id"], row["lsn"]) for row in rows] == [(3, 3), (4, 1), (5, 1)]
+        return
+    found = sorted((row["id"], row["valid_from"], row["valid_to"]) for row in rows)
+    assert found == [(0, 1, 3), (1, 1, 3), (2, 1, 3), (3, 1, None), (4, 1, None), (5, 1, None)]
+
+
+EVENT = '{"op": "%s", "before": %s, "after": %s, "source": {"lsn": 1}}'
+
+
+@pytest.mark.parametrize(
+    "select", ["SELECT *, CAST(CAST(v AS INT) * 10 AS INT) AS at FROM record", "SELECT r.*, r.v AS at FROM record r"]
+)
+def test_deletes_are_ordered_by_what_select_makes_of_the_row_that_they_show(spark, select: str) -> None:
+    stage = a_stage(select, value=ValueFormat("debezium-json"), sequence=("at", "n"), delete_when="n = -1")
+    row = '{"id": 1, "v": "%s", "n": %s}'
+    texts = [
+        EVENT % ("c", "null", row % (1, 7)),
+        EVENT % ("d", row % (2, 8), "null"),
+        EVENT % ("d", '{"id": 1}', "null"),
+        None,
+        EVENT % ("u", "null", row % (3, -1)),
+    ]
+    asked = ("reason", "op", "sequence.at", "sequence.n", "value_struct.at")
+    found = decoding.decoded(spark, stage, records(*texts), *asked)
+    at = [10, 20, 30] if "CAST" in select else ["1", "2", "3"]
+    assert found == [
+        (None, "c", at[0], 7, at[0]),
+        (None, "d", at[1], 8, None),
+        (None, "d", None, None, None),
+        (None, "d", None, None, None),
+        (None, "d", at[2], -1, None),
+    ]
+
+
+def test_delete_whose_sequence_cannot_be_made_is_bad(spark) -> None:
+    select = "SELECT *, CAST(v AS INT) AS at, CAST(10 / n AS INT) AS part FROM record"
+    stage = a_stage(select, sequence=("at", "part"), delete_when="id = 1")
+    texts = ['{"id": 1, "v": "x", "n": 1}', '{"id": 1, "v": "5", "n": 0}', '{"id": 2, "v": "x", "n": 1}']
+    for keys_only in (False, True):
+        found = decoding.decoded(spark, replace(stage, keys_only=keys_only), records(*texts), "reason")
+        assert found == [
+            ("select: at is not a INT",),
+            ("select: part fails for this record",),
+            ("select: at is not a INT",),
+        ]
+
+
+@pytest.mark.parametrize("history", ["none", "scd2"])
+def test_column_that_select_makes_orders_the_records(workbench, history: str) -> None:
+    """Late records of two partitions, deletes among them."""
+    topic = workbench.topic(2)
+    table = {
+        "select": "SELECT id, n, CAST(split_part(at, '-', 2) AS INT) AS lsn FROM record",
+        "sequence_by": ["lsn"],
+        "delete_when": "n = -1",
+        "history": history,
+    }
+    workbench.pipeline("made", [topic], key=KEY, value={"schema": "id BIGINT, n INT, at STRING"}, table=table)
+
+    def change(id: int, n: int, lsn: int) -> tuple[Any, ...]:
+        return {"id": id}, {"id": id, "n": n, "at": f"lsn-{lsn}"}, {"partition": id % 2}
+
+    workbench.produce(topic, change(1, 1, 5), change(2, 1, 5), change(3, -1, 9))
+    workbench.flush("made")
+    workbench.produce(topic, change(1, 2, 4), change(2, 2, 10), change(3, 3, 8), change(1, -1, 3))
+    workbench.flush("made")
+    rows = workbench.rows("shop.made")
+    if history == "none":
+        assert sorted((row["id"], row["n"], row["lsn"]) for row in rows) == [(1, 1, 5), (2, 2, 10)]
+        return
+    found = sorted((row["id"], row["n"], row["valid_from"], row["valid_to"]) for row in rows)
+    assert found == [(1, 1, 5, None), (1, 2, 4, 5), (2, 1, 5, 10), (2, 2, 10, None), (3, 3, 8, 9)]
