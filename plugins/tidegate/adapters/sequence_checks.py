@@ -144,7 +144,7 @@ def _column_problem(checked: _Checked, name: str) -> str | None:
     if name in checked.key_names:
         return "a key column, which is the same in all records of a key; choose another"
     if name not in known:
-        if select is not None and any(item.is_joined and item.name.casefold() == name for item in select.items):
+        if select is not None and any(item.is_joined and (item.name or "").casefold() == name for item in select.items):
             return "made of a joined table, of which a delete shows nothing; make it of the record alone"
         known_for_sure = checked.types is not None
         return f"not a column of the value or of metadata; {closest(name, known)}" if known_for_sure else None
