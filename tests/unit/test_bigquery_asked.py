@@ -13,6 +13,7 @@ from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_folder import LocalFolder
 from tidegate.adapters.bigquery_statements import all_staged
 from tidegate.adapters.templates import SqlFiles
+from tidegate.errors import RetryLater
 from tidegate.evolution import Rules
 from tidegate.offsets import Ranges
 from tidegate.ownership import KIND_LABEL, own_control
@@ -64,10 +65,12 @@ class Judged(Warehouse):
         labels = own_control(name).labels if name == CONTROL else {KIND_LABEL: kind}
         labels = self.labels.get(name, labels)
         schema = [SchemaField.from_api_repr(field) for field in fields]
-        return SimpleNamespace(name=name, schema=schema, labels=labels)
+        return SimpleNamespace(name=name, schema=schema, labels=labels, etag=len(self.asked))
 
     def update(self, table: Any, *fields: str) -> None:
         assert fields == ("labels",)
+        if table.etag != len(self.asked):
+            raise RetryLater("Precondition check failed: the table has changed since it was read")
         self.labels[table.name] = table.labels
 
     def query(self, sql: str, parameters: Any = ()) -> Any:

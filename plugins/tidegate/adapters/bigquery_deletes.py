@@ -4,9 +4,13 @@ A DELETE is billed for the whole table, however few rows go. So the time up to w
 which costs nothing to read, and no statement is sent before that time has moved far enough.
 """
 
+from contextlib import suppress
+from typing import Any
+
 from tidegate.adapters.bigquery_client import Warehouse
 from tidegate.adapters.bigquery_ownership import kind_of
 from tidegate.bigquery_sql import quoted, quoted_name
+from tidegate.errors import RetryLater
 from tidegate.ownership import MEMORIES
 
 FORGOTTEN = "tidegate_forgotten"  # the time, in milliseconds, before whose records all are forgotten
@@ -27,6 +31,13 @@ def forget(warehouse: Warehouse, deletes: str, before_ms: int, every_ms: int = 0
     name, columns = quoted_name(warehouse.reference(deletes)), [field.name for field in table.schema]
     column = quoted(CHANGED if CHANGED in columns else "timestamp")
     job = warehouse.query(f"DELETE FROM {name} WHERE {column} < TIMESTAMP_MILLIS({before_ms})")
-    table.labels = {**(table.labels or {}), FORGOTTEN: str(max(before_ms, 0))}
-    warehouse.update(table, "labels")
+    with suppress(RetryLater):  # without the note they are looked for again at the next clean-up
+        _note(warehouse, warehouse.table(deletes), before_ms)
     return int(job.num_dml_affected_rows or 0)
+
+
+def _note(warehouse: Warehouse, table: Any, before_ms: int) -> None:
+    """The table is read again first: an update of one that has changed since it was read is refused."""
+    if table is not None:
+        table.labels = {**(table.labels or {}), FORGOTTEN: str(max(before_ms, 0))}
+        warehouse.update(table, "labels")
