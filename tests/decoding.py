@@ -42,12 +42,15 @@ def decoded(
     records: list[tuple[bytes | None, bytes | None]],
     *asked: str,
     at: str = "current_timestamp()",
+    headers: list[list[tuple[str, bytes]]] | None = None,
 ) -> list[Any]:
     """What is asked of each record, in their order."""
     from tidegate_spark.stage import decode
 
-    rows = [(key, value, "t", 0, n) for n, (key, value) in enumerate(records)]
-    frame = spark.createDataFrame(rows, "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT")
+    told = headers or [[]] * len(records)
+    rows = [(key, value, "t", 0, n, told[n] or None) for n, (key, value) in enumerate(records)]
+    own = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"
+    frame = spark.createDataFrame(rows, f"{own}, headers ARRAY<STRUCT<key: STRING, value: BINARY>>")
     shown = frame.selectExpr(
         "*", f"{at} AS timestamp", "0 AS timestampType",
         "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text",

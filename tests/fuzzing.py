@@ -114,7 +114,8 @@ def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # 
     maxwell = {"database": "d", "table": "t", "type": "update", "ts": 1_700_000_000, "data": ROW, "old": {"id": 3}}
     match name:
         case "json":
-            return ValueFormat("json", COLUMNS), COLUMNS, texts(ROW, {"id": 1})
+            own_scale = {**ROW, "amount": {"scale": 2, "value": "MDk="}}
+            return ValueFormat("json", COLUMNS), COLUMNS, texts(ROW, own_scale, {"id": 1})
         case "debezium-json":
             events = ({**event, "op": "u", "before": ROW}, {**event, "op": "d", "before": ROW, "after": None})
             return ValueFormat(name, COLUMNS), COLUMNS, texts(event, {"schema": {}, "payload": event}, *events)

@@ -3,19 +3,21 @@
 import json
 import re
 import threading
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 VERSIONS = re.compile(r"/subjects/([^/?]+)/versions/?(\d+|latest)?(?:\?.*)?$")
 LOOKUP = re.compile(r"/subjects/([^/?]+)(?:\?.*)?$")
+BY_GUID = re.compile(r"/schemas/guids/([0-9a-f-]+)(?:\?.*)?$")
 BY_ID = re.compile(r"/schemas/ids/(\d+)(?:\?.*)?$")
 
 
 class SchemaRegistry:
     """Subjects with their versions. `login` is what a client must send; None lets everybody in."""
 
-    def __init__(self, login: tuple[str, str] | None = None) -> None:
-        self.login = login
+    def __init__(self, login: tuple[str, str] | None = None, has_guids: bool = True) -> None:
+        self.login, self.has_guids = login, has_guids
         self.schemas: dict[int, dict[str, Any]] = {}
         self.subjects: dict[str, list[int]] = {}
         self.asked: list[str] = []
@@ -46,7 +48,12 @@ class SchemaRegistry:
         at = len(versions) if number == "latest" else int(number)
         if not 1 <= at <= len(versions):
             return None
-        return {"subject": subject, "version": at, "id": versions[at - 1], **self.schemas[versions[at - 1]]}
+        return {"subject": subject, "version": at, **self.ids(versions[at - 1]), **self.schemas[versions[at - 1]]}
+
+    def ids(self, number: int) -> dict[str, Any]:
+        """A schema's number, and the GUID that headers hold."""
+        text = json.dumps(self.schemas[number], sort_keys=True)
+        return {"id": number, "guid": str(uuid.uuid5(uuid.NAMESPACE_OID, text))} if self.has_guids else {"id": number}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -63,6 +70,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(versions and list(range(1, len(versions) + 1)))
             else:
                 self._answer(self.registry.version(subject, number))
+        elif found := BY_GUID.match(self.path):
+            known = self.registry.schemas
+            self._answer(next((known[n] for n in known if self.registry.ids(n).get("guid") == found[1]), None))
         elif found := BY_ID.match(self.path):
             self._answer(self.registry.schemas.get(int(found[1])))
         else:
@@ -74,11 +84,12 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         kept = {k: body[k] for k in ("schema", "schemaType", "references") if body.get(k)}
         if found := VERSIONS.match(self.path):
-            self._answer({"id": self.registry.register(found[1], kept), **kept})
+            self._answer({**self.registry.ids(self.registry.register(found[1], kept)), **kept})
         elif found := LOOKUP.match(self.path):
             versions = self.registry.subjects.get(found[1], [])
             held = [n for n in versions if self.registry.schemas[n] == kept]
-            at = held and {"subject": found[1], "version": versions.index(held[0]) + 1, "id": held[0], **kept}
+            ids = self.registry.ids(held[0]) if held else {}
+            at = held and {"subject": found[1], "version": versions.index(held[0]) + 1, **ids, **kept}
             self._answer(at or None)
         else:
             self._answer(None)

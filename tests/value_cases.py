@@ -63,6 +63,7 @@ JSON = (
     Case("scale and bytes", "DECIMAL(5,2)", '{"scale": 2, "value": "MDk="}', Decimal("123.45")),
     Case("scale and bytes", "DECIMAL(38,0)", '{"scale": -3, "value": "//4="}', Decimal("-2000")),
     Case("scale and bytes", "DECIMAL(5,2)", '{"scale": 3, "value": "MDk="}', BAD),
+    Case("scale and bytes", "DECIMAL(5,2)", '{"scale": -2147483648, "value": "MDk="}', BAD),
     Case("scale and bytes", "DECIMAL(4,2)", '{"scale": 2, "value": "MDk="}', BAD),
     Case("scale and bytes", "DECIMAL(5,2)", '{"scale": 2, "value": "MDk=", "x": 1}', BAD),
     Case("scale and bytes", "DECIMAL(5,2)", '{"scale": 2, "value": "***"}', BAD),

@@ -47,7 +47,7 @@ def scaled(found: str, scale: str, leaf: Primitive) -> str:
         return _once(f"struct({digits} AS w, {scale} AS s)", _plain_text("b.w", "b.s"))
     # moved as text, because a DECIMAL(38) has no room for both sides of the point
     moved = f"try_cast(concat({digits}, 'E', CAST(-({scale}) AS STRING)) AS {leaf.name})"
-    return f"CASE WHEN {scale} <= {leaf.decimal[1]} THEN {moved} END"
+    return f"CASE WHEN {scale} BETWEEN -{LARGEST_SCALE} AND {leaf.decimal[1]} THEN {moved} END"
 
 
 def _plain_text(whole: str, scale: str) -> str:

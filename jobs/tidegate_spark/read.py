@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.jobs import KAFKA_CONF, DeadLetterSource, StageJob, StageTable
 from tidegate.offsets import Ranges
 from tidegate.spark_sql import literal, quoted_name
+from tidegate.wire import in_headers
 
 from tidegate_spark.sessions import private
 
@@ -29,11 +30,12 @@ def read(spark: SparkSession, job: StageJob) -> DataFrame:
     """Return the records of the job's ranges as the source gives them."""
     if job.letters is not None:
         return _dead_letters(spark, job.letters, job.ranges)
+    finder = [job.finder] if job.finder else []
     options = {
         **json.loads(private(spark, KAFKA_CONF)),
         "kafka.isolation.level": job.isolation,
         **offsets_options(job.ranges, records_per_task(spark, job)),
-        "includeHeaders": str(any(wants_headers(table) for table in job.tables)).lower(),
+        "includeHeaders": str(any(wants_headers(table) for table in (*job.tables, *finder))).lower(),
     }
     return spark.read.format("kafka").options(**options).load()
 
@@ -83,7 +85,8 @@ def _dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges
 
 def wants_headers(table: StageTable) -> bool:
     """Whether the table has use for a record's headers: the source gives them only where one is asked for."""
-    return bool(HEADERS & set(table.metadata.values())) or table.set_aside is not None
+    are_read = any(in_headers(part.options) for part in (table.key, table.value))
+    return are_read or bool(HEADERS & set(table.metadata.values())) or table.set_aside is not None
 
 
 def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

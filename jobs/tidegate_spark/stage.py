@@ -1,6 +1,7 @@
 """The stage job: one read of Kafka, one atomic overwrite of batch N in each intermediate table, and its counts."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -30,6 +31,7 @@ from tidegate_spark.sessions import configure
 from tidegate_spark.superseded import LATEST, STANDS_FOR, every_record, last_per_raw_key
 from tidegate_spark.unchanged import KEPT, with_unchanged
 from tidegate_spark.value import with_value
+from tidegate_spark.wire import with_plain_wire, with_sent_bytes, without_others
 
 # Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
 OBSERVED_PARTITIONS = 512
@@ -117,9 +119,11 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
     """
     finds = table.naming is not None and table.naming.name is None
     unnamed = "name_reason" if finds else "NULL"
-    found = value_format(table)(with_key_object(records, table), table)
+    found = value_format(table)(with_key_object(with_plain_wire(records, table), table), table)
+    found = replace(found, records=without_others(found.records, table))
     decoded = with_sequence(with_value(with_key(found, table), found, table), found, table)
     decoded = with_holdable(projected(with_unchanged(verified(decoded, table), table), table), table)
+    decoded = with_sent_bytes(decoded, table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
     reason = f"CASE WHEN change <> '{NOTHING}' THEN coalesce(key_reason, value_reason, {unnamed}) END AS reason"
     judged = decoded.selectExpr("*", reason, f"{failed_stage()} AS failed_stage").selectExpr(

@@ -3,10 +3,11 @@
 Without them an older record would lose its value in silence, and a newer one would leave the old value in its row.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tidegate.avro_schema import NAMED, branches, full_name, is_record, named_types, resolved, type_name
+from tidegate.avro_schema import NAMED, branches, full_name, is_record, named_types, resolved, spark_type, type_name
+from tidegate.errors import ConfigurationError
 
 
 def with_dropped_fields(latest: Any, older: Iterable[Any]) -> Any:
@@ -18,6 +19,29 @@ def with_dropped_fields(latest: Any, older: Iterable[Any]) -> Any:
     for version in older:
         whole = _adopt(whole, _inline(version, named_types(version)))
     return latest if whole == inlined else _define_once(whole, set())
+
+
+def join_records(newest: Sequence[Any]) -> Any:
+    """The first of several record types with all of its fields, optional where another type lacks them.
+
+    What only the others have is added as dropped fields are. ConfigurationError names a field of two types.
+    """
+    whole = [_inline(schema, named_types(schema)) for schema in newest]
+    known = [{field["name"]: field for field in schema["fields"]} for schema in whole]
+    for other, fields in zip(whole[1:], known[1:], strict=True):
+        for name in known[0].keys() & fields.keys():
+            ours, theirs = (spark_type(of[name]["type"], {}) for of in (known[0], fields))
+            if ours != theirs:
+                first = f"field={name} is {ours} in record={full_name(whole[0])}"
+                second = f"{theirs} in record={full_name(other)}"
+                raise ConfigurationError(f"{first} and {second}; read them into tables of their own")
+    shared = set.intersection(*(set(fields) for fields in known))
+    kept = [field if field["name"] in shared else _optional(field) for field in whole[0]["fields"]]
+    return _define_once({**whole[0], "fields": kept}, set())
+
+
+def _optional(field: Any) -> Any:
+    return {"name": field["name"], "type": ["null", *branches(field["type"])], "default": None}
 
 
 def _adopt(ours: Any, theirs: Any) -> Any:
@@ -51,11 +75,7 @@ def written_type(field: Any, written: dict[str, Any]) -> Any:
 
 def _dropped(ours: Any, theirs: Any) -> list[Any]:
     known = {name for field in ours["fields"] for name in (field["name"], *field.get("aliases", ()))}
-    return [
-        {"name": field["name"], "type": ["null", *branches(field["type"])], "default": None}
-        for field in theirs["fields"]
-        if field["name"] not in known
-    ]
+    return [_optional(field) for field in theirs["fields"] if field["name"] not in known]
 
 
 def _inline(node: Any, names: dict[str, Any], space: str = "", inside: tuple[str, ...] = ()) -> Any:

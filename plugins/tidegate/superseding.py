@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from tidegate.offsets import Ranges
 from tidegate.pipeline import Pipeline, Table
+from tidegate.wire import OTHER_IDS, WIRE
 
 # one message holds rows of several keys, none of which is the record's
 SEVERAL_ROWS = ("canal-json", "maxwell-json")
+# options by which more than a key's bytes says what it is, or by which the last record of a key may be no row's
+BESIDE_BYTES = ("wire_format", "ignored_records", WIRE, OTHER_IDS)
 # offsets of a batch from which its keys are looked at; choosing the last records of a smaller one costs no second
 LARGE = 100_000
 ENOUGH = 500  # keys: fewer say nothing
@@ -34,6 +37,7 @@ def last_per_raw_key(pipeline: Pipeline, table: Table) -> bool:
         and not table.sequence_by
         and table.history is None
         and table.value.format not in SEVERAL_ROWS
+        and not any(set(BESIDE_BYTES) & set(part.options) for part in (table.key, table.value))
         and not table.key.from_value
         and not table.partial_updates
         and _is_found_in_bytes(table.value.unavailable)

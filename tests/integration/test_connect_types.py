@@ -94,6 +94,10 @@ LOSSY = [
     ("STRING", CONNECT + "Decimal", {"scale": "2"}, base64.b64encode(b"\x00\x01" + b"\x07" * 63).decode()),
     ("STRING", CONNECT + "Decimal", {"scale": "0"}, unscaled(10**38)),
     ("STRING", VARIABLE, {}, {"scale": "x", "value": unscaled(1)}),
+    # what has no negative must not end the batch
+    ("DECIMAL(5,2)", VARIABLE, {}, {"scale": -(2**31), "value": unscaled(1)}),
+    ("STRING", VARIABLE, {}, {"scale": -(2**31), "value": unscaled(1)}),
+    ("STRING", VARIABLE, {}, {"scale": 2**31 - 1, "value": unscaled(1)}),
 ]
 
 

@@ -153,7 +153,7 @@ REFUSED = {
         source(
             "value: {format: json, schema: 'a INT, b STRING', json: {numbers: {a: lenient, b: lenient, c: strict}}}"
         ),
-        "source.value.json.numbers.b: no column of the schema that holds a number",
+        "source.value.json.numbers.b=lenient: no column of the schema that holds a number",
     ),
     "numbers read in a way that there is not": (
         source("value: {format: json, schema: a INT, json: {numbers: loose}}"),
@@ -162,6 +162,45 @@ REFUSED = {
     "options of json in another format of JSON": (
         source("value: {format: debezium-json, schema: a INT, json: {numbers: lenient, envelope: true}}"),
         "source.value.json: options of another format than debezium-json",
+    ),
+    "record types of a topic's subject": (
+        source("value: {format: avro, avro: {records: [shop.Order]}}"),
+        "source.value.avro.records=[shop.Order]: record types are subjects only with RecordNameStrategy",
+    ),
+    "record strategy without record types": (
+        source("value: {format: avro, avro: {subject_name_strategy: RecordNameStrategy}}"),
+        "source.value.avro.records: missing; name the record types that are read",
+    ),
+    "record strategy beside a subject": (
+        source("value: {format: avro, avro: {subject_name_strategy: RecordNameStrategy, records: [a.B], subject: x}}"),
+        "source.value.avro.subject=x: the subjects are those of records",
+    ),
+    "record type that is read and ignored": (
+        source(
+            "value: {format: avro, avro: {records: [a.B], ignored_records: [a.B], "
+            "subject_name_strategy: RecordNameStrategy}}"
+        ),
+        "source.value.avro.ignored_records=[a.B]: a.B is read too",
+    ),
+    "several record types in a format that reads one": (
+        source("value: {format: protobuf, protobuf: {subject_name_strategy: RecordNameStrategy, records: [a.B, a.C]}}"),
+        "source.value.protobuf.records=[a.B, a.C]: format protobuf reads one record type",
+    ),
+    "wire format of a schema without a registry": (
+        source("value: {format: avro, avro: {schema: 'long', wire_format: apicurio}}"),
+        "source.value.avro.wire_format=apicurio: of records whose schema comes from no registry",
+    ),
+    "wire format of JSON without a registry": (
+        source("value: {format: json, schema: a INT, json: {wire_format: confluent-header}}"),
+        "source.value.json.wire_format=confluent-header: of records whose schema comes from no registry",
+    ),
+    "Apicurio's Protobuf": (
+        source("value: {format: protobuf, protobuf: {wire_format: apicurio}}"),
+        "source.value.protobuf.wire_format=apicurio: Apicurio's Protobuf has a form of its own",
+    ),
+    "wire format that there is not": (
+        source("value: {format: avro, avro: {wire_format: karapace}}"),
+        "source.value.avro.wire_format=karapace",
     ),
     "byte order of a format without one": (
         source("value: {format: string, raw: {endianness: little}}"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate import json_schema
 from tidegate.adapters import protobuf_schema
+from tidegate.adapters.apicurio import ApicurioRegistry, is_apicurio
 from tidegate.adapters.connections import Resolve
 from tidegate.adapters.registry import Registry, Version, registry_settings
 from tidegate.avro_decoding import decoding
@@ -24,15 +25,24 @@ from tidegate.avro_schema import (
     spark_type,
     with_references,
 )
+from tidegate.avro_versions import join_records
 from tidegate.datatypes import Primitive, parse
 from tidegate.errors import ConfigurationError
 from tidegate.pipeline import Column, Table
 from tidegate.protobuf_shape import column_type
+from tidegate.wire import OTHER_IDS, WIRE, lay_out
 
 AVRO = ("avro", "debezium-avro")
 DESCRIBED, REGISTRY = (*AVRO, "protobuf"), "registry"
 # without loss; a time without a zone is one of UTC, as the session's is
 WIDER = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_NTZ", "TIMESTAMP")}
+
+
+UNNAMED = {
+    "confluent-header": "the registry tells no GUIDs of its schemas; Confluent's from version 8 on do",
+    "apicurio-header": "the registry tells no globalId and contentId; give the address of Apicurio's own API, "
+    "http(s)://host/apis/registry/v3",
+}
 
 
 class RegistrySchemas:
@@ -43,7 +53,7 @@ class RegistrySchemas:
 
     def __init__(self, resolve: Resolve, folder: Path = Path()) -> None:
         self._resolve, self._folder = resolve, folder
-        self._registries: dict[str, Registry] = {}
+        self._registries: dict[tuple[str, str | None], Registry | ApicurioRegistry] = {}
         self._tables: dict[str, Table] = {}
 
     def described(self, table: Table) -> Table:
@@ -111,16 +121,23 @@ class RegistrySchemas:
         if "schema" in given:
             return asdict(decoding(parsed(given["schema"]), {}), dict_factory=_without_writers)
         versions = self._versions(given, table, part, "avro")
-        writers = {}
+        writers, newest = {}, {}
         for version in versions:
             known = {name: parsed(text) for name, text in version.references.items()}
             writers[version.id] = with_references(parsed(version.text), known)
-        return asdict(decoding(writers[versions[-1].id], writers))
+            newest[version.subject] = writers[version.id]
+        several = len(given.get("records", ())) > 1
+        latest = join_records(list(newest.values())) if several else writers[versions[-1].id]
+        return asdict(decoding(latest, writers)) | self._beside(given, table, part, versions)
 
     def _messages(self, given: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
         if "descriptor" in given:
             return protobuf_schema.from_file(self._folder / given["descriptor"], given.get("message"))
-        return protobuf_schema.from_registry(self._versions(given, table, part, "protobuf"), given.get("message"))
+        versions = self._versions(given, table, part, "protobuf")
+        made = protobuf_schema.from_registry(
+            versions, given.get("message") or next(iter(given.get("records", ())), None)
+        )
+        return made | self._beside(given, table, part, versions)
 
     def _objects(
         self, given: dict[str, Any], table: Table, part: str, wanted: bool
@@ -128,19 +145,19 @@ class RegistrySchemas:
         """Options with the ids that records may have, and the columns of the newest schema if they are `wanted`."""
         versions = self._versions(given, table, part, "json")
         options = {**given, "ids": sorted({version.id for version in versions})}
+        options |= self._beside(given, table, part, versions)
         if not wanted:
             return options, None
         return options, json_schema.columns_of(versions[-1].text, [version.text for version in reversed(versions[:-1])])
 
     def _versions(self, given: dict[str, Any], table: Table, part: str, word: str) -> list[Version]:
-        """All versions of the subject, or of the topics' subjects; the newest last."""
-        registry = self._registry(given.get("registry", "schema_registry_default"))
-        subjects = [given["subject"]] if "subject" in given else [f"{topic}-{part}" for topic in table.topics]
+        """All versions of the subject, or of the subjects of topics and record types; of each the newest last."""
+        subjects = find_subjects(given, table, part, given.get("records", ()))
         if not subjects:
             raise ConfigurationError(
                 f"table={table.name}: its topics come from a pattern, so {part}.{word}.subject must be given"
             )
-        versions = [version for subject in subjects for version in registry.versions(subject)]
+        versions = self._all_of(given, subjects)
         other = next((version for version in versions if version.kind != word.upper()), None)
         if other is not None:
             raise ConfigurationError(
@@ -149,10 +166,38 @@ class RegistrySchemas:
             )
         return versions
 
-    def _registry(self, place: str) -> Registry:
-        if place not in self._registries:
-            self._registries[place] = Registry(place, registry_settings(place, self._resolve))
-        return self._registries[place]
+    def _all_of(self, given: dict[str, Any], subjects: list[str]) -> list[Version]:
+        registry = self._registry(given.get("registry", "schema_registry_default"), given.get("use_id"))
+        return [version._replace(subject=subject) for subject in subjects for version in registry.versions(subject)]
+
+    def _beside(self, given: dict[str, Any], table: Table, part: str, versions: list[Version]) -> dict[str, Any]:
+        """Where the job finds schema ids, and which are those of record types that change nothing."""
+        ignored = given.get("ignored_records", ())
+        others = self._all_of(given, find_subjects(given, table, part, ignored)) if ignored else []
+        word = given.get("wire_format", "confluent")
+        wire = lay_out(word, [*versions, *others])
+        if wire and "headers" in wire and not any(wire["headers"].values()):
+            raise ConfigurationError(f"table={table.name}: {part}s with wire_format={word}: {UNNAMED[word]}")
+        apart = sorted({version.id for version in others} - {version.id for version in versions})
+        return ({WIRE: wire} if wire else {}) | ({OTHER_IDS: apart} if apart else {})
+
+    def _registry(self, place: str, use_id: str | None) -> Registry | ApicurioRegistry:
+        if (place, use_id) not in self._registries:
+            settings = registry_settings(place, self._resolve)
+            is_own = is_apicurio(settings["url"])
+            made = ApicurioRegistry(place, settings, use_id) if is_own else Registry(place, settings)
+            self._registries[place, use_id] = made
+        return self._registries[place, use_id]
+
+
+def find_subjects(given: dict[str, Any], table: Table, part: str, records: Collection[str]) -> list[str]:
+    """The subjects of a table's keys or values, as their producers call them; empty where nothing names them."""
+    strategy = given.get("subject_name_strategy")
+    if strategy == "RecordNameStrategy":
+        return list(records)
+    if strategy == "TopicRecordNameStrategy":
+        return [f"{topic}-{record}" for record in records for topic in table.topics]
+    return [given["subject"]] if "subject" in given else [f"{topic}-{part}" for topic in table.topics]
 
 
 def _message_columns(options: dict[str, Any]) -> tuple[Column, ...]:

@@ -3,7 +3,7 @@
 import re
 
 from tidegate.adapters.findings import Findings
-from tidegate.adapters.format_model import AvroModel, KeyModel, ValueModel
+from tidegate.adapters.format_model import AvroModel, KeyModel, ValueModel, WrittenModel
 from tidegate.adapters.yaml_lines import KeyPath
 from tidegate.avro_schema import columns_of, is_record, parsed, spark_type
 from tidegate.datatypes import Primitive, parse
@@ -16,6 +16,8 @@ OPTIONS = ("avro", "protobuf", "csv", "raw")
 RAW = ("BINARY", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
 WITH_NUMBERS = ("debezium-json", "maxwell-json")  # of the options of json they know this one
 NUMBERS = re.compile(r"\b(TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
+WRITTEN = ("subject_name_strategy", "records", "ignored_records", "wire_format", "use_id")
+RECORDS = "[shop.Order]"
 Columns = tuple[Column, ...] | None
 
 
@@ -37,6 +39,7 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (*path, "avro"), findings)
     _check_protobuf(part, path, findings)
+    _check_written(part, path, findings)
     if isinstance(part, ValueModel) and isinstance(part.timestamp_unit, dict) and columns is not None:
         names = {column.name.casefold() for column in columns}
         for name in sorted(name for name in part.timestamp_unit if name.casefold() not in names):
@@ -68,6 +71,43 @@ def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath,
     for name in given:
         if not NUMBERS.search(types.get(name.casefold(), "")):
             findings.add((*path, "json", "numbers", name), "no column of the schema that holds a number; name one")
+
+
+def _check_written(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:
+    """Note record types and wire formats that do not fit the format, its registry, or each other."""
+    for word, given in (("avro", part.avro), ("protobuf", part.protobuf), ("json", part.json_)):
+        if given is None:
+            continue
+        at = (*path, word)
+        told = [name for name in WRITTEN if getattr(given, name) is not None]
+        if told and _has_no_registry(part):
+            findings.add((*at, told[0]), "of records whose schema comes from no registry; leave it out, or give one")
+        if given.wire_format in ("apicurio", "apicurio-header") and word == "protobuf":
+            findings.add((*at, "wire_format"), "Apicurio's Protobuf has a form of its own, which is not read")
+        _check_records(given, part.format, at, findings)
+
+
+def _has_no_registry(part: KeyModel | ValueModel) -> bool:
+    fixed = part.avro is not None and part.avro.schema_ is not None
+    fixed |= part.protobuf is not None and part.protobuf.descriptor is not None
+    return fixed or (part.json_ is not None and part.json_.registry is None)
+
+
+def _check_records(given: WrittenModel, word: str, at: KeyPath, findings: Findings) -> None:
+    names, ignored = given.records or [], given.ignored_records or []
+    if given.subject_name_strategy in (None, "TopicNameStrategy"):
+        for key in (key for key in ("records", "ignored_records") if getattr(given, key)):
+            told = "record types are subjects only with RecordNameStrategy and TopicRecordNameStrategy"
+            findings.add((*at, key), f"{told}; give subject_name_strategy, or leave it out")
+        return
+    if not names:
+        findings.add((*at, "records"), f"missing; name the record types that are read, as {RECORDS}")
+    if getattr(given, "subject", None) is not None:
+        findings.add((*at, "subject"), "the subjects are those of records; leave it out, or subject_name_strategy")
+    if len(names) > 1 and word != "avro":
+        findings.add((*at, "records"), f"format {word} reads one record type; give each table its own value")
+    for name in sorted(set(names) & set(ignored)):
+        findings.add((*at, "ignored_records"), f"{name} is read too; keep it in one of the two")
 
 
 def _check_protobuf(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:

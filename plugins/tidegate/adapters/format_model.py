@@ -65,6 +65,31 @@ class AvroModel(Words):
     )
 
 
+class WrittenModel(Words):
+    """Which schemas records may have, and where their ids lie."""
+
+    subject_name_strategy: Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"] | None = Field(
+        default=None, description="What subjects are called; default TopicNameStrategy, <topic>-key or -value."
+    )
+    records: list[str] | None = Field(
+        default=None, min_length=1, description="Full names of the record types that are read, with a record strategy."
+    )
+    ignored_records: list[str] | None = Field(
+        default=None, min_length=1, description="Record types of the topic that change nothing; any other one is bad."
+    )
+    wire_format: Literal["confluent", "confluent-header", "apicurio", "apicurio-header"] | None = Field(
+        default=None,
+        description="Where the schema id lies; default confluent: a magic byte and 4 bytes before the record.",
+    )
+    use_id: Literal["globalId", "contentId"] | None = Field(
+        default=None, description="Which id Apicurio's serializer writes; default globalId with API v2, contentId v3."
+    )
+
+
+class AvroInModel(AvroModel, WrittenModel):
+    """Where the Avro schemas of records come from."""
+
+
 class ProtobufModel(Words):
     """Where a message's descriptor comes from."""
 
@@ -82,7 +107,11 @@ class ProtobufModel(Words):
     )
 
 
-class JsonKeyModel(Words):
+class ProtobufInModel(ProtobufModel, WrittenModel):
+    """Where the descriptors of records come from."""
+
+
+class JsonKeyModel(WrittenModel):
     """What stands before the object."""
 
     registry: str | None = Field(
@@ -120,8 +149,8 @@ class KeyModel(Words):
     )
     schema_: str | None = Field(default=None, alias="schema", description="Spark DDL of the key, e.g. id BIGINT.")
     json_: JsonKeyModel | None = Field(default=None, alias="json", description="Options of the json format.")
-    avro: AvroModel | None = Field(default=None, description="Options of the avro formats.")
-    protobuf: ProtobufModel | None = Field(default=None, description="Options of the protobuf format.")
+    avro: AvroInModel | None = Field(default=None, description="Options of the avro formats.")
+    protobuf: ProtobufInModel | None = Field(default=None, description="Options of the protobuf format.")
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
     raw: RawModel | None = Field(default=None, description="Options of the raw format.")
 
@@ -145,8 +174,8 @@ class ValueModel(Words):
         description="What integers count in columns that hold a time, for all or by column; refused without it.",
     )
     unavailable_value: str | None = Field(default=None, description="What stands for an unchanged value; '' for none.")
-    avro: AvroModel | None = Field(default=None, description="Options of the avro formats.")
-    protobuf: ProtobufModel | None = Field(default=None, description="Options of the protobuf format.")
+    avro: AvroInModel | None = Field(default=None, description="Options of the avro formats.")
+    protobuf: ProtobufInModel | None = Field(default=None, description="Options of the protobuf format.")
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
     raw: RawModel | None = Field(default=None, description="Options of the raw format.")
 

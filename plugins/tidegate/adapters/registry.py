@@ -13,12 +13,16 @@ GONE, REFUSED = (404,), (401, 403)
 
 
 class Version(NamedTuple):
-    """One registered schema: its id, its text, and the texts that it refers to by name."""
+    """One registered schema: its id, its text, and the texts that it refers to by name; then its other ids."""
 
     id: int
     kind: str
     text: str
     references: dict[str, str]
+    guid: str = ""
+    global_id: int | None = None
+    content_id: int | None = None
+    subject: str = ""
 
 
 class Registry:
@@ -41,13 +45,13 @@ class Registry:
             numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
             found = tuple(self._version(client, other, subject, number) for number in numbers)
         except SchemaRegistryError as fault:
-            raise self._told(subject, fault.http_status_code, fault.error_message) from fault
+            raise explain_status(self._name, subject, fault.http_status_code, fault.error_message) from fault
         except (httpx.HTTPError, OSError) as fault:
             raise RetryLater(f"registry={self._name} cannot be asked for subject={subject}: {fault}") from fault
         except ValueError as fault:
             raise ConfigurationError(f"registry={self._name}: its settings are not usable: {fault}") from fault
         if not alive:
-            raise self._told(subject, GONE[0], "it has no version")
+            raise explain_status(self._name, subject, GONE[0], "it has no version")
         return found
 
     def _version(self, client: Any, other: Any, subject: str, number: int) -> Version:
@@ -59,7 +63,7 @@ class Registry:
             found = client.get_version(subject, number, deleted=True, fmt=form)
         texts: dict[str, str] = {}
         self._follow(client, found.schema, texts, form)
-        return Version(found.schema_id, kind, found.schema.schema_str, texts)
+        return Version(found.schema_id, kind, found.schema.schema_str, texts, found.guid or "")
 
     def _follow(self, client: Any, schema: Any, texts: dict[str, str], form: str | None) -> None:
         for reference in schema.references or ():
@@ -68,13 +72,15 @@ class Registry:
                 texts[reference.name] = found.schema.schema_str
                 self._follow(client, found.schema, texts, form)
 
-    def _told(self, subject: str, status: int, message: str) -> Exception:
-        where = f"registry={self._name} subject={subject}"
-        if status in GONE:
-            return GiveUp(f"{where}: {message}; register a schema, or correct the subject")
-        if status in REFUSED:
-            return GiveUp(f"{where}: access was refused; check the connection's login and rights")
-        return RetryLater(f"{where}: status={status}: {message}")
+
+def explain_status(name: str, subject: str, status: int, message: str) -> Exception:
+    """What a registry's refusal means: nothing to wait for, or try again later."""
+    where = f"registry={name} subject={subject}"
+    if status in GONE:
+        return GiveUp(f"{where}: {message}; register a schema, or correct the subject")
+    if status in REFUSED:
+        return GiveUp(f"{where}: access was refused; check the connection's login and rights")
+    return RetryLater(f"{where}: status={status}: {message}")
 
 
 def registry_settings(place: str, resolve: Resolve) -> dict[str, Any]:

@@ -1,0 +1,46 @@
+"""Which schema a record was written with: where its id lies, and which ids are those of other record types."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+WIRE, OTHER_IDS = "wire", "other_ids"  # options of a key or a value, as the job reads them
+CONFLUENT_HEADER, APICURIO_HEADERS = "__{part}_schema_id", ("apicurio.{part}.globalId", "apicurio.{part}.contentId")
+GUID_WIDTH = 17  # a byte 01 and the schema's GUID
+
+
+class Ids(Protocol):
+    """What a registry calls one version of a subject; None and empty where it does not tell."""
+
+    @property
+    def id(self) -> int:
+        """The id that stands before records."""
+
+    @property
+    def guid(self) -> str:
+        """Confluent's name of it in every registry."""
+
+    @property
+    def global_id(self) -> int | None:
+        """Apicurio's, of each version."""
+
+    @property
+    def content_id(self) -> int | None:
+        """Apicurio's, of each content."""
+
+
+def lay_out(word: str, versions: Iterable[Ids]) -> dict[str, Any] | None:
+    """What the job is told of this wire format; None where the id stands before the bytes, as decoders expect it."""
+    known = list(versions)
+    if word == "confluent-header":
+        guids = {f"01{v.guid.replace('-', '').upper()}": v.id for v in known if v.guid}
+        return {"format": word, "width": GUID_WIDTH, "headers": {CONFLUENT_HEADER: guids}}
+    if word == "apicurio-header":
+        by_global = {f"{v.global_id:016X}": v.id for v in known if v.global_id is not None}
+        by_content = {f"{v.content_id:016X}": v.id for v in known if v.content_id is not None}
+        return {"format": word, "headers": dict(zip(APICURIO_HEADERS, (by_global, by_content), strict=True))}
+    return {"format": word} if word == "apicurio" else None
+
+
+def in_headers(options: dict[str, Any]) -> bool:
+    """Whether the headers of a record are needed to read it."""
+    return str((options.get(WIRE) or {}).get("format", "")).endswith("-header")

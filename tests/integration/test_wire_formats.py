@@ -1,0 +1,263 @@
+"""Where schema ids lie, and several record types in one topic: real serializers, registries, Kafka, Spark, Iceberg."""
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import decoding
+import pytest
+from apicurio_registry import ApicurioServer
+from protobuf_messages import a_file, classes, field, message
+from schema_registry import SchemaRegistry
+from tidegate.adapters.described import RegistrySchemas
+from tidegate.errors import BadRecord, ConfigurationError
+from tidegate.pipeline import KeyFormat, Table, ValueFormat
+from tidegate.superseding import last_per_raw_key
+
+OLD = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
+NEW = {**OLD, "fields": [*OLD["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
+REFUND = {"type": "record", "name": "Refund", "namespace": "shop", "fields": [
+    {"name": "id", "type": "long"}, {"name": "cents", "type": "long"}]}  # fmt: skip
+AUDIT = {"type": "record", "name": "Audit", "namespace": "shop", "fields": [{"name": "who", "type": "string"}]}
+UNKNOWN = "which is no version of its subject"
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    made = SchemaRegistry()
+    yield made
+    made.close()
+
+
+class Writer:
+    """Serializes as a producer does with these settings; headers are collected as a producer sends them."""
+
+    def __init__(self, registry: SchemaRegistry, topic: str, **settings: Any) -> None:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        self.client, self.topic, self.settings = SchemaRegistryClient({"url": registry.url}), topic, settings
+
+    def avro(self, schema: Any, data: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
+        from confluent_kafka.schema_registry.avro import AvroSerializer
+
+        return self._made(AvroSerializer(self.client, json.dumps(schema), conf=self._conf()), data, part)
+
+    def message(self, made: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
+        from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+
+        return self._made(ProtobufSerializer(type(made), self.client, self._conf()), made, part)
+
+    def object(self, schema: Any, data: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
+        from confluent_kafka.schema_registry.json_schema import JSONSerializer
+
+        return self._made(JSONSerializer(json.dumps(schema), self.client, conf=self._conf()), data, part)
+
+    def _conf(self) -> dict[str, Any]:
+        return {name.replace("_", "."): value for name, value in self.settings.items()}
+
+    def _made(self, serializer: Any, data: Any, part: str) -> tuple[bytes, list[tuple[str, bytes]]]:
+        from confluent_kafka.serialization import SerializationContext
+
+        headers: list[tuple[str, bytes]] = []
+        made = serializer(data, SerializationContext(self.topic, part, headers))
+        return made, headers
+
+
+def a_table(options: dict[str, Any], format: str = "avro", topics: tuple[str, ...] = ("t",)) -> Table:
+    value = ValueFormat(format, options=options)
+    found = Table("lake.shop.t", topics, KeyFormat(), value, upsert=False, delete=False)
+    return RegistrySchemas(lambda _: None).described(found)
+
+
+def decoded(spark: Any, table: Table, values: list[bytes | None], headers: Any = None) -> list[Any]:
+    """The row of each value as a tuple, or why it is bad; what became of it if it is neither."""
+    stage = decoding.a_stage(table.value, table.value.columns or ())
+    found = decoding.decoded(
+        spark, stage, [(None, v) for v in values], "reason", "value_struct", "fate", "value", headers=headers
+    )
+    assert [None if sent is None else bytes(sent) for *_, sent in found] == values  # dead letters hold what was sent
+    return [fate if fate == "ignored" else reason or (row and tuple(row)) for reason, row, fate, _ in found]
+
+
+def as_avro(schema: Any, data: Any) -> bytes:
+    import fastavro
+
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), data)
+    return out.getvalue()
+
+
+def test_confluents_header_names_the_schema_and_what_has_none_is_read_by_its_bytes(spark, registry) -> None:
+    from confluent_kafka.schema_registry import header_schema_id_serializer
+
+    headed = Writer(registry, "t", schema_id_serializer=header_schema_id_serializer)
+    old, new = headed.avro(OLD, {"id": 1}), headed.avro(NEW, {"id": 2, "note": "a"})
+    plain = Writer(registry, "t").avro(NEW, {"id": 3, "note": "b"})
+    other = Writer(registry, "else", schema_id_serializer=header_schema_id_serializer).avro(AUDIT, {"who": "x"})
+    assert old[0] == as_avro(OLD, {"id": 1})
+    assert [name for name, _ in old[1]] == ["__value_schema_id"]
+    table = a_table({"registry": registry.url, "wire_format": "confluent-header"})
+    twice = [*old[1], *new[1]]  # the last one counts, as for Kafka's clients
+    records = [old, new, plain, other, (new[0], twice), (new[0], []), (None, old[1]), (old[0], [("x", b"")])]
+    found = decoded(spark, table, [value for value, _ in records], [headers for _, headers in records])
+    guid = other[1][0][1].hex()
+    assert found == [
+        (1, None), (2, "a"), (3, "b"),
+        f"the value has the header __value_schema_id={guid}, which names no version of its subject",
+        (2, "a"),
+        "the value does not begin with the magic byte and a schema id", None,
+        "the value does not begin with the magic byte and a schema id",
+    ]  # fmt: skip
+
+
+def test_messages_and_objects_may_have_their_schema_in_a_header(spark, registry) -> None:
+    from confluent_kafka.schema_registry import header_schema_id_serializer
+
+    settings = {"schema_id_serializer": header_schema_id_serializer}
+    made = classes(a_file(message("Else", field("x", 1, "string")), message("Order", field("id", 1, "int64"))))
+    sent = Writer(registry, "m", **settings).message(made["shop.Order"](id=7))
+    options = {"registry": registry.url, "wire_format": "confluent-header"}
+    messages = a_table({**options, "message": "shop.Order"}, "protobuf", ("m",))
+    assert decoded(spark, messages, [sent[0]], [sent[1]]) == [(7,)]
+    schema = {"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}}
+    one = Writer(registry, "o", **settings).object(schema, {"id": 7})
+    assert json.loads(one[0]) == {"id": 7}
+    assert decoded(spark, a_table(options, "json", ("o",)), [one[0]], [one[1]]) == [(7,)]
+
+
+def test_keys_and_values_with_headers_upsert_and_delete_and_dead_letters_keep_both(workbench, registry) -> None:
+    from confluent_kafka.schema_registry import header_schema_id_serializer
+
+    topic = workbench.topic()
+    written = Writer(registry, topic, schema_id_serializer=header_schema_id_serializer)
+    keyed = {**OLD, "name": "Key"}
+
+    def sent(id: int, note: str | None) -> tuple[bytes, bytes | None, dict[str, Any]]:
+        key, headers = written.avro(keyed, {"id": id}, "key")
+        value, more = written.avro(NEW, {"id": id, "note": note}) if note else (None, [])
+        return key, value, {"headers": [*headers, *more]}
+
+    key, value, told = sent(4, "bad")
+    strange = {"headers": [(name, b"\x01" + bytes(16)) for name, _ in told["headers"]]}
+    workbench.produce(
+        topic, sent(1, "a"), sent(2, "b"), sent(1, "c"), sent(2, None), (key, value, strange), sent(3, "d")
+    )
+    given = {"format": "avro", "avro": {"registry": registry.url, "wire_format": "confluent-header"}}
+    tolerant = {"errors": {"tolerance": "all"}}
+    workbench.pipeline("headed", [topic], key={**given, "fields": ["id"]}, value=given, source=tolerant)
+    workbench.flush("headed")
+    assert workbench.rows("shop.headed") == [{"id": 1, "note": "c"}, {"id": 3, "note": "d"}]
+    (letter,) = workbench.rows("shop.tidegate_headed_dead_letters")
+    assert (letter["key"], letter["value"], letter["stage"]) == (key, value, "key")
+    assert letter["message"] == (
+        f"the key has the header __key_schema_id=01{bytes(16).hex()}, which names no version of its subject"
+    )
+
+
+def test_header_that_the_registry_cannot_resolve_is_refused_before_the_first_record() -> None:
+    made = SchemaRegistry(has_guids=False)
+    try:
+        made.register("t-value", {"schema": json.dumps(OLD)})
+        with pytest.raises(ConfigurationError, match="tells no GUIDs"):
+            a_table({"registry": made.url, "wire_format": "confluent-header"})
+        with pytest.raises(ConfigurationError, match="apis/registry/v3"):
+            a_table({"registry": made.url, "wire_format": "apicurio-header"})
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize(("api", "use_id"), [(2, None), (3, None), (3, "globalId")])
+def test_apicurios_ids_of_eight_bytes_of_four_and_in_headers(spark, api: int, use_id: str | None) -> None:
+    server = ApicurioServer(api)
+    line = {"type": "record", "name": "Line", "namespace": "shop", "fields": [{"name": "n", "type": "int"}]}
+    lined = {**OLD, "fields": [*OLD["fields"], {"name": "line", "type": ["null", "shop.Line"], "default": None}]}
+    whole = {**OLD, "fields": [*OLD["fields"], {"name": "line", "type": ["null", line], "default": None}]}
+    try:
+        server.register("line", line, group="g")
+        refers = [{"groupId": "g", "artifactId": "line", "version": "1", "name": "shop.Line"}]
+        first, second, third = (
+            server.register("t-value", schema, **more)
+            for schema, more in ((OLD, {}), (NEW, {"state": "DISABLED"}), (lined, {"references": refers}))
+        )
+        id = use_id or ("globalId" if api == 2 else "contentId")
+        options = {"registry": server.url} | ({"use_id": use_id} if use_id else {})
+        rows = [
+            (first, OLD, {"id": 1}),
+            (second, NEW, {"id": 2, "note": "a"}),
+            (third, whole, {"id": 3, "line": {"n": 9}}),
+        ]
+        bodies = [as_avro(schema, row) for _, schema, row in rows]
+        expected = [(1, None, None), (2, None, "a"), (3, (9,), None)]
+        for width, word in ((8, "apicurio"), (4, "confluent")):
+            heads = [b"\x00" + version[id].to_bytes(width, "big") for version, *_ in rows]
+            table = a_table({**options, "wire_format": word})
+            values = [head + body for head, body in zip(heads, bodies, strict=True)]
+            strange = [b"\x00" + (99).to_bytes(width, "big") + bodies[0], b"\x01" + values[0][1:]]
+            found = decoded(spark, table, [*values, *strange, None])
+            assert found[:3] == expected
+            assert found[3] == f"the value has schema id=99, {UNKNOWN}"
+            assert found[4].startswith("the value does not begin with the magic byte and a schema id")
+            assert found[5] is None
+        table = a_table({**options, "wire_format": "apicurio-header"})
+        for name in ("globalId", "contentId"):
+            headers = [[(f"apicurio.value.{name}", number.to_bytes(8, "big"))] for number in (third[name], 99)]
+            found = decoded(spark, table, [bodies[2], bodies[2]], headers)
+            told = f"the value has the header apicurio.value.{name}={99:016x}, which names no version of its subject"
+            assert found == [expected[2], told]
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("strategy", ["RecordNameStrategy", "TopicRecordNameStrategy"])
+def test_record_types_of_one_topic_are_read_each_into_its_table(workbench, registry, strategy: str) -> None:
+    import confluent_kafka.schema_registry as names
+
+    topic = workbench.topic()
+    is_topic = strategy.startswith("Topic")
+    named = names.topic_record_subject_name_strategy if is_topic else names.record_subject_name_strategy
+    written = Writer(registry, topic, subject_name_strategy=named)
+
+    def sent(id: int, schema: Any, **more: Any) -> tuple[str, bytes]:
+        return json.dumps({"id": id}), written.avro(schema, {"id": id, **more} if schema is not AUDIT else more)[0]
+
+    def value(*records: str, ignored: tuple[str, ...] = ()) -> dict[str, Any]:
+        avro = {"registry": registry.url, "subject_name_strategy": strategy, "records": list(records)}
+        return {"format": "avro", "avro": {**avro, **({"ignored_records": list(ignored)} if ignored else {})}}
+
+    workbench.produce(
+        topic, sent(1, OLD), sent(2, REFUND, cents=5), sent(3, NEW, note="c"), sent(1, REFUND, cents=7),
+        sent(9, AUDIT, who="x"),
+    )  # fmt: skip
+    key = {"fields": ["id"], "schema": "id BIGINT"}
+    ignored = {"orders": ("shop.Refund", "shop.Audit"), "refunds": ("shop.Order", "shop.Audit")}
+    tables = [
+        {"name": "lake.shop.orders", "key": key, "value": value("shop.Order", ignored=ignored["orders"])},
+        {"name": "lake.shop.refunds", "key": key, "value": value("shop.Refund", ignored=ignored["refunds"])},
+        {"name": "lake.shop.both", "key": key, "value": value("shop.Order", "shop.Refund", ignored=("shop.Audit",))},
+    ]
+    workbench.pipeline("types", [topic], key=key, value=value("shop.Order"), tables=tables)
+    assert not any(last_per_raw_key(p, table) for p in [workbench.ports("types").pipeline] for table in p.tables)
+    workbench.flush("types")
+    assert workbench.rows("shop.orders") == [{"id": 1, "note": None}, {"id": 3, "note": "c"}]
+    assert workbench.rows("shop.refunds") == [{"id": 1, "cents": 7}, {"id": 2, "cents": 5}]
+    both = [
+        {"id": 1, "note": None, "cents": 7},
+        {"id": 2, "note": None, "cents": 5},
+        {"id": 3, "note": "c", "cents": None},
+    ]
+    assert sorted(workbench.rows("shop.both"), key=lambda row: row["id"]) == both
+    workbench.pipeline("strict", [topic], key=key, value=value("shop.Order", ignored=("shop.Refund",)))
+    with pytest.raises(BadRecord, match=r"schema id=\d+, which is no version of its subject"):
+        workbench.flush("strict")
+
+
+def test_field_of_two_types_keeps_record_types_out_of_one_table(registry) -> None:
+    other = {**REFUND, "fields": [{"name": "id", "type": "string"}]}
+    for schema in (OLD, other):
+        registry.register(f"shop.{schema['name']}", {"schema": json.dumps(schema)})
+    options = {"registry": registry.url, "subject_name_strategy": "RecordNameStrategy"}
+    with pytest.raises(
+        ConfigurationError, match=r"field=id is BIGINT in record=shop\.Order and STRING in record=shop\.Refund"
+    ):
+        a_table({**options, "records": ["shop.Order", "shop.Refund"]})
