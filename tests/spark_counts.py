@@ -10,8 +10,9 @@ from pathlib import Path
 
 import psutil
 
-# Instances that each session, and each file that is read, could leave behind.
+# Instances that each session, each statement, and each file that is read, could leave behind.
 SESSION = "org.apache.spark.sql.classic.SparkSession"
+EXECUTION = "org.apache.spark.sql.connect.service.ExecuteInfo"  # with its plan, among the server's last 10,000
 ALLOCATOR = "org.apache.iceberg.shaded.org.apache.arrow.memory.ChildAllocator"
 BLOCK_FOLDER = 2
 
@@ -25,6 +26,7 @@ class Counts:
     threads: int
     entries: int
     sessions: int
+    executions: int
     allocators: int
     live_megabytes: int
     metaspace_megabytes: int
@@ -61,6 +63,7 @@ class SparkServer:
             threads=self.process.num_threads(),
             entries=self.entries(),
             sessions=instances.get(SESSION, 0),
+            executions=instances.get(EXECUTION, 0),
             allocators=instances.get(ALLOCATOR, 0),
             live_megabytes=live // 1_000_000,
             metaspace_megabytes=self._metaspace(),

@@ -102,4 +102,17 @@ def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:
 def close(spark: SparkSession) -> None:
     """End a session on its server; one that is already gone is closed too."""
     with suppress(Exception):  # the server may have died: what the job did is found by attempt, not by this answer
+        release_results()
+    with suppress(Exception):
         spark.stop()
+
+
+def release_results() -> None:
+    """Wait until the server was told that the results of this process's statements have arrived.
+
+    The client tells it in the background. A session that ends before leaves its statements on the server as abandoned:
+    it keeps the plans of the last 10,000, each with the keys that a small batch names.
+    """
+    from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
+
+    ExecutePlanResponseReattachableIterator.shutdown()
