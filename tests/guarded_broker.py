@@ -66,13 +66,17 @@ class GuardedBroker:
         self.allow(user, "GROUP", "tidegate-", "READ", prefixed=True)
 
     def allow_publication(self, user: str, topic: str, state_topic: str) -> None:
-        """What docs/security.md says that a publication needs, but for its transactional ids."""
+        """What docs/security.md says that a publication needs, without its transactional ids."""
         for name in (topic, state_topic):
             self.allow(user, "TOPIC", name, "CREATE", "READ", "WRITE", "DESCRIBE_CONFIGS")
         self.allow(user, "GROUP", "tidegate-publications", "READ")
 
+    def allow_exactly_once(self, user: str, state_topic: str) -> None:
+        """What it needs besides with `delivery: exactly-once`."""
+        self.allow(user, "TRANSACTIONAL_ID", f"{state_topic}-", "WRITE", prefixed=True)
+
     def allow(self, user: str, kind: str, name: str, *operations: str, prefixed: bool = False) -> None:
-        """Give a user rights to a topic or group, by its whole name or by the beginning of it."""
+        """Give a user rights to a topic, a group or a transactional id, by its whole name or by the beginning of it."""
         pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
         for operation in operations:
             what = (ResourceType[kind], name, pattern, f"User:{user}", "*")

@@ -13,12 +13,15 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import PATIENCE, wait_until
 from guarded_broker import GuardedBroker, guarded_broker
+from round_trip import read_committed
 from tidegate.adapters.assembly import spark_conf
 from tidegate.adapters.connections import connection_from_env
 from tidegate.adapters.kafka import KafkaBroker
 from tidegate.adapters.pipeline_file import load_pipeline
+from tidegate.adapters.publication_assembly import assemble_publication
 from tidegate.errors import GiveUp
 from tidegate.jobs import KAFKA_CONF
+from tidegate.publications.publish import publish
 from tidegate_spark.sessions import close, connected, private
 
 PASSWORD = "s3cret-w0rd"
@@ -149,6 +152,56 @@ def test_a_right_that_is_missing_is_named_at_once(workbench, broker) -> None:
     assert own.committed("tidegate-new", ("orders",)) == {}
     assert own.group_retention() is None, "it needs a right to the cluster, which the product goes without"
     assert KafkaBroker({"bootstrap.servers": broker.backdoor}).group_retention() == 60
+
+
+def publication_of(workbench: Any, broker: GuardedBroker, user: str, delivery: str) -> Any:
+    """The ports of a publication of `lake.shop.public` whose user is that one."""
+    out = {
+        "topic": f"out-{user}",
+        "state_topic": f"state-{user}",
+        "key": {"fields": ["id"]},
+        "kafka": "kafka_publisher",
+    }
+    folder = workbench.include / "publications"
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{user}.yaml"
+    file.write_text(json.dumps({"table": "lake.shop.public", "delivery": delivery, "parallelism": 2, **out}))
+    connection = json.dumps({"conn_type": "kafka", "extra": broker.settings(user, PASSWORD)})
+    environment = {**workbench.stack.environment(), "AIRFLOW_CONN_KAFKA_PUBLISHER": connection}
+    return assemble_publication(workbench.include, user, partial(connection_from_env, environ=environment))
+
+
+def records_of(broker: GuardedBroker, topic: str) -> dict[str, Any]:
+    """The last value of each key, as a reader of committed records sees it; None for a tombstone."""
+    return {m.key().decode(): m.value() and json.loads(m.value()) for m in read_committed(broker.backdoor, topic)}
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_publication_runs_with_exactly_the_documented_rights(workbench, broker, delivery: str) -> None:
+    """It makes its topics, goes on, and compares; a user without the right to its transactional ids gets nowhere."""
+    user = f"publisher-{delivery}"
+    broker.add_user(user, PASSWORD)
+    broker.allow_publication(user, f"out-{user}", f"state-{user}")
+    workbench.spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
+    rows = "SELECT 1L AS id, 'a' AS name UNION SELECT 2L, 'b' UNION SELECT 3L, 'c'"
+    workbench.spark_sql(f"CREATE TABLE lake.shop.public USING iceberg AS {rows}")
+    if delivery == "exactly-once":
+        with pytest.raises(GiveUp, match=r"TRANSACTIONAL_ID_AUTHORIZATION_FAILED.*docs/security\.md"):
+            publish(publication_of(workbench, broker, user, delivery))
+        assert records_of(broker, f"out-{user}") == {}
+        broker.allow_exactly_once(user, f"state-{user}")
+    publish(publication_of(workbench, broker, user, delivery))
+    first = {f'{{"id":{n}}}': {"id": n, "name": name} for n, name in enumerate("abc", 1)}
+    assert records_of(broker, f"out-{user}") == first
+    workbench.spark_sql("DELETE FROM lake.shop.public WHERE id = 2")
+    workbench.spark_sql("INSERT INTO lake.shop.public VALUES (4, 'd')")
+    publish(publication_of(workbench, broker, user, delivery))
+    second = {**first, '{"id":2}': None, '{"id":4}': {"id": 4, "name": "d"}}
+    assert records_of(broker, f"out-{user}") == second
+    publish(publication_of(workbench, broker, user, delivery), resynchronise=True)
+    assert records_of(broker, f"out-{user}") == second
+    seen = AdminClient({**broker.settings(user, PASSWORD), "log_level": 0}).list_topics(timeout=30).topics
+    assert set(seen) == {f"out-{user}", f"state-{user}"}
 
 
 def test_a_wrong_password_is_one_clear_error_that_does_not_hold_it(workbench, broker) -> None:
