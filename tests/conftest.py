@@ -1,5 +1,6 @@
 """One private broker and one Spark Connect server for the whole test run, and a workbench of its own for each test."""
 
+import io
 import itertools
 import json
 import os
@@ -7,7 +8,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -290,7 +291,22 @@ class Workbench:
         return [str(ROOT / "bin" / "tidegate"), *words]
 
     def cli(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        """One command in a process of its own, as a user runs it."""
+        """One command as `bin/tidegate` runs it, in this process: its exit code and what it wrote."""
+        from tidegate.cli.commands import main
+
+        out, errors = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(errors):
+            for name, value in self.environment().items():
+                patch.setenv(name, value)
+            patch.chdir(self.folder)
+            try:
+                code = main(words)
+            except SystemExit as end:  # argparse's, for wrong usage
+                code = int(end.code or 0)
+        return subprocess.CompletedProcess(words, code, out.getvalue(), errors.getvalue())
+
+    def process(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """One command in a process of its own, as a user runs it; seconds, most of them for imports."""
         return subprocess.run(
             self.command(*words),
             env=self.environment(),

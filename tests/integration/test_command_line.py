@@ -1,4 +1,4 @@
-"""The commands as a user runs them: exit codes, and output that programs can rely on."""
+"""The commands: exit codes, and output that programs can rely on; one of each exit code in a process of its own."""
 
 import json
 
@@ -20,7 +20,7 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
     assert (planned.returncode, table["batch"], table["offsets"]) == (0, 1, 2)
     assert not workbench.exists("shop.told")
 
-    flushed = workbench.cli("flush", "told", "--until-current", "--json")
+    flushed = workbench.process("flush", "told", "--until-current", "--json")
     batches = [json.loads(line) for line in flushed.stdout.splitlines()]
     assert (flushed.returncode, [b["batch"] for b in batches]) == (0, [1, 2])
     assert [b["inserted"] for b in batches] == [2, 1]
@@ -99,12 +99,16 @@ def test_refused_and_failed_commands_exit_with_one_and_a_message(workbench) -> N
     }.items():
         failed = workbench.cli(*words)
         assert (failed.returncode, told in failed.stderr) == (1, True), (words, failed.stderr)
-        assert "Traceback" not in failed.stderr
+    failed = workbench.process("flush", "gone")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "topic=no-such-topic does not exist" in failed.stderr
+    assert "Traceback" not in failed.stderr
 
 
 def test_wrong_usage_exits_with_two(workbench) -> None:
     for words in ((), ("fly",), ("flush",), ("flush", "a", "b"), ("status", "--yaml")):
         assert workbench.cli(*words).returncode == 2, words
+    assert workbench.process("fly").returncode == 2
 
 
 def test_validate_names_every_problem_and_exits_with_one(workbench) -> None:
