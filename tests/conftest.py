@@ -299,6 +299,7 @@ class Workbench:
             for name, value in self.environment().items():
                 patch.setenv(name, value)
             patch.chdir(self.folder)
+            patch.setattr("sys.stdin", io.StringIO())
             try:
                 code = main(words)
             except SystemExit as end:  # argparse's, for wrong usage
