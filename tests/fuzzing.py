@@ -124,6 +124,10 @@ def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # 
             return ValueFormat(name, FLAT), FLAT, texts(canal, {**canal, "type": "UPDATE", "old": old})
         case "maxwell-json":
             return ValueFormat(name, COLUMNS), COLUMNS, texts(maxwell, {**maxwell, "type": "delete"})
+        case "ogg-json":
+            told = {"table": "S.T", "op_ts": "2026-01-02 03:04:05.678901", "pos": "00000000000000000143"}
+            ogg = {**told, "op_type": "U", "before": ROW, "after": {**ROW, "id": 8}}
+            return ValueFormat(name, COLUMNS), COLUMNS, texts(ogg, {**told, "op_type": "D", "before": {"id": 7}})
         case "csv":
             return ValueFormat("csv", FLAT), FLAT, [b'7,"Zo""e",12.50,2026-01-02 03:04:05,2026-01-02', b"1,,,,"]
         case "string":
@@ -144,7 +148,8 @@ def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # 
 
 
 FORMATS = (
-    "json", "debezium-json", "canal-json", "maxwell-json", "csv", "string", "avro", "debezium-avro", "protobuf",
+    "json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "csv", "string", "avro", "debezium-avro",
+    "protobuf",
 )  # fmt: skip
 
 

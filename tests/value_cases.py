@@ -28,7 +28,7 @@ AT = datetime(2026, 2, 28, 10, 0, tzinfo=UTC)
 LONG, LAST = "1234567890123456789012345678.0123456789", datetime(9999, 12, 31, 23, 59, 59, 999999)
 NTZ, TIME = "TIMESTAMP_NTZ", "TIMESTAMP"
 
-# JSON's own values, in json, debezium-json and maxwell-json
+# JSON's own values, in json, debezium-json, maxwell-json and ogg-json
 JSON = (
     Case("precision", "DECIMAL(20,2)", "123456789012345678.12", Decimal("123456789012345678.12")),
     Case("precision", "DECIMAL(38,10)", LONG, Decimal(LONG)),
@@ -220,7 +220,7 @@ RAW = (
     Case("byte order", "DOUBLE", "9a9999999999b93f", 0.1, option=LITTLE),
     Case("byte order", "FLOAT", "0000c03f", 1.5, option=LITTLE),
 )
-GROUPS = {"json, debezium-json, maxwell-json": JSON, "csv, canal-json": TEXT, "raw": RAW}
+GROUPS = {"json, debezium-json, maxwell-json, ogg-json": JSON, "csv, canal-json": TEXT, "raw": RAW}
 
 
 def table() -> str:

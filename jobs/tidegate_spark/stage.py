@@ -122,7 +122,7 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
     found = value_format(table)(with_key_object(with_plain_wire(records, table), table), table)
     found = replace(found, records=without_others(found.records, table))
     decoded = with_sequence(with_value(with_key(found, table), found, table), found, table)
-    decoded = with_holdable(projected(with_unchanged(verified(decoded, table), table), table), table)
+    decoded = with_holdable(projected(with_unchanged(verified(decoded, table), found, table), table), table)
     decoded = with_sent_bytes(decoded, table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
     reason = f"CASE WHEN change <> '{NOTHING}' THEN coalesce(key_reason, value_reason, {unnamed}) END AS reason"

@@ -5,13 +5,14 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.jobs import StageTable
 from tidegate.spark_sql import literal, quoted
 
+from tidegate_spark.formats.found import FoundValue
 from tidegate_spark.placeholders import holds
 
 KEPT = "kept"
 
 
-def with_unchanged(decoded: DataFrame, table: StageTable) -> DataFrame:
-    """Add `kept`, the names of the columns whose place is held, and put NULL there in `value_struct`.
+def with_unchanged(decoded: DataFrame, found: FoundValue, table: StageTable) -> DataFrame:
+    """Add `kept`, the names of the columns whose place is held or that are left out, and put NULL in `value_struct`.
 
     Where `sequence_by` or a sequence group orders the records, or each is a version, such a record is bad: what the
     column would keep may arrive later.
@@ -20,7 +21,12 @@ def with_unchanged(decoded: DataFrame, table: StageTable) -> DataFrame:
         return decoded
     types = {column.name: column.type for column in table.value_columns}
     text = table.value.unavailable or ""
-    held = {name: holds(f"value_struct.{quoted(name)}", types[name], text) for name in table.unchanged}
+    held = {
+        name: f"(value_struct IS NOT NULL AND {found.absent[name]})"
+        if name in found.absent
+        else holds(f"value_struct.{quoted(name)}", types[name], text)
+        for name in table.unchanged
+    }
     is_ordered = bool(table.sequence) or table.has_history
     refused = {name: sql for name, sql in held.items() if is_ordered or name.casefold() in table.grouped}
     if refused:
@@ -47,5 +53,5 @@ def _kept_out(name: str, held: dict[str, str]) -> str:
 def _refused(name: str) -> str:
     return literal(
         f"the value of {name} is not in the event, as it did not change, and sequence_by, sequence_groups or "
-        "history cannot tell what to keep; have the source send all columns (REPLICA IDENTITY FULL)"
+        "history cannot tell what to keep; have the source send all columns (PostgreSQL: REPLICA IDENTITY FULL)"
     )

@@ -18,6 +18,7 @@ MAY_BE_UNCHANGED = (
     *("STRING", "BINARY", "MAP<STRING, STRING>"),
     *(f"ARRAY<{kind}>" for kind in ("STRING", "BINARY", "SMALLINT", "INT", "BIGINT", "DATE")),
 )
+LEAVES_OUT = ("ogg-json",)  # updates in which columns that did not change may be missing
 
 
 def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -> Table:
@@ -124,13 +125,16 @@ def find_key_names(fields: Sequence[str], prefix: str, into: str | None, stated:
 
 
 def unchanged_columns(table: Table) -> tuple[str, ...]:
-    """Columns of the value in which the source may hold the place of a value that did not change.
+    """Columns of the value in which the source may hold the place of a value that did not change, or leave it out.
 
     Only where there is a row whose value can be kept: tables without upsert take the placeholder as it comes.
     """
-    if table.value.unavailable is None or not table.upsert:
+    leaves_out = table.value.format in LEAVES_OUT
+    if (table.value.unavailable is None and not leaves_out) or not table.upsert:
         return ()
     apart = {c.name for c in key_columns(table)}
+    if leaves_out:
+        return tuple(c.name for c in value_columns(table) if c.name not in apart)
     return tuple(c.name for c in value_columns(table) if c.type in MAY_BE_UNCHANGED and c.name not in apart)
 
 

@@ -43,6 +43,14 @@ FORMATS = {
         "value.primary-key-columns": "ARRAY<STRING>",
         "value.ingestion-timestamp": "TIMESTAMP",
     },
+    "ogg-json": {
+        "value.op": "STRING",
+        "value.table": "STRING",
+        "value.primary-keys": "ARRAY<STRING>",
+        "value.pos": "DECIMAL(38,0)",
+        "value.ingestion-timestamp": "TIMESTAMP",
+        "value.event-timestamp": "TIMESTAMP",
+    },
 }
 TYPES = {word: kind for words in (KAFKA, *FORMATS.values()) for word, kind in words.items()}
 

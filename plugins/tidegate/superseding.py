@@ -12,7 +12,7 @@ from tidegate.pipeline import Pipeline, Table
 from tidegate.wire import OTHER_IDS, WIRE
 
 # one message holds rows of several keys, none of which is the record's
-SEVERAL_ROWS = ("canal-json", "maxwell-json")
+SEVERAL_ROWS = ("canal-json", "maxwell-json", "ogg-json")
 # options by which more than a key's bytes says what it is, or by which the last record of a key may be no row's
 BESIDE_BYTES = ("wire_format", "ignored_records", WIRE, OTHER_IDS)
 # offsets of a batch from which its keys are looked at; choosing the last records of a smaller one costs no second

@@ -127,10 +127,14 @@ def test_line_of_csv_has_the_key(spark) -> None:
     assert wrong[2:] == ("bad", "the value column id is not a BIGINT without loss")
 
 
-@pytest.mark.parametrize("word", ["canal-json", "maxwell-json"])
+@pytest.mark.parametrize("word", ["canal-json", "maxwell-json", "ogg-json"])
 def test_rows_of_a_message_have_their_keys_either_way(spark, word: str) -> None:
     data = {"id": "1" if word == "canal-json" else 1, "part": "a", "n": None}
-    message = {"type": "INSERT", "data": [data]} if word == "canal-json" else {"type": "insert", "data": data}
+    message = {
+        "canal-json": {"type": "INSERT", "data": [data]},
+        "maxwell-json": {"type": "insert", "data": data},
+        "ogg-json": {"op_type": "I", "after": data},
+    }[word]
     assert found(spark, a_stage(word), (b"other", text(message)), (b"other", None)) == [
         ((1, "a"), "c", "staged", None),
         ((None, None), "-", "ignored", None),

@@ -17,6 +17,7 @@ FORMATS = {
     "json": value_cases.JSON,
     "debezium-json": value_cases.JSON,
     "maxwell-json": value_cases.JSON,
+    "ogg-json": value_cases.JSON,
     "csv": value_cases.TEXT,
     "canal-json": value_cases.TEXT,
 }
@@ -33,6 +34,7 @@ def record(word: str, number: int, count: int, text: str) -> bytes:
         "json": row,
         "debezium-json": f'{{"op": "c", "after": {row}}}',
         "maxwell-json": f'{{"type": "insert", "data": {row}}}',
+        "ogg-json": f'{{"op_type": "I", "after": {row}}}',
         "canal-json": f'{{"type": "INSERT", "data": [{row}]}}',
     }[word].encode()
 

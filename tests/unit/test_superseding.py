@@ -40,7 +40,7 @@ def test_every_record_is_staged_where_earlier_ones_count_too(table) -> None:
     assert not last_per_raw_key(a_pipeline(table), table)
 
 
-@pytest.mark.parametrize("word", ["json", "canal-json", "maxwell-json"])
+@pytest.mark.parametrize("word", ["json", "canal-json", "maxwell-json", "ogg-json"])
 def test_every_record_is_staged_where_the_raw_key_is_not_the_key(word: str) -> None:
     table = a_table()
     other = replace(table, value=replace(table.value, format=word), key=replace(table.key, from_value=word == "json"))

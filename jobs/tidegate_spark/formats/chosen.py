@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from tidegate.jobs import StageTable
 from tidegate.superseding import SEVERAL_ROWS
 
-from tidegate_spark.formats import avro, canal, csv, debezium, debezium_avro, maxwell, objects, protobuf, raw, text
+from tidegate_spark.formats import avro, canal, csv, debezium, debezium_avro, maxwell, objects, ogg, protobuf, raw, text
 from tidegate_spark.formats.found import FoundKey, FoundValue
 
 KEYS: dict[str, Callable[[DataFrame, StageTable], FoundKey]] = {
@@ -28,6 +28,7 @@ VALUES: dict[str, Callable[[DataFrame, StageTable], FoundValue]] = {
     "debezium-json": debezium.located,
     "canal-json": canal.located,
     "maxwell-json": maxwell.located,
+    "ogg-json": ogg.located,
 }
 
 

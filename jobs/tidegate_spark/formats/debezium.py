@@ -10,6 +10,7 @@ from tidegate.spark_sql import literal, quoted
 from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, NOTHING, UPSERT, FoundValue
+from tidegate_spark.formats.mongodb import has_text_row, with_documents
 from tidegate_spark.formats.objects import (
     in_value,
     is_null_payload,
@@ -20,7 +21,7 @@ from tidegate_spark.formats.objects import (
     unreadable,
 )
 from tidegate_spark.formats.presence import misspelled, no_column
-from tidegate_spark.json_fields import Fields, read_objects, the_object
+from tidegate_spark.json_fields import CORRUPT, Fields, read_objects, the_object
 
 UPSERTS, TRUNCATE = ("c", "r", "u"), "t"
 KEY_THERE = f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"  # a truncate has no key, and that is not what is wrong with it
@@ -31,6 +32,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     fields = ConnectFields(table.value_columns, units_of(table))
     keys = ConnectFields(key_fields(table).columns, units_of(table))
     wanted = _source_fields(table)
+    records = with_documents(records, table)
     event = f"after: {fields.text_struct}, op: STRING{wanted}"
     both = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
     places = [(fields, ".after"), (fields, ".payload.after")]
@@ -47,7 +49,8 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     changes = found.selectExpr(
         "*",
         f"CASE WHEN {is_null_payload('e', 'j')} THEN '{tombstone(table)}' ELSE {change(table)} END AS change",
-        f"CASE WHEN value IS NULL OR {is_null_payload('e', 'j')} THEN NULL {unreadable('j', misfits)} "
+        f"CASE WHEN value IS NULL OR {is_null_payload('e', 'j')} THEN NULL "
+        f"WHEN j.{CORRUPT} IS NOT NULL AND {has_text_row()} THEN 'before or after is a text, and not one JSON object' {unreadable('j', misfits)} "
         f"{not_understood('row', table)} {no_column(AFTER, 'row', fields, list_known_fields(table))} "
         f"{misspelled(AFTER, 'row', fields)} END AS located_reason",
     )

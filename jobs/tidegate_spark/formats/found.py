@@ -32,7 +32,8 @@ class FoundValue:
     columns for records whose key has no bytes; `key_there` is true where the value holds them. `metadata` gives the
     format's own metadata. `number` numbers the rows of one record. `before` gives columns of the row that a delete
     shows. `several` says that one record may hold more than one row, each with its own key. `moved` is the struct of
-    the key that a row had before the record gave it another one, NULL where it did not.
+    the key that a row had before the record gave it another one, NULL where it did not. `absent` gives a condition for
+    each column that an update may leave out, because the value did not change.
     """
 
     records: DataFrame
@@ -46,3 +47,4 @@ class FoundValue:
     before: Mapping[str, str] = field(default_factory=dict)
     several: bool = False
     moved: str | None = None
+    absent: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,9 @@ from tidegate.jobs import StageTable
 from tidegate.spark_sql import literal
 
 from tidegate_spark.connect_fields import ConnectFields
+from tidegate_spark.extended_json import plain
 from tidegate_spark.formats.found import DELETE, UPSERT, FoundKey, FoundValue
+from tidegate_spark.formats.mongodb import document_key
 from tidegate_spark.formats.presence import missing, misspelled, no_column, read_respelled, with_own_spelling
 from tidegate_spark.json_fields import (
     BLANKS,
@@ -68,6 +70,8 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     told = table.value.options
     if "ids" in told:
         records = records.withColumn("value_text", headless("value"))
+    if told.get("extended"):
+        records = records.withColumn("value_text", F.expr(plain("value_text")))
     if reads_envelope(table):
         return _enveloped(records, table)
     fields, keys = Fields(table.value_columns, units_of(table)), key_fields(table)
@@ -190,6 +194,8 @@ def with_key_object(records: DataFrame, table: StageTable) -> DataFrame:
     """Add the key's object, parsed where it is not plain: beside the value's, so that Spark copies the record once."""
     if "ids" in table.key.options:
         records = records.withColumn("key_text", headless("key"))
+    if table.key.options.get("extended"):
+        records = records.withColumn("key_text", F.expr(document_key(table)))
     key = _KeyObject.of(table)
     texts = records.selectExpr("*", f"{_object_text(key)} AS {KEY_TEXT}")
     plain = _plain_key(key)

@@ -14,6 +14,8 @@ LIKENESS = (
     (("op", "after"), "a change event: set value.format: debezium-json"),
     (("op", "before"), "a change event: set value.format: debezium-json"),
     (("data", "isDdl"), "a message of Canal: set value.format: canal-json"),
+    (("op_type", "after"), "an operation of GoldenGate: set value.format: ogg-json"),
+    (("op_type", "before"), "an operation of GoldenGate: set value.format: ogg-json"),
     (("data", "type", "table"), "a message of Maxwell: set value.format: maxwell-json"),
 )
 

@@ -75,15 +75,19 @@ def _changes(rows: Fields, keys: Fields) -> str:
         each = f"transform(datas, d -> {_one('event_op', 'd')})"
         return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {each} END"
     names = {column.name for column in keys.columns}
-    pairs = zip(keys.values("z.moved_from"), keys.values("z.datas"), strict=True)
-    both = [(old.rpartition(" AS ")[0], new.rpartition(" AS ")[0]) for old, new in pairs]
-    moved = " OR ".join(f"coalesce({old} <> {new}, false)" for old, new in both)
     before = ", ".join(f"{literal(c.name)}, {_before(quoted(c.name), c.name in names)}" for c in rows.columns)
     two = f"array({_one(literal(DELETE), f'named_struct({before})')}, {_one('event_op', 'z.datas')})"
     one = f"array({_one('event_op', 'z.datas')})"
-    each = f"CASE WHEN event_op = '{UPDATE}' AND ({moved}) THEN {two} ELSE {one} END"
+    each = f"CASE WHEN event_op = '{UPDATE}' AND ({differ(keys, 'z.moved_from', 'z.datas')}) THEN {two} ELSE {one} END"
     changes = f"flatten(transform(arrays_zip(datas, moved_from), z -> {each}))"
     return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {changes} END"
+
+
+def differ(keys: Fields, old: str, new: str) -> str:
+    """A condition: the row at `old` shows another key than the one at `new`."""
+    pairs = zip(keys.values(old), keys.values(new), strict=True)
+    both = ((before.rpartition(" AS ")[0], after.rpartition(" AS ")[0]) for before, after in pairs)
+    return " OR ".join(f"coalesce({before} <> {after}, false)" for before, after in both)
 
 
 def _one(op: str, row: str) -> str:

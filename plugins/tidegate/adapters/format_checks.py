@@ -11,10 +11,10 @@ from tidegate.errors import ConfigurationError
 from tidegate.pipeline import Column
 
 ONE_COLUMN = ("string", "raw")
-TRUNCATES = ("debezium-json", "debezium-avro", "canal-json")
+TRUNCATES = ("debezium-json", "debezium-avro", "canal-json", "ogg-json")
 OPTIONS = ("avro", "protobuf", "csv", "raw")
 RAW = ("BINARY", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
-WITH_NUMBERS = ("debezium-json", "maxwell-json")  # of the options of json they know this one
+WITH_NUMBERS = ("debezium-json", "maxwell-json", "ogg-json")  # of the options of json they know this one
 NUMBERS = re.compile(r"\b(TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
 WRITTEN = ("subject_name_strategy", "records", "ignored_records", "wire_format", "use_id")
 RECORDS = "[shop.Order]"

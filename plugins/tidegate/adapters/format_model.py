@@ -6,8 +6,9 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 KeyWord = Literal["json", "avro", "protobuf", "csv", "string", "raw"]
 ValueWord = Literal[
-    "json", "avro", "protobuf", "csv", "string", "raw", "debezium-json", "debezium-avro", "canal-json", "maxwell-json"
-]
+    "json", "avro", "protobuf", "csv", "string", "raw", "debezium-json", "debezium-avro", "canal-json", "maxwell-json",
+    "ogg-json",
+]  # fmt: skip
 TimeUnit = Literal["seconds", "millis", "micros", "nanos"]
 
 
@@ -123,6 +124,7 @@ class JsonKeyModel(WrittenModel):
         default=None,
         description='lenient reads numbers that are sent as text ("7"), for all or by column; strict refuses them.',
     )
+    extended: bool = Field(default=False, description="MongoDB's extended JSON, in a key as text inside of its field.")
 
 
 class JsonModel(JsonKeyModel):

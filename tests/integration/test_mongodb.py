@@ -1,0 +1,158 @@
+"""Debezium's events of MongoDB, whose rows and keys are texts of extended JSON, on real components."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import decoding
+import pytest
+from conftest import debezium
+from tidegate.errors import BadRecord
+from tidegate.pipeline import Column, KeyFormat, ValueFormat
+
+OID, OTHER = "596e275826f08b2730779e1f", "596e275826f08b2730779e20"
+SCHEMA = "_id STRING, name STRING, n BIGINT, amount DECIMAL(34,20), at TIMESTAMP, raw BINARY, tags ARRAY<STRING>"
+LONG = "12345678901234.56789012345678901234"
+MS = 1772272800123
+AT = datetime(2026, 2, 28, 10, 0, 0, 123000, tzinfo=UTC)
+# written, column type, what becomes of it; None: the record is bad
+CASES: list[tuple[str, str, Any]] = [
+    (f'{{"$oid" : "{OID}"}}', "STRING", OID),
+    ('{"$oid": "short"}', "STRING", '{"$oid":"short"}'),
+    ('{"$numberLong": "9223372036854775807"}', "BIGINT", 2**63 - 1),
+    ('{"$numberLong": "9223372036854775807"}', "STRING", "9223372036854775807"),
+    ('{"$numberLong": "9223372036854775808"}', "BIGINT", None),
+    ('{"$numberLong": "x"}', "BIGINT", None),
+    ('{"$numberInt": "-7"}', "INT", -7),
+    (f'{{"$numberDecimal": "{LONG}"}}', "DECIMAL(34,20)", Decimal(LONG)),
+    (f'{{"$numberDecimal": "{LONG}"}}', "STRING", LONG),
+    (f'{{"$numberDecimal": "{LONG}"}}', "DOUBLE", None),
+    ('{"$numberDecimal": "1E+3"}', "DECIMAL(10,2)", Decimal("1000.00")),
+    ('{"$numberDecimal": "1.005"}', "DECIMAL(10,2)", None),
+    ('{"$numberDecimal": "NaN"}', "DECIMAL(10,2)", None),
+    ('{"$numberDouble": "0.1"}', "DOUBLE", 0.1),
+    ('{"$numberDouble": "-Infinity"}', "DOUBLE", float("-inf")),
+    (f'{{"$date": {MS}}}', "TIMESTAMP", AT),
+    (f'{{"$date" : {{"$numberLong" : "{MS}"}}}}', "TIMESTAMP", AT),
+    ('{"$date": "2026-02-28T10:00:00.123Z"}', "TIMESTAMP", AT),
+    ('{"$date": -62135596800000}', "TIMESTAMP_NTZ", datetime(1, 1, 1)),
+    ('{"$date": 253402300800000}', "TIMESTAMP", None),
+    ('{"$date": 9223372036854775807}', "TIMESTAMP", None),
+    (f'{{"$date": {MS}}}', "BIGINT", None),
+    ('{"$binary": {"base64": "AAH/", "subType": "00"}}', "BINARY", b"\x00\x01\xff"),
+    ('{"$binary" : "AAH/", "$type" : "00"}', "BINARY", b"\x00\x01\xff"),
+    ('{"$uuid": "73ffd264-44b3-4c69-90e8-e7d1dfc035d4"}', "STRING", "73ffd264-44b3-4c69-90e8-e7d1dfc035d4"),
+    ('{"$timestamp": {"t": 5, "i": 1}}', "STRUCT<`$timestamp`: STRUCT<t: BIGINT, i: INT>>", ((5, 1),)),
+    (r'"a {\"$oid\": \"596e275826f08b2730779e1f\"} {"', "STRING", 'a {"$oid": "596e275826f08b2730779e1f"} {'),
+    ('[{"$numberLong": "1"}, {"$numberLong": "2"}]', "ARRAY<BIGINT>", [1, 2]),
+    (f'{{"a": {{"$date": {MS}}}, "b": {{"$date": {MS + 1}}}}}', "STRUCT<a: TIMESTAMP, b: STRING>",
+     (AT, "2026-02-28T10:00:00.124Z")),
+    ('{"x": {"$numberDecimal": "1.10"}}', "MAP<STRING, DECIMAL(5,2)>", {"x": Decimal("1.10")}),
+    ("19.90", "STRING", "19.90"),
+    ("null", "BIGINT", "null"),
+]  # fmt: skip
+
+
+def plainly(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC) if value.tzinfo else value
+    if isinstance(value, tuple):
+        return tuple(map(plainly, value))
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+@pytest.mark.parametrize("envelope", [False, True])
+def test_each_wrapper_is_the_value_in_it_or_its_record_is_bad(spark, envelope: bool) -> None:
+    columns = tuple(Column(f"c{number}", kind) for number, (_, kind, _) in enumerate(CASES))
+    stage = decoding.a_stage(ValueFormat("debezium-json"), columns)
+    texts = [f'{{"c{number}": {text}}}' for number, (text, _, _) in enumerate(CASES)]
+    values = [json.dumps(debezium("u", None, text, envelope=envelope)).encode() for text in texts]
+    found = decoding.values(spark, stage, values)
+    made = [None if reason else ("null" if (value := row[f"c{n}"]) is None else plainly(value))
+            for n, (reason, row) in enumerate(found)]  # fmt: skip
+    wrong = [(case, one, found[n][0]) for n, (case, one) in enumerate(zip(CASES, made, strict=True)) if case[2] != one]
+    assert wrong == []
+
+
+def test_extended_json_is_read_in_plain_json_too(spark) -> None:
+    columns = (Column("_id", "STRING"), Column("n", "BIGINT"), Column("at", "TIMESTAMP_NTZ"))
+    stage = decoding.a_stage(ValueFormat("json", options={"extended": True}), columns)
+    text = f'{{"_id": {{"$oid": "{OID}"}}, "n": {{"$numberLong": "5"}}, "at": {{"$date": {MS}}}}}'
+    ((reason, row),) = decoding.values(spark, stage, [text.encode()])
+    assert (reason, tuple(row)) == (None, (OID, 5, AT.replace(tzinfo=None)))
+
+
+@pytest.mark.parametrize("fields", [("id",), ("_id",)])
+@pytest.mark.parametrize("envelope", [False, True])
+def test_key_is_the_value_in_its_text(spark, fields: tuple[str], envelope: bool) -> None:
+    def keys(kind: str, *texts: str) -> list[tuple[Any, str | None]]:
+        key = KeyFormat(fields=fields, options={"extended": True})
+        columns = (Column(fields[0], kind),)
+        stage = replace(decoding.a_stage(ValueFormat("debezium-json"), columns, columns), key=key)
+        made = [{"schema": {}, "payload": {"id": text}} if envelope else {"id": text} for text in texts]
+        return decoding.keys(spark, stage, [json.dumps(one).encode() for one in made])
+
+    first, second, broken = keys("STRING", f'{{"$oid" : "{OID}"}}', '"12 \\" {34"', "abc")
+    assert (first, second) == ((OID, None), ('12 " {34', None))
+    assert broken[1] == "the key is not a JSON object that fits the key columns"
+    assert keys("BIGINT", "1004", '{"$numberLong" : "1005"}') == [(1004, None), (1005, None)]
+    assert keys("STRUCT<a: INT, b: STRING>", '{"a" : 1, "b" : "x"}') == [((1, "x"), None)]
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (debezium("u", None, None, updateDescription={"updatedFields": '{"n": 1}'}), "has no after: op=u"),
+        (debezium("u", None, '{"n": 1'), "before or after is a text, and not one JSON object"),
+        (debezium("u", None, '{"n": 1}, "op": "d"'), "before or after is a text, and not one JSON object"),
+        (debezium("u", None, "[]"), "before or after is a text, and not one JSON object"),
+        (debezium("u", None, '{"other": 1}'), "none of the columns"),
+    ],
+)
+def test_event_without_its_row_is_bad(spark, event: dict[str, Any], reason: str) -> None:
+    stage = decoding.a_stage(ValueFormat("debezium-json"), (Column("n", "BIGINT"),))
+    assert reason in str(decoding.reasons(spark, stage, [json.dumps(event).encode()])[0])
+
+
+def document(oid: str, n: int, **more: Any) -> str:
+    return json.dumps({
+        "_id": {"$oid": oid}, "name": "a", "n": {"$numberLong": str(n)}, "amount": {"$numberDecimal": LONG},
+        "at": {"$date": MS}, "raw": {"$binary": "AAH/", "$type": "00"}, "tags": ["x", "{y"], **more,
+    })  # fmt: skip
+
+
+def landed(oid: str, n: int) -> dict[str, Any]:
+    return {
+        "_id": oid, "name": "a", "n": n, "amount": Decimal(LONG), "at": AT, "raw": b"\x00\x01\xff", "tags": ["x", "{y"],
+        "collection": "orders",
+    }  # fmt: skip
+
+
+def test_documents_are_inserted_replaced_and_deleted_without_a_row_before(workbench) -> None:
+    topic = workbench.topic()
+    key = {"fields": ["_id"], "schema": "_id STRING", "json": {"extended": True}}
+    value = {"format": "debezium-json", "schema": SCHEMA}
+    metadata = {"collection": "value.source.table"}
+    workbench.pipeline("documents", [topic], key=key, value=value, source={"metadata": metadata})
+
+    def change(oid: str, op: str, after: str | None = None) -> tuple[Any, Any]:
+        source = {"connector": "mongodb", "collection": "orders", "ts_ms": MS}
+        return {"id": f'{{"$oid": "{oid}"}}'}, debezium(op, None, after, source=source)
+
+    third = OID[:-1] + "0"
+    workbench.produce(topic, *(change(oid, "r", document(oid, 1)) for oid in (OID, OTHER, third)))
+    workbench.flush("documents")
+    workbench.produce(
+        topic,
+        change(OID, "u", document(OID, 2**60)),
+        change(OTHER, "d"),
+        ({"id": f'{{"$oid": "{OTHER}"}}'}, None),
+        ({"id": f'{{"$oid": "{third}"}}'}, None),
+    )
+    workbench.flush("documents")
+    assert workbench.rows("shop.documents") == [landed(OID, 2**60)]
+    workbench.produce(topic, change(OID, "u"))
+    with pytest.raises(BadRecord, match="has no after: op=u"):
+        workbench.flush("documents")

@@ -1,0 +1,127 @@
+"""ogg-json: operations of GoldenGate, with columns that updates leave out, on real components."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import decoding
+import pytest
+from tidegate.errors import BadRecord
+from tidegate.pipeline import Column, ValueFormat
+
+KEY = {"fields": ["ID"], "schema": "ID BIGINT NOT NULL"}
+SCHEMA = "ID BIGINT, NAME STRING NOT NULL, AMOUNT DECIMAL(20,2), AT TIMESTAMP_NTZ"
+AT = datetime(2026, 1, 1, 1, 2, 3, 456789)
+COLUMNS = (Column("ID", "BIGINT"), Column("NAME", "STRING"), Column("AMOUNT", "DECIMAL(20,2)"))
+
+
+def operation(kind: str, before: Any = None, after: Any = None, pos: int = 1, **more: Any) -> dict[str, Any]:
+    rows = {name: row for name, row in (("before", before), ("after", after)) if row is not None}
+    return {
+        "table": "SHOP.ORDERS", "op_type": kind, "op_ts": "2026-01-02 03:04:05.678901",
+        "current_ts": "2026-01-02T03:04:06.000001", "pos": f"{pos:020}", "primary_keys": ["ID"], **rows, **more,
+    }  # fmt: skip
+
+
+def row(id: int, name: str, amount: str = "123456789012345678.10") -> dict[str, Any]:
+    return {"ID": id, "NAME": name, "AMOUNT": amount, "AT": "2026-01-01 01:02:03.456789"}
+
+
+def landed(id: int, name: str, amount: str | None = "123456789012345678.10") -> dict[str, Any]:
+    return {"ID": id, "NAME": name, "AMOUNT": None if amount is None else Decimal(amount), "AT": AT}
+
+
+def test_operations_insert_update_in_part_move_and_delete(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("ogg", [topic], key=KEY, value={"format": "ogg-json", "schema": SCHEMA})
+    workbench.produce(topic, *((b"%d" % n, operation("I", None, row(n, "a"))) for n in range(1, 7)))
+    workbench.flush("ogg")
+    workbench.produce(
+        topic,
+        (b"1", operation("U", {"ID": 1, "AMOUNT": "1.00"}, {"ID": 1, "AMOUNT": None})),
+        (b"2", operation("U", row(2, "a"), row(20, "moved"))),
+        (b"3", operation("D", {"ID": 3})),
+        (b"4", operation("U", None, {"ID": 4, "NAME": "b"})),
+        (b"4", operation("U", None, {"ID": 4, "AMOUNT": 0.25})),
+        (b"5", operation("D", row(5, "a"))),
+        (b"5", operation("I", None, row(5, "again"))),
+        (b"6", None),
+    )
+    workbench.flush("ogg")
+    assert sorted(workbench.rows("shop.ogg"), key=lambda r: r["ID"]) == [
+        landed(1, "a", None), landed(4, "b", "0.25"), landed(5, "again"), landed(6, "a"), landed(20, "moved"),
+    ]  # fmt: skip
+
+
+def test_place_in_the_trail_orders_records_and_times_are_metadata(workbench) -> None:
+    topic = workbench.topic()
+    words = ["op", "table", "pos", "primary-keys", "ingestion-timestamp", "event-timestamp"]
+    metadata = {f"m_{word.replace('-', '_')}": f"value.{word}" for word in words}
+    value = {"format": "ogg-json", "schema": "ID BIGINT, NAME STRING"}
+    workbench.pipeline(
+        "trail", [topic], key=KEY, value=value, source={"metadata": metadata}, table={"sequence_by": ["m_pos"]}
+    )
+    far = 10**19 + 7  # beyond a BIGINT
+    workbench.produce(
+        topic,
+        (b"1", operation("I", None, {"ID": 1, "NAME": "late"}, far)),
+        (b"1", operation("U", None, {"ID": 1, "NAME": "early"}, far - 1)),
+        (b"2", operation("D", {"ID": 2}, None, 9)),
+        (b"2", operation("I", None, {"ID": 2, "NAME": "before the delete"}, 8)),
+    )
+    workbench.flush("trail")
+    (found,) = workbench.rows("shop.trail")
+    assert list(found.values()) == [
+        1, "late", "I", "SHOP.ORDERS", Decimal(far), ["ID"],
+        datetime(2026, 1, 2, 3, 4, 6, 1, tzinfo=UTC), datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC),
+    ]  # fmt: skip
+    workbench.produce(topic, (b"1", operation("U", None, {"ID": 1}, far + 1)))
+    with pytest.raises(BadRecord, match="the value of NAME is not in the event, as it did not change"):
+        workbench.flush("trail")
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    (operation("X", None, row(1, "a")), "unknown op_type=X"),
+    ({"after": row(1, "a")}, "no op_type"),
+    (operation("I"), "no after: op_type=I"),
+    (operation("U", row(1, "a")), "no after: op_type=U"),
+    (operation("D", None, row(1, "a")), "no before: op_type=D"),
+    (operation("T"), "truncated: empty the table too"),
+    (operation("I", None, {"NAME": "a"}), "the value has no field ID"),
+    (operation("I", None, {"ID": None, "NAME": "a"}), "field ID is required and missing"),
+    (operation("I", None, {"ID": 1}), "field NAME is required and missing"),
+    (operation("U", None, {"ID": 1, "NAME": None}), "field NAME is required and missing"),
+    (operation("U", {"ID": 1}, {"ID": 2, "NAME": "a"}), "changes the key and leaves out columns"),
+    (operation("I", None, row(1, "a", "1.005")), "AMOUNT is not a DECIMAL"),
+    (operation("I", None, row(2**63, "a")), "does not fit value.schema, fields: ID"),
+    (operation("I", None, row(1, "a"), pos="x"), "no pos that is a number"),
+]
+
+
+def test_operation_that_cannot_be_applied_as_it_is_is_bad(spark) -> None:
+    columns = (COLUMNS[0], replace(COLUMNS[1], nullable=False), COLUMNS[2])
+    stage = replace(
+        decoding.a_stage(ValueFormat("ogg-json"), columns, (replace(COLUMNS[0], nullable=False),)),
+        unchanged=("NAME", "AMOUNT"), stages_kept=True, metadata={"pos": "value.pos"},
+    )  # fmt: skip
+    found = decoding.reasons(spark, stage, [json.dumps(value).encode() for value, _ in BAD])
+    wrong = [(given, reason) for given, reason in zip(BAD, found, strict=True) if given[1] not in str(reason)]
+    assert wrong == []
+
+
+def test_update_says_which_columns_keep_their_value(spark) -> None:
+    stage = replace(
+        decoding.a_stage(ValueFormat("ogg-json"), COLUMNS, COLUMNS[:1]), unchanged=("NAME", "AMOUNT"), stages_kept=True
+    )
+    given = [
+        operation("U", None, {"ID": 1, "NAME": None}), operation("I", None, {"ID": 1, "NAME": "a"}),
+        operation("D", {"ID": 1}), operation("T"),
+    ]  # fmt: skip
+    records = [(b"k", json.dumps(value).encode()) for value in given]
+    ignoring = replace(stage, value=replace(stage.value, options={"truncate": "ignore"}))
+    assert decoding.decoded(spark, ignoring, records, "op", "kept", "value_struct.NAME", "fate") == [
+        ("u", ["AMOUNT"], None, "staged"), ("c", [], "a", "staged"), ("d", [], None, "staged"),
+        ("-", [], None, "ignored"),
+    ]  # fmt: skip
