@@ -23,6 +23,7 @@ from tidegate_spark.formats.objects import (
 from tidegate_spark.formats.presence import misspelled, no_column
 from tidegate_spark.json_fields import CORRUPT, Fields, read_objects, the_object
 
+NO_DOCUMENT = "before or after is a text, and not one JSON object"
 UPSERTS, TRUNCATE = ("c", "r", "u"), "t"
 KEY_THERE = f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"  # a truncate has no key, and that is not what is wrong with it
 
@@ -50,7 +51,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         "*",
         f"CASE WHEN {is_null_payload('e', 'j')} THEN '{tombstone(table)}' ELSE {change(table)} END AS change",
         f"CASE WHEN value IS NULL OR {is_null_payload('e', 'j')} THEN NULL "
-        f"WHEN j.{CORRUPT} IS NOT NULL AND {has_text_row()} THEN 'before or after is a text, and not one JSON object' {unreadable('j', misfits)} "
+        f"WHEN j.{CORRUPT} IS NOT NULL AND {has_text_row()} THEN '{NO_DOCUMENT}' {unreadable('j', misfits)} "
         f"{not_understood('row', table)} {no_column(AFTER, 'row', fields, list_known_fields(table))} "
         f"{misspelled(AFTER, 'row', fields)} END AS located_reason",
     )
