@@ -9,7 +9,7 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.pipeline import Column, ValueFormat
+from tidegate.pipeline import Column, Route, ValueFormat
 
 KEY = {"fields": ["ID"], "schema": "ID BIGINT NOT NULL"}
 SCHEMA = "ID BIGINT, NAME STRING NOT NULL, AMOUNT DECIMAL(20,2), AT TIMESTAMP_NTZ"
@@ -109,6 +109,16 @@ def test_operation_that_cannot_be_applied_as_it_is_is_bad(spark) -> None:
     found = decoding.reasons(spark, stage, [json.dumps(value).encode() for value, _ in BAD])
     wrong = [(given, reason) for given, reason in zip(BAD, found, strict=True) if given[1] not in str(reason)]
     assert wrong == []
+
+
+def test_update_without_a_column_that_a_condition_looks_at_is_bad(spark) -> None:
+    stage = replace(decoding.a_stage(ValueFormat("ogg-json"), COLUMNS, COLUMNS[:1], unchanged=("NAME", "AMOUNT")))
+    updates = [operation("U", None, {"ID": 1, "NAME": "a"}), operation("U", None, {"ID": 1, "AMOUNT": "2"})]
+    records = [(None, json.dumps(value).encode()) for value in updates]
+    chosen = decoding.decoded(spark, replace(stage, when="amount > 1"), records, "fate", "reason")
+    assert chosen == [("bad", "the update leaves out AMOUNT, which when looks at"), ("staged", None)]
+    routed = decoding.decoded(spark, replace(stage, route=Route("NAME", "a")), records, "fate", "reason")
+    assert routed == [("staged", None), ("bad", "the update leaves out NAME, which route looks at")]
 
 
 def test_update_says_which_columns_keep_their_value(spark) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,6 +126,10 @@ def test_only_columns_that_can_hold_a_placeholder_are_looked_at() -> None:
     columns = (Column("id", "STRING"), Column("n", "INT"), Column("t", "ARRAY<STRING>"), Column("b", "BINARY"))
     table = a_table(NAME, columns=columns, unavailable=HELD)
     assert unchanged_columns(table) == ("t", "b")
+    left_out = replace(table, value=replace(table.value, format="ogg-json", unavailable=None))
+    assert unchanged_columns(left_out) == tuple(c.name for c in table.value.columns or () if c.name != "id")
+    assert stages_kept(left_out)
+    assert unchanged_columns(replace(left_out, upsert=False)) == ()
     assert stages_kept(table)
     assert not stages_kept(a_table(NAME, columns=columns[:2], unavailable=HELD))
     assert not stages_kept(a_table(NAME, columns=columns, unavailable=HELD, partial_updates=True))

@@ -1,6 +1,7 @@
 """Debezium's events of MongoDB: rows and keys are texts of extended JSON, and are read as what they hold."""
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs import StageTable
 from tidegate.spark_sql import literal
 
@@ -27,7 +28,7 @@ def with_documents(records: DataFrame, table: StageTable) -> DataFrame:
     made = f"concat('{{', {kept}{rows}, substring({others}, 2))"
     event = bound(f"from_json({body}, {literal(EVENT)})", f"CASE WHEN {_has_text('b')} THEN {made} END")
     text = f"CASE WHEN value_text RLIKE {literal(MAY_BE_TEXT)} THEN coalesce({event}, value_text) ELSE value_text END"
-    return records.selectExpr("* EXCEPT (value_text)", f"{text} AS value_text")
+    return records.withColumn("value_text", F.expr(text))
 
 
 def has_text_row() -> str:

@@ -1,5 +1,6 @@
 """ogg-json: operations as Oracle GoldenGate writes them, one row each; an update may leave out what did not change."""
 
+import re
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -60,7 +61,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         *(["CASE WHEN old IS NOT NULL THEN array(old) END AS olds"] if keys.columns else []),
         f"CASE WHEN value IS NULL THEN NULL {unreadable('j', misfits)} {_not_understood(table)} "
         f"{NO_POSITION if 'pos' in words else ''} {lacking(ROW, 'data', fields, keys)} {_moved_in_part(table, keys)} "
-        f"{_lacks_required(table, fields)} END AS own_reason",
+        f"{_lacks_required(table, fields)} {_lacks_judged(table)} END AS own_reason",
     )
     absent = {c.name: _is_absent(c.name) for c in fields.columns}
     return replace(found_rows(read, table, (fields, keys), METADATA), absent=absent)
@@ -90,6 +91,19 @@ def _lacks_required(table: StageTable, fields: Fields) -> str:
         kept = f" AND NOT coalesce({_is_absent(column.name)}, false)" if column.name in table.unchanged else ""
         told = literal(f"the value field {column.name} is required and missing")
         cases.append(f"WHEN event_op <> '{DELETE}' AND {fields.is_null('data', column)}{kept} THEN {told}")
+    return " ".join(cases)
+
+
+def _lacks_judged(table: StageTable) -> str:
+    """`WHEN … THEN …` for an update without a column by which the record is chosen: it would be taken for NULL."""
+    route, naming = table.route.field if table.route else "", table.naming.template if table.naming else ""
+    told = {"when": table.when, "delete_when": table.delete_when, "route": route, "the table's name": naming}
+    cases = []
+    for word, text in told.items():
+        for column in table.value_columns:
+            if re.search(rf"(?<!\w){re.escape(column.name)}(?!\w)", text or "", re.IGNORECASE):
+                reason = literal(f"the update leaves out {column.name}, which {word} looks at")
+                cases.append(f"WHEN {_is_absent(column.name)} THEN {reason}")
     return " ".join(cases)
 
 
