@@ -10,7 +10,7 @@ from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.json_text import bound
 
 _TEXT = r'"(?:[^"\\]++|\\.)*+"'
-_WHOLE = r'"(-?[0-9]++)"'
+_WHOLE = r'"(-?(?:0|[1-9][0-9]*+))"'
 _NUMBER = r'"(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)"'
 _NO_NUMBER = r'"(?:NaN|-?Infinity)"'
 
