@@ -119,6 +119,12 @@ def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # 
         case "debezium-json":
             events = ({**event, "op": "u", "before": ROW}, {**event, "op": "d", "before": ROW, "after": None})
             return ValueFormat(name, COLUMNS), COLUMNS, texts(event, {"schema": {}, "payload": event}, *events)
+        case "mongodb":
+            document = {**ROW, "id": {"$numberLong": "7"}, "amount": {"$numberDecimal": "12.50"}, "at": {"$date": 1000},
+                        "raw": {"$binary": "AAH/", "$type": "00"}}  # fmt: skip
+            held = json.dumps(document)
+            events = ({**event, "after": held}, {"payload": {**event, "after": held, "before": held, "op": "u"}})
+            return ValueFormat("debezium-json", COLUMNS), COLUMNS, texts(*events)
         case "canal-json":
             old = [{"id": "1"}, {"name": "x"}]
             return ValueFormat(name, FLAT), FLAT, texts(canal, {**canal, "type": "UPDATE", "old": old})
@@ -148,8 +154,8 @@ def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # 
 
 
 FORMATS = (
-    "json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "csv", "string", "avro", "debezium-avro",
-    "protobuf",
+    "json", "debezium-json", "mongodb", "canal-json", "maxwell-json", "ogg-json", "csv", "string", "avro",
+    "debezium-avro", "protobuf",
 )  # fmt: skip
 
 
