@@ -96,7 +96,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (operation("U", {"ID": 1}, {"ID": 2, "NAME": "a"}), "changes the key and leaves out columns"),
     (operation("I", None, row(1, "a", "1.005")), "AMOUNT is not a DECIMAL"),
     (operation("I", None, row(2**63, "a")), "does not fit value.schema, fields: ID"),
-    (operation("I", None, row(1, "a"), pos="x"), "no pos that is a number"),
+    ({**operation("I", None, row(1, "a")), "pos": "x"}, "no pos that is a number"),
 ]
 
 

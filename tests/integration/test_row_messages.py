@@ -1,11 +1,14 @@
 """canal-json and maxwell-json: rows of a message, their own keys, changes of schema, on real components."""
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import decoding
 import pytest
 from tidegate.errors import BadRecord
+from tidegate.pipeline import Column, ValueFormat
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -99,6 +102,20 @@ def test_canal_message_with_anything_wrong_in_it_is_bad_as_a_whole(workbench) ->
     assert [letter["offset"] for letter in letters] == [1, 2, 3, 4, 5]
     told = zip(letters, WRONG, strict=True)
     assert [letter["message"] for letter, (_, part) in told if part not in letter["message"]] == []
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("canal-json", canal("INSERT", row(1, "a"), {**row(2, "b"), "id": None})),
+        ("maxwell-json", maxwell("insert", {**row(1, "a"), "id": None})),
+    ],
+)
+def test_null_in_a_key_that_is_not_null_is_bad(spark, word: str, message: Any) -> None:
+    key = Column("id", "BIGINT", nullable=False)
+    stage = decoding.a_stage(ValueFormat(word), (Column("id", "BIGINT"), Column("name", "STRING")), (key,))
+    found = decoding.reasons(spark, stage, [json.dumps(message).encode()])
+    assert set(found) == {"the key field id is required and missing"}
 
 
 def test_maxwell_messages_upsert_delete_and_move_keys_and_schema_changes_are_ignored(workbench) -> None:

@@ -30,7 +30,7 @@ def found_rows(
     update that moves a row to another key deletes the old one too. A record with one bad row is bad as a whole.
     """
     rows, keys = fields
-    reasons = f"transform(changes, c -> {rows.reason('c.row', 'the value')})"
+    reasons = f"transform(changes, c -> coalesce({rows.reason('c.row', 'the value')}, {_no_key(keys, 'c.row')}))"
     judged = (
         _with_old_keys(records, keys)
         .selectExpr("*", f"{_changes(rows, keys)} AS changes")
@@ -60,6 +60,14 @@ def lacking(text: str, row: str, rows: Fields, keys: Fields) -> str:
     is_changed = "event_op IS NOT NULL"
     lacks = f"CASE {missing(text, row, keys, 'the value')} END" if keys.columns else NO_REASON
     return f"{alien} WHEN {is_changed} AND {lacks} IS NOT NULL THEN {lacks}"
+
+
+def _no_key(keys: Fields, row: str) -> str:
+    """SQL text: which NOT NULL field of the key the row has no value for, NULL where it has all."""
+    required = [column for column in keys.columns if not column.nullable]
+    told = ((c, literal(f"the key field {c.name} is required and missing")) for c in required)
+    cases = " ".join(f"WHEN {keys.is_null(row, column)} THEN {text}" for column, text in told)
+    return f"CASE {cases} END" if cases else NO_REASON
 
 
 def _with_old_keys(records: DataFrame, keys: Fields) -> DataFrame:
