@@ -13,7 +13,7 @@ from unit.test_dynamic import template
 
 # calls of one flush with rows: those of the pipeline, and those of each table
 MOST = {
-    "plan": (1, 3),  # the log; position, what is staged, and its highest number
+    "plan": (1, 4),  # the log; position, what is staged, its highest number, and files that an earlier run has left
     "stage": (1, 5),  # Spark; position, shape, folder, counts, and the batch as it was left
     "flush": (0, 1),  # the position, before a queue is drained
     "merge": (0, 11),  # five around Spark's statements, six to cut, to look at the head, and to publish

@@ -7,7 +7,15 @@ from functools import partial
 
 import pytest
 from fakes import Crash, CrashAt, FailsToMerge, PauseAt, World, a_pipeline, a_table
-from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost, SomeTablesFailed, TidegateError
+from tidegate.errors import (
+    ConfigurationError,
+    GiveUp,
+    NothingToDo,
+    PositionLost,
+    SomeTablesDelayed,
+    SomeTablesFailed,
+    TidegateError,
+)
 from tidegate.flush import flush
 from tidegate.pipeline import Heartbeat, Pipeline, Start
 from tidegate.status import status
@@ -240,7 +248,7 @@ def test_staged_batch_whose_schema_is_gone_holds_the_group_where_it_starts(world
     schemas = NoSchema()
     schemas.missing = ""
     fresh = a_pipeline(a_table(ORDERS), a_table(COPY, columns=TWO.tables[0].value.columns), name="new")
-    with pytest.raises(SomeTablesFailed):
+    with pytest.raises(SomeTablesDelayed):
         flush(replace(world.ports(fresh, engine=FailsToMerge(world.engine, COPY)), schemas=schemas))
     schemas.missing = COPY
     produce(world, "b", "x")

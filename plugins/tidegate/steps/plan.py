@@ -221,11 +221,11 @@ def _new_batch(
     table, log, ahead = standing.table, standing.log, standing.end
     start = complete_start(ports, table, log) if ahead is None else starts(ports.pipeline, table, ahead, log)
     backlog = Ranges.between(start, merged(start, log.end)).span
-    above = max([standing.state.highest_batch if standing.state else 0, *(one.batch for one in standing.queue)])
-    left = find_left_behind(ports, table, start, log.end, above)
-    number, ranges = left or (0, capped(start, log.end, new.sizing.most(backlog)))
+    ranges = capped(start, log.end, new.sizing.most(backlog))
     if not ranges.span:
         return None
+    above = max([standing.state.highest_batch if standing.state else 0, *(one.batch for one in standing.queue)])
+    number, ranges = find_left_behind(ports, table, start, log.end, above) or (0, ranges)
     if ports.pipeline.has_several:
         ports.schemas.described(table)  # a schema that is missing must not stop the read that tables share
     follows = standing.queue[-1].attempt if standing.queue else ""
