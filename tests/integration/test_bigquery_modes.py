@@ -171,7 +171,7 @@ def test_groups_have_the_values_of_their_highest_sequences_as_in_the_model(
 ) -> None:
     """Keys of two partitions, sequences that are late, alike and NULL."""
     chance = random.Random(repr(shape))
-    bench = Bench(test_sequence_groups.a_grouped(*shape), bigquery, tmp_path)
+    bench = Bench(replace(test_sequence_groups.a_grouped(*shape), name=NAME), bigquery, tmp_path)
     changes: list[grouped.Change] = []
     for number in range(48):
         told = {n: chance.choice([None, 1, 2, 3] if n in grouped.GROUPS else [None, "p", "q"]) for n in grouped.NAMES}
