@@ -46,9 +46,18 @@ JSON = (
     Case("overflow", "ARRAY<FLOAT>", "[1e39]", BAD),
     Case("precision", "DECIMAL(2,2)", "0.25", Decimal("0.25")),
     Case("precision", "DECIMAL(2,2)", "0.255", BAD),
+    Case("precision", "DECIMAL(12,2)", "12345678.91", Decimal("12345678.91")),
+    Case("precision", "DECIMAL(12,6)", "0.000125", Decimal("0.000125")),
+    Case("precision", "DECIMAL(38,2)", "841e19", Decimal("8410000000000000000000.00")),
+    Case("precision", "DECIMAL(5,2)", "0.30000000000000000000", Decimal("0.30")),
+    Case("precision", "DECIMAL(5,2)", "0.1000000000000000055", BAD),
+    Case("precision", "DECIMAL(5,2)", "1e-400", BAD),
+    Case("precision", "DECIMAL(5,2)", '"1e-999999999"', BAD),
+    Case("precision", "ARRAY<DECIMAL(5,2)>", "[0.1000000000000000055]", BAD),
     Case("overflow", "DECIMAL(5,2)", "1234.5", BAD),
     Case("overflow", "DECIMAL(38,0)", "1e40", BAD),
     Case("wrong kind", "DECIMAL(5,2)", '"12a"', BAD),
+    Case("wrong kind", "DECIMAL(5,2)", "true", BAD),
     Case("precision", "STRUCT<a: DECIMAL(20,2)>", '{"a": 123456789012345678.12}', (Decimal("123456789012345678.12"),)),
     Case("precision", "ARRAY<DECIMAL(38,0)>", "[1.5]", BAD),
     Case("precision", "MAP<STRING, DECIMAL(3,1)>", '{"a": 1.25}', BAD),
@@ -115,6 +124,10 @@ JSON = (
     Case("half of a character", "STRING", r'"\ud83d\ude00?"', "\U0001f600?"),
     Case("overflow", "DOUBLE", "1e400", BAD),
     Case("overflow", "FLOAT", "1e39", BAD),
+    Case("overflow", "STRUCT<a: DOUBLE, b: DOUBLE>", '{"a": 1e400, "b": "-Infinity"}', BAD),
+    Case("range", "STRUCT<a: DOUBLE, b: DOUBLE>", '{"a": "Infinity", "b": 1e300}', (float("inf"), 1e300)),
+    Case("duplicate key", "MAP<STRING, INT>", '{"a": 1, "b": 1, "a": 2}', BAD),
+    Case("duplicate key", "STRUCT<m: MAP<STRING, STRING>>", '{"m": {"a": "x", "a": "x"}}', BAD),
     Case("precision", "DOUBLE", "0.1", 0.1),
     Case("wrong kind", "DOUBLE", '"1.5x"', BAD),
     Case("overflow", "TINYINT", "128", BAD),
@@ -157,6 +170,8 @@ JSON = (
     Case("time unit", TIME, "1772272800000000001", BAD, "nanos"),
     Case("time unit", TIME, "9223372036854775807", BAD, "millis"),
     Case("time unit", TIME, "1772272800.5", BAD, "seconds"),
+    Case("wrong kind", TIME, '"1772272800"', BAD, "seconds"),
+    Case("wrong kind", "ARRAY<TIMESTAMP>", '["1772272800"]', BAD, "seconds"),
 )
 # texts, in csv and canal-json
 TEXT = (
@@ -220,7 +235,20 @@ RAW = (
     Case("byte order", "DOUBLE", "9a9999999999b93f", 0.1, option=LITTLE),
     Case("byte order", "FLOAT", "0000c03f", 1.5, option=LITTLE),
 )
-GROUPS = {"json, debezium-json, maxwell-json, ogg-json": JSON, "csv, canal-json": TEXT, "raw": RAW}
+# bytes as text: base64 in csv, each byte a character of ISO-8859-1 in canal-json
+CSV = (Case("bytes", "BINARY", "/+A=", b"\xff\xe0"), Case("wrong kind", "BINARY", "\xff\xe0", BAD))
+CANAL = (
+    Case("bytes", "BINARY", "\xff\xe0", b"\xff\xe0"),
+    Case("bytes", "BINARY", "AQI=", b"AQI="),
+    Case("wrong kind", "BINARY", "\u20ac", BAD),
+)
+GROUPS = {
+    "json, debezium-json, maxwell-json, ogg-json": JSON,
+    "csv, canal-json": TEXT,
+    "csv": CSV,
+    "canal-json": CANAL,
+    "raw": RAW,
+}
 
 
 def table() -> str:

@@ -13,7 +13,7 @@ from tidegate.spark_sql import literal, quoted
 from tidegate_spark.avro_fields import day, timestamp
 from tidegate_spark.decimals import scaled, variable_scale
 from tidegate_spark.json_fields import Fields
-from tidegate_spark.strict import DAYS, as_text, lossy, typed
+from tidegate_spark.strict import DAYS, as_text, lossy, typed, with_variants
 
 DEBEZIUM, CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 TIMESTAMPS = {
@@ -32,6 +32,10 @@ class ConnectFields(Fields):
     """`Fields` that read each record by its own envelope where it has one, at `kinds`."""
 
     kinds: str = "kinds"
+
+    def kind(self, column: Column) -> DataType:
+        """See `Fields`; a decimal's bytes are text, and its number is none."""
+        return with_variants(super().kind(column))
 
     @property
     def row_schema(self) -> str:
@@ -57,24 +61,26 @@ class ConnectFields(Fields):
         """See `Fields`."""
         return [f"{self._value(parsed, c)} AS {quoted(c.name)}" for c in self.columns]
 
-    def lost(self, parsed: str, column: Column) -> str | None:
+    def lost(self, parsed: str, column: Column, made: str | None = None) -> str | None:
         """See `Fields`."""
         expr, data_type = f"{parsed}.{quoted(column.name)}", self.kind(column)
         entry = f"{self.kinds}[{literal(column.name)}]"
         if isinstance(data_type, Array) and _cases("e", "", data_type.element):
-            lost = self._lost("e", f"{entry}.items", data_type.element, self.unit(column))
+            lost = self._lost("e", f"{entry}.items", data_type.element, self.unit(column), None)
             return f"exists({expr}, e -> coalesce({lost}, false))"
-        return self._lost(expr, entry, data_type, self.unit(column))
+        return self._lost(expr, entry, data_type, self.unit(column), made)
 
-    def _lost(self, expr: str, entry: str, data_type: DataType, unit: str | None) -> str | None:
-        plain, cases = lossy(expr, data_type, unit, self.text), _cases(expr, entry, data_type)
+    def _lost(self, expr: str, entry: str, data_type: DataType, unit: str | None, value: str | None) -> str | None:
+        plain, cases = lossy(expr, data_type, unit, self.text, value), _cases(expr, entry, data_type)
         if plain and unit and not isinstance(data_type, Primitive):
             # what the numbers inside count is said by the record's schema, which is not looked at there
             return f"CASE WHEN {self.kinds} IS NULL THEN {plain} ELSE {lossy(expr, data_type, DAYS, self.text)} END"
         if not cases:
             return plain
         there = as_text(expr, data_type) if isinstance(data_type, Primitive) else expr
-        known = " ".join(f"WHEN {when} THEN ({there} IS NOT NULL AND ({made}) IS NULL)" for when, made in cases)
+        known = " ".join(
+            f"WHEN {when} THEN ({there} IS NOT NULL AND ({value or made}) IS NULL)" for when, made in cases
+        )
         return f"CASE {known} ELSE {plain or 'false'} END"
 
     def _value(self, parsed: str, column: Column) -> str:
@@ -102,9 +108,11 @@ def _cases(expr: str, entry: str, leaf: DataType) -> list[tuple[str, str]]:
         return [(f"{name} IN ({', '.join(map(literal, DATES))})", day(number))]
     if leaf.decimal is None and leaf.name != "STRING":
         return []
+    # Connect's decimal.format: BASE64 is text, NUMERIC is a number
+    is_bytes = f" AND schema_of_variant({expr}) = 'STRING'" if leaf.decimal else ""
     expr = as_text(expr, leaf)
     scale = f"CAST({entry}.parameters['scale'] AS INT)"
-    known = [(f"{name} = '{DECIMAL}'", scaled(f"try_to_binary({expr}, 'base64')", scale, leaf))]
+    known = [(f"{name} = '{DECIMAL}'{is_bytes}", scaled(f"try_to_binary({expr}, 'base64')", scale, leaf))]
     # a decimal column knows the object by itself; a text may be any object, unless the schema says so
     return known if leaf.decimal else [*known, (f"{name} = '{VARIABLE}'", variable_scale(expr, leaf))]
 

@@ -8,7 +8,7 @@ from tidegate.datatypes import DataType, Struct, make_lenient, parse
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal, quoted
 
-from tidegate_spark.json_text import bound, marked, suspect, type_of, unmarked
+from tidegate_spark.json_text import UNKEPT, bound, has_fraction, marked, suspect, type_of, unmarked
 from tidegate_spark.strict import is_null, lacks_required, lossy, text_type, typed
 
 CORRUPT, ELEMENTS = "_tidegate_corrupt", "e"
@@ -83,11 +83,11 @@ class Fields:
         """One struct of all columns."""
         return f"struct({', '.join(self.values(parsed))})"
 
-    def reason(self, parsed: str, what: str) -> str:
-        """SQL text: why the object at `parsed` cannot be used, NULL when it can."""
+    def reason(self, parsed: str, what: str, made: str | None = None) -> str:
+        """SQL text: why the object at `parsed` cannot be used, NULL when it can; `made` is where its `struct` is."""
         cases = []
         for column in self.columns:
-            condition = self.lost(parsed, column)
+            condition = self.lost(parsed, column, f"{made}.{quoted(column.name)}" if made else None)
             if condition:
                 text = f"{what} field {column.name} is not a {column.type} without loss"
                 cases.append(f"WHEN {condition} THEN {literal(text)}")
@@ -100,9 +100,9 @@ class Fields:
                 cases.append(f"WHEN {self.is_null(parsed, column)} THEN {literal(text)}")
         return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS STRING)"
 
-    def lost(self, parsed: str, column: Column) -> str | None:
+    def lost(self, parsed: str, column: Column, made: str | None = None) -> str | None:
         """A condition: the column's field would lose something; None where it never can."""
-        return lossy(f"{parsed}.{quoted(column.name)}", self.kind(column), self.unit(column), self.text)
+        return lossy(f"{parsed}.{quoted(column.name)}", self.kind(column), self.unit(column), self.text, made)
 
     def is_null(self, parsed: str, column: Column) -> str:
         """A condition: the object at `parsed` lacks the column's field, or has null there."""
@@ -114,7 +114,10 @@ class Fields:
 
     def suspect(self, parsed: str) -> str | None:
         """A condition: a text in the object at `parsed` may not be what was written; None where there are no texts."""
-        return suspect(parsed, Struct(tuple((c.name, parse(text_type(t))) for c, t in self._types())))
+        whole = Struct(tuple((c.name, t) for c, t in self._types()))
+        long, fraction = suspect(parsed, whole), has_fraction(parsed, whole)
+        unkept = [f"({fraction}) AND {self.text} RLIKE {literal(UNKEPT)}"] if fraction else []
+        return " OR ".join([*([long] if long else []), *unkept]) or None
 
     def among(self, name: str) -> str:
         """A condition: `name` is a column's, in whatever letters."""
@@ -200,4 +203,5 @@ def the_object(parsed: str) -> str:
 
 def not_an_object(text: str) -> str:
     """A condition: the text is not one JSON object. Spark would take the first element of an array for it."""
-    return f"NOT (ltrim({BLANKS}, {text}) LIKE '{{%' AND rtrim({BLANKS}, {text}) LIKE '%}}')"
+    begins = f"({text} LIKE '{{%' OR ltrim({BLANKS}, {text}) LIKE '{{%')"  # a trim copies the text
+    return f"NOT ({begins} AND ({text} LIKE '%}}' OR rtrim({BLANKS}, {text}) LIKE '%}}'))"

@@ -8,7 +8,7 @@ that holds what may be such a print is read again.
 from tidegate.datatypes import Array, DataType, Map, Primitive, Struct
 from tidegate.spark_sql import literal, quoted
 
-from tidegate_spark.strict import ddl
+from tidegate_spark.strict import VariantDecimal, ddl
 
 MARK = "\x16"
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|' + r"'[^'\\]*+(?:\\.[^'\\]*+)*+'"
@@ -17,12 +17,21 @@ _BEFORE = rf"\G([^\"'0-9-]*+(?:(?:{_STRING}|{_WHOLE})[^\"'0-9-]*+)*+)"
 NUMBER = r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
 _ESCAPED, _TWICE = r"(?<!\\)((?:\\\\)*+)\\u0016", r"$1\\u0016\\u0016"
 _QUOTED = r'$1"\\u0016$2"'
+# a number of more digits than a double keeps, or with an exponent, where JSON may have one; and a print of such a one
+UNKEPT = r"[:,\[\s]-?(?:(?=[0-9.]{17})[0-9]++[.]|[0-9]++(?:[.][0-9]++)?[eE])"
+KEPT_LENGTH = 16
 REPRINTED, INSIDE = r'^-?[0-9]+[.][0-9]+(?:E-?[0-9]+)?$|^"-?Infinity"$', "[.][0-9]|Infinity"
 
 
 def suspect(expr: str, data_type: DataType) -> str | None:
-    """A condition: a STRING at `expr`, or inside of it, looks like a number or an object that was printed anew."""
+    """A condition: a text at `expr`, or inside of it, looks like a number or an object that was printed anew.
+
+    Of decimals it says only which are too long; `has_fraction` says which other ones may have been.
+    """
     match data_type:
+        case Primitive() if data_type.decimal:
+            is_text = not isinstance(data_type, VariantDecimal)
+            return f"{expr} LIKE '%.%' AND length({expr}) > {KEPT_LENGTH}" if is_text else None
         case Primitive("STRING"):
             inside = f"({expr} LIKE '{{%' OR {expr} LIKE '[%') AND {expr} RLIKE '{INSIDE}'"
             return f"({expr} LIKE '%.%' OR {expr} LIKE '%Infinity%') AND ({expr} RLIKE '{REPRINTED}' OR {inside})"
@@ -37,6 +46,18 @@ def suspect(expr: str, data_type: DataType) -> str | None:
             return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
         case _:
             return None
+
+
+def has_fraction(expr: str, data_type: DataType) -> str | None:
+    """A condition: `expr` is a decimal that was printed with a point, or may hold one; None where it never does."""
+    match data_type:
+        case Primitive():
+            return f"{expr} LIKE '%.%'" if data_type.decimal and not isinstance(data_type, VariantDecimal) else None
+        case Struct(fields):
+            parts = [has_fraction(f"{expr}.{quoted(name)}", inner) for name, inner in fields]
+            return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
+        case Array(inner) | Map(_, inner):
+            return f"{expr} IS NOT NULL" if has_fraction("e", inner) else None
 
 
 def marked(text: str) -> str:

@@ -4,13 +4,17 @@ Every function returns SQL text. `text_type` is how a type is parsed, `typed` ma
 parsed (NULL where it cannot), and `lossy` is true where that conversion would change or lose something.
 """
 
+from dataclasses import dataclass, replace
+
 from tidegate.datatypes import Array, DataType, Map, Primitive, Struct
 from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.decimals import number_or_text, variable_scale
+from tidegate_spark.written import is_changed, stands_as_text
 
 GUARDED = ("TINYINT", "SMALLINT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
+MOMENTS = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 JUDGED = ("STRING", "FLOAT", "DOUBLE")  # parsed as they are, and looked at afterwards
 DIGITS = "^[+-]?[0-9]+$"
 DAY = "^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}Z?$"
@@ -20,15 +24,30 @@ ZONE = r"(?:Z|[A-Za-z]+[A-Za-z0-9/_+:-]*|[+-][0-9:]+)?"
 NO_OFFSET = "(?:Z|UTC|[+-]00(?::?00)?)?"
 BEYOND_MICROS = "[.][0-9]{6}[0-9]*[1-9]"
 MICROS_LENGTH = 20  # a text with more digits than that is longer
+FAR_POINT = "[eE][+-]?[0-9]{4,}"
 FIRST, LAST = "0001-01-01", {"DATE": "9999-12-31"}
 LAST_MOMENT = "9999-12-31 23:59:59.999999"
 DAYS = "days"  # the unit where whole numbers are days in a DATE, and no times
-# numbers that a double does not keep: more digits than 15 before an exponent, or more than a decimal has
-LONG_NUMBER = "[0-9.]{17,}[eE]|[0-9.]{39,}"
-INFINITE = r"""[":,\[\s][+-]?(?:Infinity|INF)[",\]}\s]"""  # in so many words; else an infinite number was too large
-HIGH, LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F]"
-LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*+(?:{HIGH}(?!{LOW})|(?<!{HIGH}){LOW})"
-NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
+# numbers that a double does not keep: more digits than 15 before an exponent, or more than a decimal has; or too small
+LONG_NUMBER = "[0-9.]{17,}[eE]|[0-9.]{39,}|[0-9.][eE]-[0-9]{3}"
+
+
+@dataclass(frozen=True)
+class VariantDecimal(Primitive):
+    """A decimal that is parsed as a VARIANT, which tells a number from a text; any other is parsed as text, faster."""
+
+
+def with_variants(data_type: DataType) -> DataType:
+    """The same type, whose decimals are parsed as VARIANT."""
+    match data_type:
+        case Array(element):
+            return replace(data_type, element=with_variants(element))
+        case Map(_, value):
+            return replace(data_type, value=with_variants(value))
+        case Struct(fields):
+            return replace(data_type, fields=tuple((name, with_variants(inner)) for name, inner in fields))
+        case Primitive(name):
+            return VariantDecimal(name) if data_type.decimal else data_type
 
 
 def text_type(data_type: DataType) -> str:
@@ -41,7 +60,7 @@ def text_type(data_type: DataType) -> str:
         case Struct(fields):
             return f"STRUCT<{', '.join(f'{quoted(name)}: {text_type(t)}' for name, t in fields)}>"
         case Primitive(name):
-            guarded = "VARIANT" if _is_variant(data_type) else "STRING"  # a variant keeps all digits of a number
+            guarded = "VARIANT" if _is_variant(data_type) else "STRING"
             return guarded if _is_guarded(data_type) else name
 
 
@@ -85,10 +104,13 @@ def _typed_leaf(text: str, leaf: Primitive, unit: str | None) -> str:
     )
 
 
-def lossy(expr: str, data_type: DataType, unit: str | None, text: str | None = None) -> str | None:
+def lossy(
+    expr: str, data_type: DataType, unit: str | None, text: str | None = None, made: str | None = None
+) -> str | None:
     """A condition that is true where `typed` would lose something; None where it never can.
 
-    `text` is the JSON that was parsed: it says what the parser has changed before.
+    `text` is the JSON that was parsed: it says what the parser has changed before. `made` is where `typed` has been
+    worked out already.
     """
     if not _is_judged(data_type, text is not None):
         return None
@@ -96,25 +118,30 @@ def lossy(expr: str, data_type: DataType, unit: str | None, text: str | None = N
         case Array(element):
             return f"exists({expr}, e -> coalesce({lossy('e', element, unit, text)}, false))"
         case Map(_, value):
-            return f"exists(map_values({expr}), v -> coalesce({lossy('v', value, unit, text)}, false))"
+            inside = lossy("v", value, unit, text)
+            found = f"exists(map_values({expr}), v -> coalesce({inside}, false))" if inside else "false"
+            twice = f"size(array_distinct(map_keys({expr}))) < size({expr})"
+            return f"({expr} IS NOT NULL AND ({twice} OR {found}))" if text else found
         case Struct(fields):
             inner = [lossy(f"{expr}.{quoted(name)}", t, unit, text) for name, t in fields]
             return "(" + " OR ".join(f"coalesce({part}, false)" for part in inner if part) + ")"
         case Primitive():
-            return _lossy_leaf(expr, data_type, unit, text)
+            return _lossy_leaf(expr, data_type, unit, text, made)
 
 
-def _lossy_leaf(expr: str, leaf: Primitive, unit: str | None, text: str | None) -> str:
+def _lossy_leaf(expr: str, leaf: Primitive, unit: str | None, text: str | None, made: str | None) -> str:
     if leaf.lenient:
-        return f"({as_text(expr, leaf)} IS NOT NULL AND ({number_or_text(expr, leaf)}) IS NULL)"
+        return f"({as_text(expr, leaf)} IS NOT NULL AND ({made or number_or_text(expr, leaf)}) IS NULL)"
     if leaf.name in JUDGED:
-        return f"({expr} IS NOT NULL AND ({_changed(expr, leaf.name, text or '')}))"
+        return f"({expr} IS NOT NULL AND ({is_changed(expr, leaf.name, text or '')}))"
     found = as_text(expr, leaf)
-    problem = lossy_text(found, leaf, unit)
-    if leaf.decimal and text:
+    problem = lossy_text(found, leaf, unit, made)
+    if unit and text and leaf.name in MOMENTS:
+        problem += f" OR {found} RLIKE '{DIGITS}' AND {stands_as_text(found, expr, text)}"
+    if isinstance(leaf, VariantDecimal) and text:
         problem += f" OR schema_of_variant({expr}) = 'DOUBLE' AND {text} RLIKE {literal(LONG_NUMBER)}"
     if leaf.decimal:
-        lost = f"({variable_scale(found, leaf)}) IS NULL"
+        lost = f"({made or variable_scale(found, leaf)}) IS NULL"
         problem = f"CASE WHEN startswith({found}, '{{') THEN {lost} ELSE {problem} END"
     return f"({found} IS NOT NULL AND ({problem}))"
 
@@ -153,14 +180,6 @@ def _any_inside(values: str, inner: DataType, required: bool) -> str | None:
     return f"exists({values}, e -> {' OR '.join(f'coalesce({part}, false)' for part in parts)})" if parts else None
 
 
-def _changed(expr: str, name: str, text: str) -> str:
-    """A condition: the parser made something else of what stands in `text`."""
-    if name == "STRING":
-        words = ", ".join(literal(f'"{word}"') for word in NO_NUMBERS)
-        return f"contains({expr}, '?') AND {text} RLIKE {literal(LONE_SURROGATE)} OR {expr} IN ({words})"
-    return f"abs({expr}) = CAST('Infinity' AS DOUBLE) AND NOT {text} RLIKE {literal(INFINITE)}"
-
-
 def typed_text(text: str, leaf: Primitive, unit: str | None) -> str:
     """A text as a guarded type; NULL where it is none."""
     cast = f"try_cast({text} AS {leaf.name})"
@@ -178,7 +197,14 @@ def typed_text(text: str, leaf: Primitive, unit: str | None) -> str:
         days = _within_years(f"date_add(DATE'1970-01-01', try_cast({text} AS INT))", "DATE") if unit else "NULL"
         day = _within_years(f"try_cast(rtrim('Z', {text}) AS DATE)", "DATE", text)
         is_day_count = f"{text} RLIKE '{DIGITS}' AND abs(try_cast({text} AS BIGINT)) < 4000000"
-        return f"CASE WHEN {is_day_count} THEN {days} WHEN {text} RLIKE '{DAY}' THEN {day} END"
+        # the usual spelling by its places, without a pattern
+        usual = (
+            f"WHEN length({text}) = 10 AND {_has_usual_year(text)} AND substring({text}, 8, 1) = '-' "
+            f"AND substring({text}, 10, 1) BETWEEN '0' AND '9' THEN {cast}"
+        )
+        return f"CASE {usual} WHEN {is_day_count} THEN {days} WHEN {text} RLIKE '{DAY}' THEN {day} END"
+    if leaf.decimal:  # Spark would lay out each place of a number such as 1e-999999999
+        return f"CASE WHEN NOT lower({text}) LIKE '%e%' OR NOT {text} RLIKE '{FAR_POINT}' THEN {cast} END"
     return cast
 
 
@@ -201,9 +227,12 @@ def _from_number(number: str, unit: str) -> str:
     return timestamp(number, unit, "TIMESTAMP")
 
 
-def lossy_text(text: str, leaf: Primitive, unit: str | None) -> str:
-    """A condition: `typed_text` is NULL for a text that is there, or lost something of it."""
-    value = typed_text(text, leaf, unit)
+def lossy_text(text: str, leaf: Primitive, unit: str | None, made: str | None = None) -> str:
+    """A condition: `typed_text` is NULL for a text that is there, or lost something of it.
+
+    `made` is where `typed_text` has been worked out already.
+    """
+    value = made or typed_text(text, leaf, unit)
     if leaf.decimal:
         precision, scale = leaf.decimal
         usual = (
@@ -223,11 +252,11 @@ def _places(text: str) -> str:
 
 
 def _is_variant(leaf: Primitive) -> bool:
-    return leaf.lenient or leaf.decimal is not None
+    return leaf.lenient or isinstance(leaf, VariantDecimal)
 
 
 def _is_guarded(leaf: Primitive) -> bool:
-    return leaf.name in GUARDED or _is_variant(leaf)
+    return leaf.name in GUARDED or leaf.lenient or leaf.decimal is not None
 
 
 def _has_guarded(data_type: DataType) -> bool:
@@ -247,7 +276,7 @@ def _is_judged(data_type: DataType, has_text: bool) -> bool:
         case Array(element):
             return _is_judged(element, has_text)
         case Map(_, value):
-            return _is_judged(value, has_text)
+            return has_text or _is_judged(value, has_text)  # a key may stand there twice
         case Struct(fields):
             return any(_is_judged(t, has_text) for _, t in fields)
         case Primitive(name):

@@ -7,7 +7,7 @@ from tidegate.naming import Naming
 from tidegate.pipeline import Route
 from tidegate.spark_sql import literal, quoted
 
-from tidegate_spark.formats.found import DELETE, FoundValue
+from tidegate_spark.formats.found import DELETE, ROW, FoundValue
 from tidegate_spark.naming import name_reason, table_name
 
 FAILS = "fails for this record"
@@ -51,10 +51,12 @@ def with_value(records: DataFrame, found: FoundValue, table: StageTable) -> Data
     columns = [*found.columns, *(f"{known[key]} AS {quoted(name)}" for name, key in table.metadata.items())]
     decoded = records.selectExpr(
         "*",
+        f"CASE WHEN change <> '{DELETE}' THEN struct({', '.join(columns)}) END AS {ROW}",
+        f"{found.number} AS row_number",
+    ).selectExpr(
+        "*",
         f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {found.reason} "
         "ELSE located_reason END AS value_reason",
-        f"CASE WHEN change <> '{DELETE}' THEN struct({', '.join(columns)}) END AS row_struct",
-        f"{found.number} AS row_number",
     )
     return _conditions(decoded, table)
 

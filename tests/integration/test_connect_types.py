@@ -41,6 +41,8 @@ TYPES: dict[str, tuple[str, str | None, dict[str, str], Any, Any]] = {
     "whole": ("DECIMAL(38,0)", CONNECT + "Decimal", {"scale": "0"}, unscaled(10**38 - 1), Decimal(10**38 - 1)),
     "least": ("DECIMAL(38,10)", CONNECT + "Decimal", {"scale": "10"}, unscaled(-(10**38) + 1), LEAST),
     "zero": ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, unscaled(0), Decimal("0.00")),
+    "sent_as_number": ("DECIMAL(6,2)", CONNECT + "Decimal", {"scale": "2"}, 1234, Decimal("1234.00")),
+    "sent_with_point": ("DECIMAL(6,2)", CONNECT + "Decimal", {"scale": "2"}, 12.5, Decimal("12.50")),
     "any_scale": ("DECIMAL(20,5)", VARIABLE, {}, {"scale": 3, "value": unscaled(1234567)}, Decimal("1234.56700")),
     "any_text": ("STRING", VARIABLE, {}, {"scale": 3, "value": unscaled(-7)}, "-0.007"),
     "large_text": ("STRING", VARIABLE, {}, {"scale": -3, "value": unscaled(12)}, "12000"),

@@ -18,8 +18,8 @@ FORMATS = {
     "debezium-json": value_cases.JSON,
     "maxwell-json": value_cases.JSON,
     "ogg-json": value_cases.JSON,
-    "csv": value_cases.TEXT,
-    "canal-json": value_cases.TEXT,
+    "csv": value_cases.TEXT + value_cases.CSV,
+    "canal-json": value_cases.TEXT + value_cases.CANAL,
 }
 
 

@@ -23,6 +23,7 @@ METADATA = {
     "event-timestamp": timestamp("e.es", "millis", "TIMESTAMP"),
 }
 DATA = "get_json_object(value_text, '$.data[0]')"  # all rows of a message have the same columns
+LATIN = r"\A[\x00-\xff]*\z"
 ASKED = {
     "database": "database: STRING",
     "table": "table: STRING",
@@ -44,15 +45,28 @@ class TextFields(Fields):
     def values(self, parsed: str) -> list[str]:
         """See `Fields`."""
         texts = ((c, f"{parsed}.{quoted(c.name)}") for c in self.columns)
-        return [f"{converted(text, c.type)} AS {quoted(c.name)}" for c, text in texts]
+        return [f"{_converted(text, c)} AS {quoted(c.name)}" for c, text in texts]
 
-    def lost(self, parsed: str, column: Column) -> str | None:
+    def lost(self, parsed: str, column: Column, made: str | None = None) -> str | None:
         """See `Fields`."""
-        return unfit(f"{parsed}.{quoted(column.name)}", column.type)
+        text = f"{parsed}.{quoted(column.name)}"
+        if _is_bytes(column):
+            return f"({text} IS NOT NULL AND NOT {text} RLIKE {literal(LATIN)})"
+        return unfit(text, column.type)
 
     def is_null(self, parsed: str, column: Column) -> str:
         """See `Fields`."""
         return f"{parsed}.{quoted(column.name)} IS NULL"
+
+
+def _is_bytes(column: Column) -> bool:
+    return column.type.upper() == "BINARY"
+
+
+def _converted(text: str, column: Column) -> str:
+    """Canal writes each byte as the character of ISO-8859-1 that it is."""
+    latin = f"CASE WHEN {text} RLIKE {literal(LATIN)} THEN encode({text}, 'ISO-8859-1') END"
+    return latin if _is_bytes(column) else converted(text, column.type)
 
 
 def located(records: DataFrame, table: StageTable) -> FoundValue:

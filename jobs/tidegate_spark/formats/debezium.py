@@ -9,7 +9,7 @@ from tidegate.spark_sql import literal, quoted
 
 from tidegate_spark.avro_fields import timestamp
 from tidegate_spark.connect_fields import ConnectFields
-from tidegate_spark.formats.found import DELETE, NOTHING, UPSERT, FoundValue
+from tidegate_spark.formats.found import DELETE, NOTHING, ROW, UPSERT, FoundValue
 from tidegate_spark.formats.mongodb import has_text_row, with_documents
 from tidegate_spark.formats.objects import (
     in_value,
@@ -58,7 +58,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     return FoundValue(
         records=changes,
         columns=tuple(fields.values("row")),
-        reason=fields.reason("row", "the value"),
+        reason=fields.reason("row", "the value", ROW),
         key=keys.struct("kv"),
         key_reason=f"CASE WHEN kv IS NOT NULL THEN {key_reason(keys, 'kv', KEYED)} END",  # a truncate has no row
         key_there=KEY_THERE,

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 DELETE, UPSERT = "d", "u"
 NOTHING = "-"  # the record changes no row: it is ignored
+ROW = "row_struct"  # the value's columns and the metadata, worked out before `FoundValue.reason` is
 NO_REASON = "CAST(NULL AS STRING)"
 
 
@@ -27,13 +28,14 @@ class FoundKey:
 class FoundValue:
     """The rows in the value's bytes.
 
-    `records` gained `change` (c, r, u, d, or nothing) and `located_reason`. `columns` are SQL texts, each value column
-    under its name; `reason` says why a row that was found does not fit them. `key` and `key_reason` give the key's
-    columns for records whose key has no bytes; `key_there` is true where the value holds them. `metadata` gives the
-    format's own metadata. `number` numbers the rows of one record. `before` gives columns of the row that a delete
-    shows. `several` says that one record may hold more than one row, each with its own key. `moved` is the struct of
-    the key that a row had before the record gave it another one, NULL where it did not. `absent` gives a condition for
-    each column that an update may leave out, because the value did not change.
+    `records` gained `change` (c, r, u, d, or nothing) and `located_reason`. `columns` are SQL texts, each value
+    column under its name; `reason` says why a row that was found does not fit them, and may look at them in `ROW`.
+    `key` and `key_reason` give the key's columns for records whose key has no bytes; `key_there` is true where the
+    value holds them. `metadata` gives the format's own metadata. `number` numbers the rows of one record. `before`
+    gives columns of the row that a delete shows. `several` says that one record may hold more than one row, each
+    with its own key. `moved` is the struct of the key that a row had before the record gave it another one, NULL
+    where it did not. `absent` gives a condition for each column that an update may leave out, because the value did
+    not change.
     """
 
     records: DataFrame

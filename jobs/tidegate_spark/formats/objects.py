@@ -12,7 +12,7 @@ from tidegate.spark_sql import literal
 
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.extended_json import plain
-from tidegate_spark.formats.found import DELETE, UPSERT, FoundKey, FoundValue
+from tidegate_spark.formats.found import DELETE, ROW, UPSERT, FoundKey, FoundValue
 from tidegate_spark.formats.mongodb import document_key
 from tidegate_spark.formats.presence import missing, misspelled, no_column, read_respelled, with_own_spelling
 from tidegate_spark.json_fields import (
@@ -88,7 +88,7 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     return FoundValue(
         records=found,
         columns=tuple(fields.values("row")),
-        reason=fields.reason("row", "the value"),
+        reason=fields.reason("row", "the value", ROW),
         key=keys.struct("kv"),
         key_reason=key_reason(keys, "kv", "value_text"),
         key_there="kv IS NOT NULL",
@@ -127,7 +127,7 @@ def _enveloped(records: DataFrame, table: StageTable) -> FoundValue:
     return FoundValue(
         records=changes,
         columns=tuple(fields.values("row")),
-        reason=fields.reason("row", "the value"),
+        reason=fields.reason("row", "the value", ROW),
         key=keys.struct("kv"),
         key_reason=key_reason(keys, "kv", payload),
         key_there="kv IS NOT NULL",
@@ -282,4 +282,4 @@ def _object_text(key: _KeyObject) -> str:
 
 
 def _is_object(text: str) -> str:
-    return f"ltrim({BLANKS}, {text}) LIKE '{{%'"
+    return f"({text} LIKE '{{%' OR ltrim({BLANKS}, {text}) LIKE '{{%')"
