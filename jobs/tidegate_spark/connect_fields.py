@@ -4,7 +4,9 @@
 without an entry there is read by its declared type alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tidegate.datatypes import Array, DataType, Primitive
 from tidegate.pipeline import Column
@@ -95,6 +97,29 @@ class ConnectFields(Fields):
         plain, cases = typed(expr, data_type, unit), _cases(expr, entry, data_type)
         known = " ".join(f"WHEN {when} THEN {made}" for when, made in cases)
         return f"CASE {known} ELSE {plain} END" if cases else plain
+
+
+def registered_kinds(kinds: Mapping[str, Mapping[str, Any]], part: str) -> str:
+    """The MAP of `ConnectFields.kinds` for records behind a schema id, by the id; NULL for ids without such fields."""
+    found = f"conv(hex(substring({part}, 2, 4)), 16, 10)"
+    cases = [
+        f"WHEN '{schema_id}' THEN map({', '.join(f'{literal(name)}, {_entry(one)}' for name, one in fields.items())})"
+        for schema_id, fields in kinds.items()
+        if fields
+    ]
+    return f"CASE {found} {' '.join(cases)} END"
+
+
+def _entry(kind: Mapping[str, Any]) -> str:
+    items = kind.get("items")
+    inner = f"named_struct({_parts(items)})" if items else f"CAST(NULL AS STRUCT<{KIND}>)"
+    return f"named_struct({_parts(kind)}, 'items', {inner})"
+
+
+def _parts(kind: Mapping[str, Any]) -> str:
+    name = literal(kind["name"]) if kind["name"] else "CAST(NULL AS STRING)"
+    pairs = ", ".join(f"{literal(word)}, {literal(text)}" for word, text in kind["parameters"].items())
+    return f"'name', {name}, 'parameters', CAST(map({pairs}) AS MAP<STRING, STRING>)"
 
 
 def _cases(expr: str, entry: str, leaf: DataType) -> list[tuple[str, str]]:

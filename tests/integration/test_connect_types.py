@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from decoding import a_stage, reasons
+from decoding import a_stage, reasons, values
 from tidegate.errors import BadRecord
 from tidegate.pipeline import Column, ValueFormat
 
@@ -157,3 +157,26 @@ def test_truncate_is_refused_until_it_is_to_be_ignored(workbench) -> None:
     workbench.pipeline("cut", [topic], key=KEY, value={**value, "truncate": "ignore"})
     workbench.flush("cut")
     assert workbench.rows("shop.cut") == [{"id": 1}]
+
+
+def test_connects_json_schema_says_what_fields_mean_by_the_id_of_each_record(spark) -> None:
+    amount = {"name": CONNECT + "Decimal", "parameters": {"scale": "2"}, "items": None}
+    at = {"name": CONNECT + "Timestamp", "parameters": {}, "items": None}
+    kinds = {"7": {"amount": amount, "at": at, "days": {**at, "name": None, "items": {**at, "name": CONNECT + "Date"}}}}
+    columns = (Column("amount", "DECIMAL(12,2)"), Column("at", "TIMESTAMP"), Column("days", "ARRAY<DATE>"))
+    fmt = ValueFormat("json", options={"ids": [7, 8], "kinds": kinds | {"8": {}}})
+    texts = [
+        (7, {"amount": unscaled(12345), "at": 1772272800000, "days": [0, None]}),
+        (7, {"amount": 123.45, "at": None, "days": None}),
+        (8, {"amount": "1234", "at": "2026-02-28T10:00:00Z", "days": ["1970-01-02"]}),
+        (8, {"amount": "1234", "at": 1772272800000, "days": []}),
+    ]
+    records = [b"\0" + id.to_bytes(4, "big") + json.dumps(value).encode() for id, value in texts]
+    found = values(spark, a_stage(fmt, columns), records)
+    day = date(1970, 1, 1)
+    assert [None if reason else (row.amount, row.at and row.at.astimezone(UTC), row.days) for reason, row in found] == [
+        (Decimal("123.45"), datetime(2026, 2, 28, 10, tzinfo=UTC), [day, None]),
+        (Decimal("123.45"), None, None),
+        (Decimal("1234.00"), datetime(2026, 2, 28, 10, tzinfo=UTC), [day.replace(day=2)]),
+        None,
+    ]

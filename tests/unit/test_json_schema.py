@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tidegate.errors import ConfigurationError
-from tidegate.json_schema import columns_of
+from tidegate.json_schema import columns_of, kinds_of
 
 TYPES: dict[str, tuple[Any, str]] = {
     "whole": ({"type": "integer"}, "BIGINT"),
@@ -65,3 +65,48 @@ def test_what_leaves_the_type_open_has_to_be_declared(node: Any) -> None:
 def test_schema_without_properties_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="has no properties"):
         columns_of('{"type": "object"}')
+
+
+DATA = "org.apache.kafka.connect.data."
+
+
+def a_meaning(kind: str, name: str, connect: str, **parameters: str) -> dict[str, Any]:
+    """A property as Connect's converter writes it."""
+    return {
+        "type": kind,
+        "title": name,
+        "connect.type": connect,
+        "connect.parameters": parameters,
+        "connect.version": 1,
+    }
+
+
+def test_logical_types_of_connect_are_columns_of_their_meaning() -> None:
+    amount = a_meaning("number", DATA + "Decimal", "bytes", scale="2")
+    day, at = a_meaning("integer", DATA + "Date", "int32"), a_meaning("integer", DATA + "Timestamp", "int64")
+    text = a_schema(
+        amount=amount,
+        narrow=a_meaning("number", DATA + "Decimal", "bytes", scale="2", **{"connect.decimal.precision": "12"}),
+        day={"oneOf": [{"type": "null"}, day]},
+        at=at,
+        micros=a_meaning("integer", "io.debezium.time.MicroTimestamp", "int64"),
+        times={"type": "array", "items": at},
+        bytes={"type": "string", "connect.type": "bytes"},
+        titled={"type": "integer", "title": DATA + "Date"},
+        inside={"type": "object", "properties": {"day": day}},
+        time=a_meaning("integer", DATA + "Time", "int32"),
+    )
+    assert {c.name: c.type for c in columns_of(text, logical=True)} == {
+        "amount": "DECIMAL(38,2)", "narrow": "DECIMAL(12,2)", "day": "DATE", "at": "TIMESTAMP",
+        "micros": "TIMESTAMP_NTZ", "times": "ARRAY<TIMESTAMP>", "bytes": "BINARY", "titled": "BIGINT", "inside": "STRUCT<`day`: BIGINT>",
+        "time": "BIGINT",
+    }  # fmt: skip
+    assert set(kinds_of(text)) == {"amount", "narrow", "day", "at", "micros", "times"}
+    assert kinds_of(text)["amount"] == {"name": DATA + "Decimal", "parameters": {"scale": "2"}, "items": None}
+    assert kinds_of(text)["times"]["items"] == {"name": DATA + "Timestamp", "parameters": {}}
+
+
+def test_decimal_whose_bytes_nobody_would_read_has_to_be_declared() -> None:
+    inside = {"type": "object", "properties": {"amount": a_meaning("number", DATA + "Decimal", "bytes", scale="2")}}
+    with pytest.raises(ConfigurationError, match=r"leaves the type of a\.amount open"):
+        columns_of(a_schema(a=inside), logical=True)

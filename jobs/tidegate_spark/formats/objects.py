@@ -10,7 +10,7 @@ from tidegate.datatypes import Primitive
 from tidegate.jobs import StageTable
 from tidegate.spark_sql import literal
 
-from tidegate_spark.connect_fields import ConnectFields
+from tidegate_spark.connect_fields import ConnectFields, registered_kinds
 from tidegate_spark.extended_json import plain
 from tidegate_spark.formats.found import DELETE, ROW, UPSERT, FoundKey, FoundValue
 from tidegate_spark.formats.mongodb import document_key
@@ -75,6 +75,9 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
     if reads_envelope(table):
         return _enveloped(records, table)
     fields, keys = Fields(table.value_columns, units_of(table)), key_fields(table)
+    if told.get("kinds"):  # a JSON Schema that Kafka Connect wrote says what fields mean
+        records = records.selectExpr("*", f"{registered_kinds(told['kinds'], 'value')} AS kinds")
+        fields, keys = (ConnectFields(one.columns, one.units, one.text) for one in (fields, keys))
     known = list_known_fields(table)
     parsed = _with_key_of_value(read_row(with_own_spelling(records, (fields, known)), "j", "row", fields), keys, table)
     misfits = fields.misfits("value_text", the_object("j"), ("$",))

@@ -146,9 +146,13 @@ class RegistrySchemas:
         versions = self._versions(given, table, part, "json")
         options = {**given, "ids": sorted({version.id for version in versions})}
         options |= self._beside(given, table, part, versions)
+        is_value = part == "value"
+        kinds = {str(version.id): json_schema.kinds_of(version.text) for version in versions if is_value}
+        options |= {"kinds": kinds} if any(kinds.values()) else {}
         if not wanted:
             return options, None
-        return options, json_schema.columns_of(versions[-1].text, [version.text for version in reversed(versions[:-1])])
+        older = [version.text for version in reversed(versions[:-1])]
+        return options, json_schema.columns_of(versions[-1].text, older, logical=is_value)
 
     def _versions(self, given: dict[str, Any], table: Table, part: str, word: str) -> list[Version]:
         """All versions of the subject, or of the subjects of topics and record types; of each the newest last."""
