@@ -26,6 +26,7 @@ class Case:
 
 AT = datetime(2026, 2, 28, 10, 0, tzinfo=UTC)
 LONG, LAST = "1234567890123456789012345678.0123456789", datetime(9999, 12, 31, 23, 59, 59, 999999)
+FAR = "8410000000000000000000.00"  # Java prints this double as 8.409999999999999E21
 NTZ, TIME = "TIMESTAMP_NTZ", "TIMESTAMP"
 
 # JSON's own values, in json, debezium-json, maxwell-json and ogg-json
@@ -48,7 +49,9 @@ JSON = (
     Case("precision", "DECIMAL(2,2)", "0.255", BAD),
     Case("precision", "DECIMAL(12,2)", "12345678.91", Decimal("12345678.91")),
     Case("precision", "DECIMAL(12,6)", "0.000125", Decimal("0.000125")),
-    Case("precision", "DECIMAL(38,2)", "841e19", Decimal("8410000000000000000000.00")),
+    Case("precision", "DECIMAL(38,2)", "841e19", Decimal(FAR)),
+    Case("precision", "DECIMAL(38,2)", "9007199254740993e3", Decimal("9007199254740993000.00")),
+    Case("precision", "STRUCT<a: ARRAY<DECIMAL(38,2)>>", '{"a": [841e19, 2]}', ([Decimal(FAR), Decimal("2.00")],)),
     Case("precision", "DECIMAL(5,2)", "0.30000000000000000000", Decimal("0.30")),
     Case("precision", "DECIMAL(5,2)", "0.1000000000000000055", BAD),
     Case("precision", "DECIMAL(5,2)", "1e-400", BAD),

@@ -29,12 +29,8 @@ def suspect(expr: str, data_type: DataType) -> str | None:
     Of decimals it says only which are too long; `has_fraction` says which other ones may have been.
     """
     match data_type:
-        case Primitive() if data_type.decimal:
-            is_text = not isinstance(data_type, VariantDecimal)
-            return f"{expr} LIKE '%.%' AND length({expr}) > {KEPT_LENGTH}" if is_text else None
-        case Primitive("STRING"):
-            inside = f"({expr} LIKE '{{%' OR {expr} LIKE '[%') AND {expr} RLIKE '{INSIDE}'"
-            return f"({expr} LIKE '%.%' OR {expr} LIKE '%Infinity%') AND ({expr} RLIKE '{REPRINTED}' OR {inside})"
+        case Primitive():
+            return _suspect_leaf(expr, data_type)
         case Array(element):
             found = suspect("e", element)
             return f"exists({expr}, e -> coalesce({found}, false))" if found else None
@@ -44,8 +40,17 @@ def suspect(expr: str, data_type: DataType) -> str | None:
         case Struct(fields):
             parts = [suspect(f"{expr}.{quoted(name)}", inner) for name, inner in fields]
             return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
-        case _:
-            return None
+
+
+def _suspect_leaf(expr: str, leaf: Primitive) -> str | None:
+    if isinstance(leaf, VariantDecimal):  # a number with an exponent is a double already
+        return f"schema_of_variant({expr}) = 'DOUBLE'"
+    if leaf.decimal:
+        return f"{expr} LIKE '%.%' AND length({expr}) > {KEPT_LENGTH}"
+    if leaf.name != "STRING":
+        return None
+    inside = f"({expr} LIKE '{{%' OR {expr} LIKE '[%') AND {expr} RLIKE '{INSIDE}'"
+    return f"({expr} LIKE '%.%' OR {expr} LIKE '%Infinity%') AND ({expr} RLIKE '{REPRINTED}' OR {inside})"
 
 
 def has_fraction(expr: str, data_type: DataType) -> str | None:
@@ -108,8 +113,11 @@ def _unmarked_leaf(expr: str, name: str) -> str:
         return f"""try_cast(translate({expr}, '{MARK}"', '') AS {name})"""
     if name == "VARIANT":
         text = f"try_variant_get({expr}, '$', 'STRING')"
-        number = f"CAST(translate({text}, '{MARK}', '') AS VARIANT)"
-        return f"CASE WHEN contains({text}, '{MARK}') THEN {number} ELSE {expr} END"
+        is_number = f"startswith({text}, '{MARK}') AND NOT startswith({text}, '{MARK}{MARK}')"
+        number = f"CAST(CAST(translate({text}, '{MARK}', '') AS BINARY) AS VARIANT)"  # what no text in JSON becomes
+        plain = f"CAST(regexp_replace({text}, '{MARK}({MARK}?)', '$1') AS VARIANT)"
+        is_marked = f"schema_of_variant({expr}) = 'STRING' AND contains({text}, '{MARK}')"
+        return f"CASE WHEN {is_number} THEN {number} WHEN {is_marked} THEN {plain} ELSE {expr} END"
     return expr
 
 

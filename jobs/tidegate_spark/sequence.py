@@ -10,7 +10,7 @@ from tidegate.spark_sql import literal, quoted
 from tidegate_spark.connect_fields import ConnectFields
 from tidegate_spark.formats.found import DELETE, NOTHING, FoundValue
 from tidegate_spark.formats.objects import units_of
-from tidegate_spark.json_fields import CORRUPT, Fields, parsed_json, the_object
+from tidegate_spark.json_fields import CORRUPT, Fields, read_objects, the_object
 from tidegate_spark.selection import FAILED, WHOLE, find_failing, find_misfits, typed
 from tidegate_spark.value import metadata_of
 
@@ -122,10 +122,10 @@ def _carried(table: StageTable, needed: tuple[str, ...]) -> ConnectFields:
 def _with_before(decoded: DataFrame, carried: Fields) -> DataFrame:
     """Add `ordered_row`: the row of a change event, for a delete event the one before it, parsed for deletes alone."""
     event = f"before: {carried.text_struct}"
-    parsed = parsed_json("value_text", f"{event}, payload: STRUCT<{event}>")
     wanted = f"change = '{DELETE}' AND value IS NOT NULL AND value_reason IS NULL"
+    places = [(carried, ".before"), (carried, ".payload.before")]
     found = (
-        decoded.selectExpr("*", f"CASE WHEN {wanted} THEN {parsed} END AS bj")
+        read_objects(decoded, "bj", f"{event}, payload: STRUCT<{event}>", places, wanted)
         .selectExpr("*", f"{the_object('bj')} AS b")
         .selectExpr("*", "coalesce(b.payload.before, b.before) AS before_row")
     )

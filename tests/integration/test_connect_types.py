@@ -43,6 +43,8 @@ TYPES: dict[str, tuple[str, str | None, dict[str, str], Any, Any]] = {
     "zero": ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, unscaled(0), Decimal("0.00")),
     "sent_as_number": ("DECIMAL(6,2)", CONNECT + "Decimal", {"scale": "2"}, 1234, Decimal("1234.00")),
     "sent_with_point": ("DECIMAL(6,2)", CONNECT + "Decimal", {"scale": "2"}, 12.5, Decimal("12.50")),
+    # a text that looks like a number printed anew: the record is read twice, and its numbers have to stay numbers
+    "like_number": ("STRING", None, {}, "1.50", "1.50"),
     "any_scale": ("DECIMAL(20,5)", VARIABLE, {}, {"scale": 3, "value": unscaled(1234567)}, Decimal("1234.56700")),
     "any_text": ("STRING", VARIABLE, {}, {"scale": 3, "value": unscaled(-7)}, "-0.007"),
     "large_text": ("STRING", VARIABLE, {}, {"scale": -3, "value": unscaled(12)}, "12000"),

@@ -110,3 +110,22 @@ def test_key_that_is_taken_from_the_value_is_as_lenient_as_the_value(spark) -> N
     (row, bad) = decoding.decoded(spark, stage, values, "reason", "key_struct.id", "value_struct.id")
     assert row == (None, 7, 7)
     assert bad[0] == "the value does not fit value.schema, fields: x"
+
+
+@pytest.mark.parametrize("word", ["json", "debezium-json"])
+def test_key_is_the_number_that_was_written_also_in_an_envelope(spark, word: str) -> None:
+    texts = [b"841e19", b'"841e19"', b'{"id": 841e19}', b'{"payload": {"id": 841e19}}']
+    texts += [b'{"id": 9007199254740993e3}', b'{"payload": {"id": 0.1000000000000000055}}']
+    stage = decoding.a_stage(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "DECIMAL(38,2)"),))
+    found = decoding.keys(spark, stage, texts)
+    whole = ["8410000000000000000000.00"] * 4
+    assert [BAD if reason else str(value) for value, reason in found] == [*whole, "9007199254740993000.00", BAD]
+
+
+def test_row_before_a_delete_is_ordered_by_the_number_that_was_written(spark) -> None:
+    columns = (Column("id", "BIGINT"), Column("n", "DECIMAL(38,2)"))
+    stage = decoding.a_stage(ValueFormat("debezium-json"), columns, keys=columns[:1], sequence=("n",))
+    event = b'{"op": "d", "after": null, "before": {"id": 1, "n": 841e19}}'
+    values = [(b'{"id": 1}', one) for one in (event, b'{"payload": ' + event + b"}")]
+    found = decoding.decoded(spark, stage, values, "value_reason", "sequence.n")
+    assert [(reason, str(n)) for reason, n in found] == [(None, "8410000000000000000000.00")] * 2

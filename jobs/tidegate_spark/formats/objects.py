@@ -14,7 +14,7 @@ from tidegate_spark.connect_fields import ConnectFields, registered_kinds
 from tidegate_spark.extended_json import plain
 from tidegate_spark.formats.found import DELETE, ROW, UPSERT, FoundKey, FoundValue
 from tidegate_spark.formats.mongodb import document_key
-from tidegate_spark.formats.presence import missing, misspelled, no_column, read_respelled, with_own_spelling
+from tidegate_spark.formats.presence import missing, misspelled, no_column, with_own_spelling
 from tidegate_spark.json_fields import (
     BLANKS,
     CORRUPT,
@@ -201,11 +201,11 @@ def with_key_object(records: DataFrame, table: StageTable) -> DataFrame:
         records = records.withColumn("key_text", F.expr(document_key(table)))
     key = _KeyObject.of(table)
     texts = records.selectExpr("*", f"{_object_text(key)} AS {KEY_TEXT}")
-    plain = _plain_key(key)
-    if plain is None:
-        return read_respelled(texts, "kjj", key.inner, (key.fields, key.fields))
-    plainly = texts.selectExpr("*", f"{plain} AS {PLAIN}")
-    return read_respelled(plainly, "kjj", key.inner, (key.fields, key.fields), f"{PLAIN} IS NULL")
+    plainly, when = _plain_key(key), None
+    if plainly is not None:
+        texts, when = texts.selectExpr("*", f"{plainly} AS {PLAIN}"), f"{PLAIN} IS NULL"
+    places = [(key.fields, path) for path in ("", *([".payload"] if key.enveloped else []))]
+    return read_objects(with_own_spelling(texts, (key.fields, key.fields), when), "kjj", key.inner, places, when)
 
 
 def _plain_key(key: _KeyObject) -> str | None:

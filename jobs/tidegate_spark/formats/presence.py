@@ -5,7 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.pipeline import Column
 from tidegate.spark_sql import literal
 
-from tidegate_spark.json_fields import Fields, read_objects
+from tidegate_spark.json_fields import Fields
 from tidegate_spark.json_text import bound, marked, without_marks
 
 # what a value looks like, by its keys, and what to write in the pipeline file then
@@ -69,18 +69,11 @@ def misspelled(text: str, parsed: str, fields: Fields) -> str:
     return f"WHEN {parsed} IS NOT NULL AND {other_letters(text, parsed, fields)} THEN {told}"
 
 
-def read_respelled(
-    records: DataFrame, name: str, inner: str, names: tuple[Fields, Fields], when: str | None = None
-) -> DataFrame:
-    """`read_objects` of one object whose names are compared without case: its text gets the columns' own spelling.
+def with_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: str | None = None) -> DataFrame:
+    """The records with the columns' own spelling in the text of an object whose names are compared without case.
 
     `names` are the fields that are read, and all that are known. Only a text without a column's name is looked at.
     """
-    return read_objects(with_own_spelling(records, names, when), name, inner, [(names[0], "")], when)
-
-
-def with_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: str | None = None) -> DataFrame:
-    """The records with the columns' own spelling in the text of the fields that are read, the first of `names`."""
     fields, known = names
     if not fields.columns:
         return records
