@@ -11,19 +11,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.assembly import assemble
-from tidegate.adapters.connections import connection_from_env
+from tidegate.connections import connection_from_env
 from tidegate.errors import NothingToDo
-from tidegate.flush import flush
 from tidegate.settings import include_folder
 from tidegate.steps.compact import compact, is_due
+from tidegate.steps.flush import flush
+from tidegate.wiring.pipeline import assemble
 
 from benchmarks.measure import cpu_seconds
 
 # the module that calls a step: the step
 STEPS = {
-    "tidegate.flush": ("plan", "stage", "commit_offsets", "clean_up", "heartbeat"),
-    "tidegate.drain": ("merge", "record"),
+    "tidegate.steps.flush": ("plan", "stage", "commit_offsets", "clean_up", "heartbeat"),
+    "tidegate.steps.merge_queue": ("merge", "record"),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql.avro.functions import from_avro
-from tidegate_spark.sessions import close
+from tidegate_spark.session import close
 
 from benchmarks.measure import cpu_seconds
 from benchmarks.sql_worker import session

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 from pyiceberg.catalog import load_catalog
-from tidegate.adapters.connections import connection_from_env
+from tidegate.connections import connection_from_env
 from tidegate.settings import include_folder
 
 from benchmarks.work import FLUSH_SECONDS, send, topic
@@ -21,8 +21,8 @@ def main(request: dict[str, Any]) -> None:
 
 def publish(request: dict[str, Any]) -> int:
     """One run of a publication, as `bin/tidegate publish` makes it."""
-    from tidegate.adapters.publication_assembly import assemble_publication
     from tidegate.publications.publish import publish as run
+    from tidegate.wiring.publication import assemble_publication
 
     done = run(assemble_publication(include_folder(), request["publication"], connection_from_env))
     return done.inserted + done.updated + done.deleted

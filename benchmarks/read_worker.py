@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from tidegate_spark.sessions import close
+from tidegate_spark.session import close
 
 from benchmarks.sql_worker import session
 from benchmarks.work import FIRST_MS

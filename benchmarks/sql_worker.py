@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from tidegate.adapters.catalogs_file import read_catalogs
-from tidegate.adapters.spark_catalogs import catalog_properties, spark_catalog_conf
-from tidegate.pipeline import Catalog
+from tidegate.adapters.spark.catalog_conf import catalog_properties, spark_catalog_conf
+from tidegate.config.catalogs_file import read_catalogs
 from tidegate.settings import include_folder
-from tidegate_spark.sessions import close, connected
+from tidegate.spec.pipeline import Catalog
+from tidegate_spark.session import close, connected
 
 
 def session(remote: str) -> SparkSession:

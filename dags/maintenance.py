@@ -1,8 +1,8 @@
 """One maintenance DAG for each pipeline file that is right, and the janitor's for the files that are gone."""
 
-from tidegate_airflow.dag_files import pipelines
-from tidegate_airflow.janitor_dag import janitor_dag
-from tidegate_airflow.maintenance_dag import maintenance_dag
+from tidegate_airflow.dags.janitor import janitor_dag
+from tidegate_airflow.dags.maintenance import maintenance_dag
+from tidegate_airflow.pipeline_files import pipelines
 
 janitor = janitor_dag()
 

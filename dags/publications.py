@@ -1,9 +1,9 @@
 """A DAG for each publication file that is right; refused_pipelines.py tells about the others."""
 
-from tidegate.adapters.publication_file import load_publications
-from tidegate.publications.publication import Publication
+from tidegate.config.publication_file import load_publications
 from tidegate.settings import include_folder
-from tidegate_airflow.publication_dag import publication_dag
+from tidegate.spec.publication import Publication
+from tidegate_airflow.dags.publication import publication_dag
 
 for name, publication in load_publications(include_folder()):
     if isinstance(publication, Publication):

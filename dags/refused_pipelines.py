@@ -1,8 +1,8 @@
 """Shows broken files of pipelines and publications as an import error in the UI. Defines no DAG itself."""
 
 from airflow.sdk.exceptions import AirflowException
-from tidegate.adapters.pipeline_file import load_all
-from tidegate.adapters.publication_file import load_publications
+from tidegate.config.pipeline_file import load_all
+from tidegate.config.publication_file import load_publications
 from tidegate.errors import ConfigurationError
 from tidegate.settings import include_folder
 

@@ -1,8 +1,8 @@
 """Spark entry point: ``spark-submit merge.py ['<MergeJob as JSON>']``."""
 
-from tidegate.jobs import MergeJob
-from tidegate_spark import merge
-from tidegate_spark.sessions import given, leave_failure, submitted
+from tidegate.jobs.stage_job import MergeJob
+from tidegate_spark.merge import job as merge
+from tidegate_spark.session import given, leave_failure, submitted
 
 if __name__ == "__main__":
     with leave_failure():

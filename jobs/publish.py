@@ -1,8 +1,8 @@
 """Spark entry point: ``spark-submit publish.py ['<PublishJob as JSON>']``."""
 
-from tidegate.publications.job import PublishJob
-from tidegate_spark import publish
-from tidegate_spark.sessions import given, leave_failure, submitted
+from tidegate.jobs.publish_job import PublishJob
+from tidegate_spark.publish import job as publish
+from tidegate_spark.session import given, leave_failure, submitted
 
 if __name__ == "__main__":
     with leave_failure():

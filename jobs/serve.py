@@ -36,7 +36,7 @@ CONF = {
     "spark.redaction.regex": "(?i)secret|passw(or)?d|passphrase|token|credential|authorization|jaas|user[._-]?info"
     "|connection[._-]string|(access|account|private|shared)[._-]?key",
 }
-CATALOG_CLASS = "spark.tidegate.catalog.class"  # `tidegate_spark.sessions` asks for it
+CATALOG_CLASS = "spark.tidegate.catalog.class"  # `tidegate_spark.session` asks for it
 HERE = Path(__file__).parent
 CATALOG, ALLOCATOR = "SharedCatalog", "AllocatorPlugin"
 WITHOUT = {

@@ -1,8 +1,8 @@
 """Spark entry point: ``spark-submit stage.py ['<StageJob as JSON>']``."""
 
-from tidegate.jobs import StageJob
-from tidegate_spark import stage
-from tidegate_spark.sessions import given, leave_failure, submitted
+from tidegate.jobs.stage_job import StageJob
+from tidegate_spark.session import given, leave_failure, submitted
+from tidegate_spark.stage import job as stage
 
 if __name__ == "__main__":
     with leave_failure():

@@ -2,7 +2,7 @@
 
 from airflow.plugins_manager import AirflowPlugin
 from tidegate_airflow import pools
-from tidegate_airflow.page.door import PREFIX, Door, views
+from tidegate_airflow.web.mount import PREFIX, Door, views
 
 
 class TidegatePlugin(AirflowPlugin):

@@ -9,11 +9,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from contract_words import OWN_DELETES, OWN_STAGED
-from tidegate.adapters.bigquery import BigQueryDestination
-from tidegate.adapters.bigquery_client import Warehouse
-from tidegate.adapters.templates import SqlFiles
-from tidegate.ownership import Ownership
-from tidegate.pipeline import Catalog
+from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.destination import BigQueryDestination
+from tidegate.adapters.sql_templates import SqlFiles
+from tidegate.model.ownership import Ownership
+from tidegate.spec.pipeline import Catalog
 from warehouse import PROJECT, client_of
 
 

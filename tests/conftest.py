@@ -63,7 +63,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def spark(stack: Any) -> Iterator[Any]:
     """A session of the shared server, for tests that decode without a flush."""
-    from tidegate_spark.sessions import close, connected
+    from tidegate_spark.session import close, connected
 
     session = connected(stack.spark_remote, {})
     yield session
@@ -147,7 +147,7 @@ class Workbench:
     """A pipeline's world in one folder. Records are (key, value), or (key, value, {partition, timestamp, headers})."""
 
     def __init__(self, stack: Any, admin: Any, producer: Any, folder: Path) -> None:
-        from tidegate.adapters.sqlite_catalog import prepare
+        from tidegate.adapters.iceberg.table.sqlite_catalog import prepare
 
         self.stack, self.admin, self._producer, self.folder = stack, admin, producer, folder
         self.include = folder / "include"
@@ -258,18 +258,18 @@ class Workbench:
         return name
 
     def resolve(self) -> Callable[[str], Any]:
-        from tidegate.adapters.connections import connection_from_env
+        from tidegate.connections import connection_from_env
 
         return partial(connection_from_env, environ=self.stack.environment())
 
     def ports(self, name: str, **replaced: Any) -> Any:
         """The real ports of a pipeline, in this process."""
-        from tidegate.adapters.assembly import assemble
+        from tidegate.wiring.pipeline import assemble
 
         return assemble(self.include, name, self.resolve(), **replaced)
 
     def flush(self, name: str) -> Any:
-        from tidegate.flush import flush
+        from tidegate.steps.flush import flush
 
         return flush(self.ports(name))
 
@@ -292,7 +292,7 @@ class Workbench:
 
     def cli(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """One command as `bin/tidegate` runs it, in this process: its exit code and what it wrote."""
-        from tidegate.cli.commands import main
+        from tidegate.cli.main import main
 
         out, errors = io.StringIO(), io.StringIO()
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(errors):
@@ -322,14 +322,14 @@ class Workbench:
 
     def iceberg(self, table: str) -> Any:
         """A fresh load by PyIceberg; `table` with or without its catalog."""
-        from tidegate.adapters.iceberg_catalogs import Catalogs
+        from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
         found = Catalogs({"lake": self.properties}).table(f"lake.{table.removeprefix('lake.')}")
         assert found is not None, f"table={table} does not exist"
         return found
 
     def exists(self, table: str) -> bool:
-        from tidegate.adapters.iceberg_catalogs import Catalogs
+        from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
         return Catalogs({"lake": self.properties}).table(f"lake.{table.removeprefix('lake.')}") is not None
 
@@ -345,9 +345,9 @@ class Workbench:
 
     def spark_sql(self, statement: str) -> list[Any]:
         """One statement of another Spark user, in a session of its own with this workbench's catalog."""
-        from tidegate.adapters.spark_catalogs import spark_catalog_conf
-        from tidegate.pipeline import Catalog
-        from tidegate_spark.sessions import close, connected
+        from tidegate.adapters.spark.catalog_conf import spark_catalog_conf
+        from tidegate.spec.pipeline import Catalog
+        from tidegate_spark.session import close, connected
 
         catalog = Catalog("lake", "iceberg", self.properties)
         session = connected(self.stack.spark_remote, spark_catalog_conf(catalog, self.properties))
@@ -363,7 +363,7 @@ class Workbench:
         return broker.committed(source.group, topics)
 
     def ends(self, *topics: str, isolation: str = "read_committed") -> dict[str, dict[int, int]]:
-        from tidegate.adapters.kafka import KafkaBroker
+        from tidegate.adapters.kafka.broker import KafkaBroker
 
         broker = KafkaBroker({"bootstrap.servers": self.stack.kafka_bootstrap})
         return broker.log(topics, isolation).end

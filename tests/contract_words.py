@@ -3,10 +3,10 @@
 import json
 from dataclasses import replace
 
-from tidegate.batch import RECORDS
-from tidegate.ownership import Ownership
-from tidegate.pipeline import Column
-from tidegate.position import Position
+from tidegate.model.batch import RECORDS
+from tidegate.model.ownership import Ownership
+from tidegate.model.position import Position
+from tidegate.spec.pipeline import Column
 
 TABLE, PIPELINE, STAGED = "lake.shop.orders", "shop", "lake.shop.orders_shop_tmp"
 DELETES = f"{TABLE}_deletes"

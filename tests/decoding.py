@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tidegate.jobs import StageTable
-from tidegate.pipeline import Column, KeyFormat, ValueFormat
+from tidegate.jobs.stage_job import StageTable
+from tidegate.spec.pipeline import Column, KeyFormat, ValueFormat
 
 
 def a_stage(value: ValueFormat, columns: tuple[Column, ...], keys: tuple[Column, ...] = (), **more: Any) -> StageTable:
@@ -45,7 +45,7 @@ def decoded(
     headers: list[list[tuple[str, bytes]]] | None = None,
 ) -> list[Any]:
     """What is asked of each record, in their order."""
-    from tidegate_spark.stage import decode
+    from tidegate_spark.stage.job import decode
 
     told = headers or [[]] * len(records)
     rows = [(key, value, "t", 0, n, told[n] or None) for n, (key, value) in enumerate(records)]

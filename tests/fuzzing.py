@@ -8,11 +8,11 @@ import sys
 from io import BytesIO
 from typing import Any
 
-from tidegate.avro_decoding import decoding
-from tidegate.avro_schema import columns_of
-from tidegate.jobs import StageTable
-from tidegate.pipeline import Column, KeyFormat, ValueFormat
-from tidegate.protobuf_shape import column_type
+from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.avro import columns_of
+from tidegate.schema.avro_resolution import decoding
+from tidegate.schema.protobuf import column_type
+from tidegate.spec.pipeline import Column, KeyFormat, ValueFormat
 
 ROUNDS = 2  # what one change makes of a record, the next one changes again
 # What decoders stumble over: lengths that no record has, endless nesting, numbers at and beyond every end, half texts.
@@ -80,8 +80,8 @@ def protobuf() -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:
     import base64
 
     from protobuf_messages import a_file, classes, entry, field, message
-    from tidegate.adapters.protobuf_schema import from_registry
-    from tidegate.adapters.registry import Version
+    from tidegate.adapters.schema_registry.client import Version
+    from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry
 
     inner = message("Place", field("x", 1, "int32"), field("tags", 2, "string", repeated=True))
     order = message(
@@ -205,7 +205,7 @@ def corrupted(spark: Any, good: list[bytes], number: int) -> Any:
 
 def outcome(spark: Any, name: str, number: int) -> dict[str, int]:
     """What became of so many records of a format, each decoded to its last value."""
-    from tidegate_spark.stage import decode
+    from tidegate_spark.stage.job import decode
 
     table, good = a_table(name)
     decoded = decode(corrupted(spark, good, number), table)
@@ -223,7 +223,7 @@ def outcome(spark: Any, name: str, number: int) -> dict[str, int]:
 if __name__ == "__main__":
     import os
 
-    from tidegate_spark.sessions import close, connected
+    from tidegate_spark.session import close, connected
 
     session = connected(os.environ["SPARK_REMOTE"], {})
     chosen = FORMATS if sys.argv[1] == "all" else sys.argv[1].split(",")

@@ -11,9 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.bigquery_types import stored_as
-from tidegate.datatypes import Array, DataType, Primitive, Struct, parse
-from tidegate.pipeline import Column
+from tidegate.adapters.bigquery.type_mapping import stored_as
+from tidegate.schema.data_types import Array, DataType, Primitive, Struct, parse
+from tidegate.spec.pipeline import Column
 
 CACHE = Path(__file__).parents[1] / ".cache"
 # what the analyzer knows and BigQuery does not, or not everywhere

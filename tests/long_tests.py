@@ -19,7 +19,7 @@ _PAGE, _AIRFLOW = "tests/e2e/test_page.py::", "tests/e2e/test_airflow.py::"
 # the quick test -> the long ones that it stands for; a name without [...] stands for every parameter
 _BEHIND: dict[str, list[str]] = {
     # every fault at every point, with the steps that are run everywhere over parts in memory; five are walked for real
-    "tests/unit/test_crash_points.py::test_fault_at_any_point_leaves_what_the_next_runs_make_good": [
+    "tests/unit/test_failpoints.py::test_fault_at_any_point_leaves_what_the_next_runs_make_good": [
         *_cases(
             f"{_CRASH}test_fault_in_a_later_batch_is_made_good_by_the_next_run",
             "everything is staged and no answer came",
@@ -52,7 +52,7 @@ _BEHIND: dict[str, list[str]] = {
     "tests/integration/test_faults.py::test_spark_killed_in_the_middle_of_a_merge_is_survived_by_the_retry": [
         f"{_AIRFLOW}test_kill_of_the_spark_server_during_a_merge_is_healed_by_the_retry"
     ],
-    "tests/unit/test_publication_walks.py::"
+    "tests/unit/scenarios/test_publication_walks.py::"
     "test_run_that_sleeps_at_any_call_while_others_go_on_changes_nothing_when_it_wakes": [
         *_cases(
             f"{_PUBLISHING}test_exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late",
@@ -60,13 +60,13 @@ _BEHIND: dict[str, list[str]] = {
         ),
         "tests/crash/test_every_point.py::test_every_call_of_producers_killed_or_woken_up_late",
     ],
-    "tests/unit/test_publication_walks.py::test_killed_run_is_made_good_by_a_run_towards_another_snapshot": [
+    "tests/unit/scenarios/test_publication_walks.py::test_killed_run_is_made_good_by_a_run_towards_another_snapshot": [
         f"{_PUBLISHING}test_at_least_once_reader_misses_no_change_and_ends_with_the_last"
     ],
     "tests/integration/test_connect_types.py::test_every_logical_type_lands_exactly_and_every_one_may_be_null": [
         "tests/integration/test_debezium_postgres.py::test_iceberg_ends_as_postgres_row_by_row_and_type_by_type"
     ],
-    "tests/unit/test_heartbeat.py::test_run_without_work_commits_again_what_the_brokers_would_forget": [
+    "tests/unit/tidegate/steps/test_heartbeat.py::test_run_without_work_commits_again_what_the_brokers_would_forget": [
         "tests/integration/test_security.py::"
         "test_a_quiet_partition_keeps_its_offset_while_an_unkept_group_loses_its_own"
     ],

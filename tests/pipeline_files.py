@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tidegate.adapters.pipeline_file import load_pipeline
+from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import ConfigurationError
-from tidegate.pipeline import Pipeline
+from tidegate.spec.pipeline import Pipeline
 
 CATALOGS = """
 lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////x/c.db', warehouse: 'file:///x'}}

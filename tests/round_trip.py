@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 from tidegate.publications.publish import publish
-from tidegate.publications.report import status
+from tidegate.publications.status import status
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING, price DECIMAL(12,2), at TIMESTAMP"}
@@ -40,7 +40,7 @@ class Way:
         )
 
     def ports(self) -> Any:
-        from tidegate.adapters.publication_assembly import assemble_publication
+        from tidegate.wiring.publication import assemble_publication
 
         return assemble_publication(self.workbench.include, self.name, self.workbench.resolve())
 

@@ -1,1 +1,1 @@
-"""What runs on Spark: DataFrames and SQL only, so that the same code runs through Connect and spark-submit."""
+"""What every Spark job needs: its session."""

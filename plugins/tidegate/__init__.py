@@ -1,1 +1,1 @@
-"""The nouns of a record's journey from Kafka to its destination, with nothing but the standard library."""
+"""What every package may use: errors, settings, connections, redaction of secrets, failpoints; and the entry point."""

@@ -1,1 +1,1 @@
-"""The flush as Airflow sees it: DAGs, tasks, connections and what becomes of each kind of failure."""
+"""What Airflow adds: task callables, the mapping of errors, connections, schedule, assets, metrics."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, Context
-from tidegate.moments import moment_at
+from tidegate.spec.time_text import moment_at
 
 
 def alias(pipeline: str) -> AssetAlias:

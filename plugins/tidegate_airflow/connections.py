@@ -1,6 +1,6 @@
 """Airflow's connections as the core knows them."""
 
-from tidegate.adapters.connections import Connection
+from tidegate.connections import Connection
 
 
 def resolve(conn_id: str) -> Connection | None:

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.bases.notifier import BaseNotifier
 from tidegate.errors import ConfigurationError
-from tidegate.pipeline import Notifier, Pipeline
+from tidegate.spec.pipeline import Notifier, Pipeline
 
 
 def on_failure(pipeline: Pipeline) -> list[Callable[[Context], None]]:

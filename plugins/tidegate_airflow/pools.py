@@ -22,7 +22,7 @@ def on_starting(component: Any) -> None:
     from airflow.models.pool import Pool
     from airflow.utils.session import create_session
     from sqlalchemy.exc import IntegrityError
-    from tidegate.adapters.catalogs_file import read_catalogs
+    from tidegate.config.catalogs_file import read_catalogs
     from tidegate.settings import include_folder
 
     for catalog in read_catalogs(include_folder()):

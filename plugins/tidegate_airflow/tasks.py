@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from tidegate_airflow import metrics
-from tidegate_airflow.failures import told_to_airflow
+from tidegate_airflow.errors import told_to_airflow
 
 Data = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 def ports(name: str, engine: Any = None, watcher: Any = None) -> Any:
     """The ports of a pipeline, with Airflow's connections; `watcher` is told of BigQuery's jobs."""
-    from tidegate.adapters.assembly import assemble
     from tidegate.settings import include_folder
+    from tidegate.wiring.pipeline import assemble
 
     from tidegate_airflow.connections import resolve
 
@@ -47,9 +47,9 @@ def run_stage(
 
     `away` is an `InTriggerer`: it may put the task aside, with what the step remembers, and has what it remembered.
     """
-    from tidegate.batch import Plan, Refusal
-    from tidegate.drain import queues
-    from tidegate.restaging import Memory, remembering
+    from tidegate.model.batch import Plan, Refusal
+    from tidegate.staging.stage_checkpoint import Memory, remembering
+    from tidegate.steps.merge_queue import queues
     from tidegate.steps.stage import stage
 
     memory, refused = Memory.of(away.memory if away else {}), list[Refusal]()
@@ -66,9 +66,9 @@ def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None, away: An
 
     `away` is as for stage.
     """
-    from tidegate.batch import PublishedBatch, StagedBatch
-    from tidegate.drain import drain
-    from tidegate.measures import of_merge
+    from tidegate.model.batch import PublishedBatch, StagedBatch
+    from tidegate.monitoring.run_metrics import of_merge
+    from tidegate.steps.merge_queue import drain
 
     done = [PublishedBatch.from_dict(one) for one in (away.memory.get("published", ()) if away else ())]
     if away:
@@ -121,7 +121,7 @@ def run_heartbeat(name: str) -> Data:
 
 def run_measure(name: str) -> Data:
     """How the pipeline stands, sent with Airflow's metrics; empty where nobody asks for it."""
-    from tidegate.measures import measure
+    from tidegate.monitoring.run_metrics import measure
 
     used = ports(name)
     if used.pipeline.freshness_target_seconds is None and not metrics.are_wanted():
@@ -150,7 +150,7 @@ def run_maintain(name: str, table: str, engine: Any = None) -> Data:
 
 def run_backfill_plan(name: str, asked: Mapping[str, Any]) -> Data:
     """backfill, plan: what would be applied, and one entry for each batch; none for a dry run."""
-    from tidegate.steps.backfill_plan import propose, wanted
+    from tidegate.reprocess.backfill_plan import propose, wanted
 
     with told_to_airflow():
         # the form's editor shows nothing as {}, and gives that back once somebody has clicked into it
@@ -164,8 +164,8 @@ def run_backfill_slice(
     name: str, backfill: Mapping[str, Any], given: Mapping[str, Any], engine: Any = None
 ) -> list[Data]:
     """backfill, batch: one slice, staged and applied to each table that has one."""
-    from tidegate.slices import Backfill
-    from tidegate.steps.backfill import apply_slice
+    from tidegate.model.backfill import Backfill
+    from tidegate.reprocess.backfill import apply_slice
 
     with told_to_airflow():
         applied = apply_slice(ports(name, engine), Backfill.from_dict(backfill), given["number"])
@@ -174,7 +174,7 @@ def run_backfill_slice(
 
 def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
     """backfill, clean_up: everything that the backfill kept is dropped."""
-    from tidegate.steps.backfill import drop_backfill
+    from tidegate.reprocess.backfill import drop_backfill
 
     with told_to_airflow():
         return drop_backfill(ports(name), backfill["id"])
@@ -182,7 +182,7 @@ def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
 
 def run_replay(name: str, engine: Any = None) -> list[Data]:
     """replay: the dead letters of each table, decoded again."""
-    from tidegate.steps.replay import replay
+    from tidegate.reprocess.replay import replay
 
     with told_to_airflow():
         return [result.to_dict() for result in replay(ports(name, engine))]
@@ -190,10 +190,10 @@ def run_replay(name: str, engine: Any = None) -> list[Data]:
 
 def run_publish(name: str, asked: Mapping[str, Any], engine: Any = None) -> Data:
     """publish: a table's changes to its topic; skipped when there are none. `asked` is what the form says."""
-    from tidegate.adapters.publication_assembly import assemble_publication
-    from tidegate.publications.again import Again
     from tidegate.publications.publish import publish
+    from tidegate.publications.republish import Again
     from tidegate.settings import include_folder
+    from tidegate.wiring.publication import assemble_publication
 
     from tidegate_airflow.connections import resolve
 
@@ -211,7 +211,7 @@ def run_publish(name: str, asked: Mapping[str, Any], engine: Any = None) -> Data
 def _measure_publication(used: Any) -> None:
     """How the publication stands after a run, however that went; a failure here must not hide the run's own."""
     from tidegate.errors import TidegateError
-    from tidegate.publications.report import measures, status
+    from tidegate.publications.status import measures, status
 
     if metrics.are_wanted():
         try:
@@ -225,9 +225,9 @@ def run_leftovers(tell: Callable[[list[Data]], None]) -> list[Data]:
 
     Where a catalog, or a table, cannot be read, the others are told with `tell`, and the task fails or tries again.
     """
-    from tidegate.adapters.assembly import leftovers_below
     from tidegate.errors import NothingToDo, join_tables
     from tidegate.settings import include_folder
+    from tidegate.wiring.pipeline import leftovers_below
 
     from tidegate_airflow.connections import resolve
 

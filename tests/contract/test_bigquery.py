@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 import pytest
 from bigquery_hands import BigQueryHands
 from contract_words import FIRST, PIPELINE, SECOND, STAGED, START, TABLE, outcome_of, summary_of
-from tidegate import names
-from tidegate.adapters.bigquery_history import COLUMNS
-from tidegate.crash_points import installed
+from tidegate.adapters.bigquery.stores.batch_history import COLUMNS
 from tidegate.errors import AuditFailed, GiveUp, RetryLater
-from tidegate.ownership import Ownership
-from tidegate.pipeline import Column
-from tidegate.ports import CommitRefused, Publication
-from tidegate.states import Source
+from tidegate.failpoints import installed
+from tidegate.model import resource_names
+from tidegate.model.ownership import Ownership
+from tidegate.model.table_state import Source
+from tidegate.ports.context import CommitRefused, Publication
+from tidegate.spec.pipeline import Column
 
 pytestmark = pytest.mark.real
 
@@ -38,7 +38,7 @@ def merged(hands: BigQueryHands, attempt: str = "m1", **more: Any) -> Publicatio
     state = hands.port.state(TABLE, PIPELINE)
     made = Publication(
         TABLE, state.uuid, 0, state.snapshot_id, "", state.snapshot_id + 1, FIRST.to_properties(PIPELINE),
-        tag=names.tag(PIPELINE), pipeline=PIPELINE, attempt=attempt,
+        tag=resource_names.tag(PIPELINE), pipeline=PIPELINE, attempt=attempt,
         statements=(hands.insert([{"id": attempt, "n": 1}]),),
     )  # fmt: skip
     return replace(made, **more)
@@ -97,10 +97,10 @@ def test_trigger_wakes_the_task_when_the_job_it_waits_for_has_ended(
     hands: BigQueryHands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether well or not: the task reads that itself."""
-    from tidegate_airflow import job_trigger
-    from tidegate_airflow.job_trigger import JobTrigger
+    from tidegate_airflow.triggers import bigquery_job
+    from tidegate_airflow.triggers.bigquery_job import JobTrigger
 
-    monkeypatch.setattr(job_trigger, "FIRST", 0.0)
+    monkeypatch.setattr(bigquery_job, "FIRST", 0.0)
     catalog = hands.warehouse._catalog
     for statement, ended in (("SELECT 1", "success"), ("SELECT ERROR('no')", "error")):
         job = hands.client.query(statement, job_id_prefix="waited_for_", job_retry=None)
@@ -131,14 +131,14 @@ def test_batch_that_breaks_an_audit_is_not_published(hands: BigQueryHands) -> No
 
 def test_publish_tells_how_many_rows_it_changed(hands: BigQueryHands) -> None:
     hands.port.publish(merged(hands))
-    summary = hands.port.head(TABLE, names.tag(PIPELINE)).summary
+    summary = hands.port.head(TABLE, resource_names.tag(PIPELINE)).summary
     assert [summary[f"tidegate.{name}"] for name in ("inserted", "updated", "deleted")] == ["1", "0", "0"]
     assert summary["tidegate.attempt"] == "m1"
 
 
 def test_publish_tells_its_job_and_no_bytes_where_the_server_counts_none(hands: BigQueryHands) -> None:
     hands.port.publish(merged(hands))
-    summary = hands.port.head(TABLE, names.tag(PIPELINE)).summary
+    summary = hands.port.head(TABLE, resource_names.tag(PIPELINE)).summary
     project, _, place = summary["tidegate.job"].partition(":")
     job = hands.client.get_job(place.partition(".")[2])
     assert (project, job.state) == (hands.warehouse.project, "DONE")
@@ -158,7 +158,7 @@ def test_history_of_an_earlier_version_is_given_the_columns_it_lacks(hands: BigQ
 
 def test_publish_without_a_position_keeps_the_one_that_stands(hands: BigQueryHands) -> None:
     hands.port.publish(merged(hands))
-    mark = names.backfill_mark(PIPELINE, "1")
+    mark = resource_names.backfill_mark(PIPELINE, "1")
     hands.port.publish(merged(hands, "m2", properties={mark: "x"}, tag=None))
     state = hands.port.state(TABLE, PIPELINE)
     assert (state.position, state.marks[mark]) == (FIRST, "x")
@@ -229,7 +229,7 @@ def test_position_of_a_table_that_was_replaced_is_begun_anew(hands: BigQueryHand
 def test_position_that_is_gone_from_beside_a_table_with_rows_is_not_begun_anew(hands: BigQueryHands) -> None:
     """It was dropped, or has expired: reading everything again would append it twice."""
     hands.port.publish(merged(hands))
-    positions = names.positions_table(TABLE)
+    positions = resource_names.positions_table(TABLE)
     for statement in (f"DELETE FROM {hands.name(positions)} WHERE TRUE", f"DROP TABLE {hands.name(positions)}"):
         hands.sql(statement)
         state = hands.port.state(TABLE, PIPELINE)
@@ -250,7 +250,7 @@ def test_table_of_that_name_that_was_made_again_is_nobodys(hands: BigQueryHands)
 
 def test_tables_that_must_stay_lose_the_day_on_which_they_would_expire(hands: BigQueryHands) -> None:
     """A dataset's default gives one to each table that is made in it, ours too."""
-    changes, positions = f"{TABLE}_changes", names.positions_table(TABLE)
+    changes, positions = f"{TABLE}_changes", resource_names.positions_table(TABLE)
     made = f"CREATE TABLE IF NOT EXISTS {hands.name(changes)} (n INT64)"
     hands.sql(made)
     for name in (positions, changes):

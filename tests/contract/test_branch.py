@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from contract.test_destination import FIRST, PIPELINE, START, TABLE, Kit, in_iceberg, in_memory
 from tidegate.errors import GiveUp
-from tidegate.ports import CommitRefused
+from tidegate.ports.context import CommitRefused
 
 BRANCH = "staging"
 

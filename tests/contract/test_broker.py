@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fakes import MemoryBroker
 from tidegate.errors import PositionLost
-from tidegate.offsets import Ranges
+from tidegate.model.offsets import Ranges
 
 A, B = ({"id": "a"}, {"id": "a"}), ({"id": "b"}, {"id": "b"})
 
@@ -49,7 +49,7 @@ def in_memory() -> Kit:
 def kit(request: pytest.FixtureRequest) -> Kit:
     if request.param == "memory":
         return in_memory()
-    from tidegate.adapters.kafka import KafkaBroker
+    from tidegate.adapters.kafka.broker import KafkaBroker
 
     bench = request.getfixturevalue("workbench")
     broker = KafkaBroker({"bootstrap.servers": bench.stack.kafka_bootstrap})
@@ -206,7 +206,7 @@ def test_records_are_sent_in_order_to_a_topic_that_is_made_for_them(kit: Kit) ->
 
 
 def test_keys_are_a_sample_of_those_within_the_ranges(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.adapters.kafka_sample.PATIENCE", 60.0)  # a busy machine is no reason to see less
+    monkeypatch.setattr("tidegate.adapters.kafka.key_sample.PATIENCE", 60.0)  # a busy machine is no reason to see less
     topic = kit.topic(2)
     kit.produce(topic, *[({"id": number}, {"n": number}, {"partition": 0}) for number in range(50)])
     kit.produce(topic, (None, {"n": 1}, {"partition": 1}))

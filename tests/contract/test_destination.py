@@ -22,14 +22,14 @@ from contract_words import (
     summary_of,
 )
 from fakes import MemoryDestination, a_pipeline, a_table
-from tidegate import names
-from tidegate.batch import RECORDS, Counts
 from tidegate.errors import GiveUp, TidegateError
-from tidegate.offsets import Ranges
-from tidegate.ownership import SHAPE, Ownership
-from tidegate.pipeline import Column
-from tidegate.ports import CommitRefused, Publication, TableState
-from tidegate.position import Position
+from tidegate.model import resource_names
+from tidegate.model.batch import RECORDS, Counts
+from tidegate.model.offsets import Ranges
+from tidegate.model.ownership import SHAPE, Ownership
+from tidegate.model.position import Position
+from tidegate.ports.context import CommitRefused, Publication, TableState
+from tidegate.spec.pipeline import Column
 
 UNMARKED: dict[str, str] = {}
 
@@ -72,7 +72,7 @@ class Kit:
         """Cut, one snapshot on the branch, and the publication that would swap it in."""
         if self.insert is not None:
             return self.unmerged(position, pipeline, attempt)
-        state, branch = self.state(pipeline), names.branch(pipeline, position.batch, attempt)
+        state, branch = self.state(pipeline), resource_names.branch(pipeline, position.batch, attempt)
         self.port.cut(TABLE, state, branch)
         self.append(
             branch, [{"id": attempt, "n": 1}], {**position.to_properties(pipeline), "tidegate.attempt": attempt}
@@ -86,7 +86,7 @@ class Kit:
             branch=branch,
             head=head.snapshot_id,
             properties=position.to_properties(pipeline),
-            tag=names.tag(pipeline),
+            tag=resource_names.tag(pipeline),
         )
 
     def unmerged(self, position: Position, pipeline: str, attempt: str) -> Publication:
@@ -99,10 +99,10 @@ class Kit:
             uuid=state.uuid,
             schema_id=state.schema_id,
             cut=state.snapshot_id,
-            branch=names.branch(pipeline, position.batch, attempt),
+            branch=resource_names.branch(pipeline, position.batch, attempt),
             head=state.snapshot_id + 1,
             properties=position.to_properties(pipeline),
-            tag=names.tag(pipeline),
+            tag=resource_names.tag(pipeline),
             pipeline=pipeline,
             attempt=attempt,
             statements=(self.insert([{"id": attempt, "n": 1}]),),
@@ -121,7 +121,7 @@ def in_memory() -> Kit:
             finish(attempt, outcome_of(rows, bad))
 
     def finish(attempt: str, outcome: str) -> None:
-        port.tables[STAGED].properties[names.staged_property(attempt)] = outcome
+        port.tables[STAGED].properties[resource_names.staged_property(attempt)] = outcome
 
     def remember(deletes: dict[str, int]) -> None:
         made = port.create(DELETES, ())
@@ -143,7 +143,9 @@ def in_memory() -> Kit:
         expire=lambda snapshot: port.expire(TABLE, snapshot),
         stage=stage,
         finish=finish,
-        note=lambda table, text, own=UNMARKED: port.create(table, ()).properties.update({names.NOTE: text, **own}),
+        note=lambda table, text, own=UNMARKED: port.create(table, ()).properties.update(
+            {resource_names.NOTE: text, **own}
+        ),
         unmark=lambda table: setattr(port.tables[table], "properties", {}),
         make_as_before=lambda table, shape: port.create(table, ()).properties.update({SHAPE: shape}),
         rows=lambda table: port.tables[table].rows(),
@@ -158,8 +160,8 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
     from pyiceberg.schema import Schema
     from pyiceberg.transforms import IdentityTransform
     from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
-    from tidegate.adapters.iceberg import IcebergDestination
-    from tidegate.adapters.iceberg_catalogs import Catalogs
+    from tidegate.adapters.iceberg.destination import IcebergDestination
+    from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
     warehouse = folder / "warehouse"
     properties = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{warehouse}"}
@@ -206,7 +208,7 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
 
     def finish(attempt: str, outcome: str) -> None:
         with load(STAGED).transaction() as transaction:
-            transaction.set_properties({names.staged_property(attempt): outcome})
+            transaction.set_properties({resource_names.staged_property(attempt): outcome})
 
     def remember(deletes: dict[str, int]) -> None:
         rows = [{"id": id, "timestamp": datetime.fromtimestamp(ms / 1000, UTC)} for id, ms in deletes.items()]
@@ -247,7 +249,7 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
         stage=stage,
         finish=finish,
         note=lambda table, text, own=UNMARKED: catalog.create_table(
-            table.removeprefix("lake."), staged_schema, properties={names.NOTE: text, **own}
+            table.removeprefix("lake."), staged_schema, properties={resource_names.NOTE: text, **own}
         ),
         unmark=unmark,
         make_as_before=lambda table, shape: catalog.create_table(
@@ -335,7 +337,7 @@ def test_new_table_has_neither_snapshot_nor_position(kit: Kit) -> None:
 def test_seeded_table_is_empty_and_carries_the_starting_position(kit: Kit) -> None:
     state = kit.seeded().state()
     assert (state.position, state.recorded, state.rolled_back) == (START, START, False)
-    assert kit.port.head(TABLE, names.tag(PIPELINE)).snapshot_id == state.snapshot_id
+    assert kit.port.head(TABLE, resource_names.tag(PIPELINE)).snapshot_id == state.snapshot_id
     assert (kit.rows(TABLE), kit.port.count_rows(TABLE)) == ([], 0)
 
 
@@ -418,7 +420,7 @@ def test_publish_moves_main_tag_and_position_together_and_drops_the_branch(kit: 
     kit.port.publish(publication)
     state = kit.state()
     assert (state.snapshot_id, state.position, state.highest_batch) == (publication.head, FIRST, 1)
-    assert kit.port.head(TABLE, names.tag(PIPELINE)).snapshot_id == publication.head
+    assert kit.port.head(TABLE, resource_names.tag(PIPELINE)).snapshot_id == publication.head
     assert kit.port.head(TABLE, publication.branch) is None
     assert ids(kit) == ["m1"]
 
@@ -426,13 +428,13 @@ def test_publish_moves_main_tag_and_position_together_and_drops_the_branch(kit: 
 @branches
 def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) -> None:
     kit.seeded().port.publish(kit.merged(FIRST))
-    tagged = kit.port.head(TABLE, names.tag(PIPELINE)).snapshot_id
-    other = replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={names.mark(PIPELINE, "note"): "x"})
+    tagged = kit.port.head(TABLE, resource_names.tag(PIPELINE)).snapshot_id
+    other = replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={resource_names.mark(PIPELINE, "note"): "x"})
     kit.port.publish(other)
     state = kit.state()
     assert (state.snapshot_id, state.position, state.rolled_back) == (other.head, FIRST, False)
-    assert kit.port.head(TABLE, names.tag(PIPELINE)).snapshot_id == tagged
-    assert state.marks == {**FIRST.to_properties(PIPELINE), names.mark(PIPELINE, "note"): "x"}
+    assert kit.port.head(TABLE, resource_names.tag(PIPELINE)).snapshot_id == tagged
+    assert state.marks == {**FIRST.to_properties(PIPELINE), resource_names.mark(PIPELINE, "note"): "x"}
 
 
 def refused(kit: Kit, publication: Publication) -> None:
@@ -585,7 +587,7 @@ def test_replaced_table_has_another_uuid_and_no_position(kit: Kit) -> None:
 @branches
 def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) -> None:
     state = kit.seeded().state()
-    branches = [names.branch(PIPELINE, n, "a") for n in (1, 2, 3)] + [names.branch("other", 1, "a")]
+    branches = [resource_names.branch(PIPELINE, n, "a") for n in (1, 2, 3)] + [resource_names.branch("other", 1, "a")]
     for branch in branches:
         kit.port.cut(TABLE, state, branch)
     assert kit.port.drop_branches(TABLE, PIPELINE, 2) == 2
@@ -596,7 +598,7 @@ def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) ->
 @branches
 def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> None:
     state = kit.seeded().state()
-    ours, theirs = names.branch(PIPELINE, 1, "a"), names.branch(PIPELINE, 1, "ab")
+    ours, theirs = resource_names.branch(PIPELINE, 1, "a"), resource_names.branch(PIPELINE, 1, "ab")
     for branch in (ours, theirs):
         kit.port.cut(TABLE, state, branch)
     for _ in range(2):
@@ -620,7 +622,7 @@ def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to
     kit.seeded()
     for other in others:
         kit.port.publish(kit.merged(FIRST, other, attempt=f"of_{other}"))
-    stale = names.branch(PIPELINE, 2024, "a")
+    stale = resource_names.branch(PIPELINE, 2024, "a")
     kit.port.cut(TABLE, kit.state(), stale)
     assert kit.port.drop_branches(TABLE, PIPELINE, 9_999) == 1
     kit.port.forget(TABLE, PIPELINE, "1")
@@ -822,17 +824,17 @@ def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a merge has found there is not taken away under it: it may have moved a delete's record to a later one."""
-    from tidegate.adapters import iceberg_deletes
+    from tidegate.adapters.iceberg.stores import remembered_deletes
 
     kit = in_iceberg(tmp_path)
     kit.remember({"a": 1_000, "b": 9_000})
-    commit = iceberg_deletes.commit
+    commit = remembered_deletes.commit
 
     def late(*given: Any) -> None:
         kit.remember({"c": 2_000})
         commit(*given)
 
-    monkeypatch.setattr(iceberg_deletes, "commit", late)
+    monkeypatch.setattr(remembered_deletes, "commit", late)
     with pytest.raises(CommitRefused):
         kit.port.forget_deletes(DELETES, 5_000)
     assert sorted(row["id"] for row in kit.rows(DELETES)) == ["a", "b", "c"]
@@ -994,20 +996,23 @@ def test_slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape(
 def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit) -> None:
     ours = kit.seeded().merged(FIRST)
     kit.port.publish(replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={"tidegate.shop.backfill.1": "x"}))
-    for branch in (names.backfill_branch(PIPELINE, "1", 3, "a"), names.backfill_branch(PIPELINE, "2", 3, "a")):
+    for branch in (
+        resource_names.backfill_branch(PIPELINE, "1", 3, "a"),
+        resource_names.backfill_branch(PIPELINE, "2", 3, "a"),
+    ):
         kit.port.cut(TABLE, kit.state(), branch)
     before = kit.state()
     kit.port.forget(TABLE, PIPELINE, "1")
     kit.port.forget("lake.shop.gone", PIPELINE, "1")
-    assert kit.port.head(TABLE, names.backfill_branch(PIPELINE, "1", 3, "a")) is None
-    assert kit.port.head(TABLE, names.backfill_branch(PIPELINE, "2", 3, "a")) is not None
+    assert kit.port.head(TABLE, resource_names.backfill_branch(PIPELINE, "1", 3, "a")) is None
+    assert kit.port.head(TABLE, resource_names.backfill_branch(PIPELINE, "2", 3, "a")) is not None
     assert kit.port.head(TABLE, ours.branch) is not None
     assert kit.state() == replace(before, marks={k: v for k, v in before.marks.items() if "backfill" not in k})
 
 
 @branches
 def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
-    branch = names.backfill_branch(PIPELINE, "0123456789", 1, "a")
+    branch = resource_names.backfill_branch(PIPELINE, "0123456789", 1, "a")
     kit.port.cut(TABLE, kit.seeded().state(), branch)
     assert kit.port.drop_branches(TABLE, PIPELINE, 99) == 0
     assert kit.port.head(TABLE, branch) is not None
@@ -1017,7 +1022,7 @@ def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
 
 
 def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
-    control = names.control_table(a_pipeline(a_table(TABLE)))
+    control = resource_names.control_table(a_pipeline(a_table(TABLE)))
     assert kit.port.history(control, 5) == []
     for batch in (1, 2, 3):
         kit.port.record(control, history_row(batch))
@@ -1026,7 +1031,7 @@ def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
 
 
 def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
-    control = names.control_table(a_pipeline(a_table(TABLE)))
+    control = resource_names.control_table(a_pipeline(a_table(TABLE)))
     for batch in range(1, 56):
         kit.port.record(control, history_row(batch))
     assert [row["batch"] for row in kit.port.history(control, 100)] == list(range(55, 0, -1))

@@ -5,13 +5,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from fakes import Crash, FailsToMerge, World, a_pipeline, a_table
-from tidegate.dynamic import fan_out
 from tidegate.errors import NothingToDo, RetryLater, SomeTables
-from tidegate.flush import flush
-from tidegate.offsets import Offsets
-from tidegate.pipeline import Column, Pipeline
+from tidegate.model.offsets import Offsets
+from tidegate.spec.pipeline import Column, Pipeline
+from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
+from tidegate.tables.templated_tables import fan_out
 
 from crash.points import Journey, Point, fault
 

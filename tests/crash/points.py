@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fakes.world import Watched
-from tidegate import crash_points
+from tidegate import failpoints
 from tidegate.errors import OutcomeUnknown, RetryLater
-from tidegate.ports import Ports
+from tidegate.ports.context import Ports
 
 READS = {
     "broker": {"topics", "log", "offsets_at", "timestamp_of", "committed"},
@@ -74,8 +74,13 @@ class Journey:
     @contextmanager
     def inside(self) -> Iterator["Journey"]:
         """Visit the places inside of jobs and adapters too."""
-        with crash_points.installed(lambda place: self(place, "inside")):
+        with failpoints.installed(lambda place: self(place, "inside")):
             yield self
+
+
+# prefixes of the modules that hold steps
+STEPS = ("tidegate.steps.", "tidegate.reprocess.", "tidegate.tables.batch_history")
+AROUND_STEPS = ("tidegate.steps.flush", "tidegate.steps.merge_queue")
 
 
 def _step() -> str:
@@ -83,7 +88,7 @@ def _step() -> str:
     frame, step = sys._getframe(2), "flush"
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("tidegate.steps.") or module == "tidegate.history":
+        if module.startswith(STEPS) and module not in AROUND_STEPS:
             step = module.rpartition(".")[2]
         frame = frame.f_back
     return step

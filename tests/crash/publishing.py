@@ -20,12 +20,12 @@ from typing import Any, ClassVar, NoReturn
 import confluent_kafka
 from fakes.publications import Spark, Table, Topic, a_publication
 from round_trip import read_committed
-from tidegate.adapters.kafka_publications import KafkaTopics
+from tidegate.adapters.kafka.publication_topics import KafkaTopics
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
-from tidegate.publications.ports import PublicationPorts
+from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.publish import publish
-from tidegate_spark import produce
-from tidegate_spark.publish import plan_of, raise_refusal
+from tidegate_spark.publish import producer
+from tidegate_spark.publish.job import plan_of, raise_refusal
 
 ROOT = Path(__file__).parents[2]
 PATH = os.pathsep.join(str(ROOT / part) for part in ("tests", "plugins", "jobs", "."))
@@ -78,7 +78,7 @@ class Direct:
         self._spark, self._settings = spark, settings
 
     def run(self, job: Any) -> None:
-        produced = list(produce.producing(plan_of(job, self._settings))(iter([self._spark.changes(job)])))
+        produced = list(producer.producing(plan_of(job, self._settings))(iter([self._spark.changes(job)])))
         raise_refusal(job, [row["outcome"] for batch in produced for row in batch.to_pylist()])
 
 
@@ -110,7 +110,7 @@ def ports(asked: dict[str, Any], snapshot: int) -> PublicationPorts:
 def become(asked: dict[str, Any], snapshot: int, at: int, when: str, fault: signal.Signals) -> NoReturn:
     """In a new process: one run; its exit code says that it ended by itself, and how many calls it passed is told."""
     Counted.at, Counted.when, Counted.fault = at, when, fault
-    produce.kafka.Producer = Counted  # type: ignore[attr-defined]
+    producer.kafka.Producer = Counted  # type: ignore[attr-defined]
     code = 0
     try:
         with suppress(NothingToDo, PublishedElsewhere, RetryLater):

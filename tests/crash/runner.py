@@ -23,9 +23,9 @@ from crash.points import Journey, Point, fault
 PATIENCE = 180
 ROOT = Path(__file__).parents[2]
 HEAVY = (
-    "confluent_kafka", "google.cloud.bigquery", "pyspark.sql.connect.session", "tidegate.adapters.iceberg",
-    "tidegate.adapters.spark_connect",
-    "tidegate.cli.commands", "tidegate_spark.merge", "tidegate_spark.sessions", "tidegate_spark.stage",
+    "confluent_kafka", "google.cloud.bigquery", "pyspark.sql.connect.session", "tidegate.adapters.iceberg.destination",
+    "tidegate.adapters.spark.connect",
+    "tidegate.cli.main", "tidegate_spark.merge.job", "tidegate_spark.session", "tidegate_spark.stage.job",
 )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def _redirect(to: Path) -> None:
 
 
 def _run(asked: dict[str, Any], folder: Path) -> int:
-    from tidegate.cli import commands, flush
+    from tidegate.cli import flush, main
 
     def met(point: Point) -> None:
         if str(point) == asked["at"]:
@@ -167,9 +167,9 @@ def _run(asked: dict[str, Any], folder: Path) -> int:
 
     act = fault(asked["kind"], Point.parse(asked["at"]), _die) if asked["at"] else lambda _: None
     journey, assembled = Journey(met), flush.assemble_checked
-    commands.assemble_checked = flush.assemble_checked = lambda *words: journey.ports(assembled(*words))
+    main.assemble_checked = flush.assemble_checked = lambda *words: journey.ports(assembled(*words))
     with journey.inside():
-        code = commands.main(asked["words"])
+        code = main.main(asked["words"])
     (folder / "passed").write_text("\n".join(map(str, journey.passed)))
     return code
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from e2e.airflow_client import wait_until
 from e2e.conftest import PIPELINES, PUBLICATIONS, Scene
-from tidegate.moments import moment_at
+from tidegate.spec.time_text import moment_at
 
 pytestmark = pytest.mark.real
 SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")

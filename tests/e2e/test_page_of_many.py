@@ -17,8 +17,8 @@ from e2e.browser import browser
 from fakes import World, a_pipeline, a_table
 from playwright.sync_api import Browser, Page, expect
 from tidegate.errors import RetryLater
-from tidegate.flush import flush
-from tidegate_airflow.page.sources import Source
+from tidegate.steps.flush import flush
+from tidegate_airflow.web.pipeline_contexts import Source
 
 MANY = 200
 NAMES = [f"shop_{number:03}" for number in range(MANY)]
@@ -80,13 +80,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Any
     """Where the page answers, and the auth manager that decides."""
     with airflow_in(tmp_path_factory.mktemp("airflow"), *(f"tidegate_{name}" for name in NAMES)) as manager:
         from fastapi import FastAPI
-        from tidegate_airflow.page import application
-        from tidegate_airflow.page.desk import Desk
-        from tidegate_airflow.page.watch import Watch
+        from tidegate_airflow.web import app
+        from tidegate_airflow.web.overview_cache import Watch
+        from tidegate_airflow.web.pipelines import Desk
 
         many: Any = Many()
-        desk, page, outer = Desk(many, Watch(many)), application.application(), FastAPI()
-        page.dependency_overrides[application.desk] = lambda: desk
+        desk, page, outer = Desk(many, Watch(many)), app.application(), FastAPI()
+        page.dependency_overrides[app.desk] = lambda: desk
         outer.mount("/tidegate", page)
         server = uvicorn.Server(uvicorn.Config(outer, port=0, log_level="error"))
         thread = threading.Thread(target=server.run)

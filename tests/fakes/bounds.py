@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from tidegate.bounds import Bound, Bounds, Overlap
+from tidegate.sql.pruning import Bound, Bounds, Overlap
 
 
 def bounds_of(keys: list[Any], values: Mapping[str, Any]) -> Bounds:

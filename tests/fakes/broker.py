@@ -1,4 +1,4 @@
-"""`tidegate.ports.Broker` in memory, with what tests need to fill and to damage the log."""
+"""The port `Broker` in memory, with what tests need to fill and to damage the log."""
 
 import json
 import re
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from tidegate.crash_points import reached
-from tidegate.epochs import Epochs
 from tidegate.errors import PositionLost
-from tidegate.offsets import Offsets, Ranges, merged, pairs
-from tidegate.ports import Log, Message, Retention
+from tidegate.failpoints import reached
+from tidegate.model.leader_epochs import Epochs
+from tidegate.model.offsets import Offsets, Ranges, merged, pairs
+from tidegate.ports.context import Log, Message, Retention
 
 from fakes.clock import Clock
 
@@ -51,7 +51,7 @@ class Partition:
 
 
 class MemoryBroker:
-    """`tidegate.ports.Broker` over lists, with what tests need to fill and to damage the log."""
+    """The port `Broker` over lists, with what tests need to fill and to damage the log."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()

@@ -3,8 +3,8 @@
 from typing import Any
 
 from tidegate.errors import RetryLater
-from tidegate.jobs import StageJob
-from tidegate.ownership import Ownership
+from tidegate.jobs.stage_job import StageJob
+from tidegate.model.ownership import Ownership
 
 from fakes.broker import Record
 from fakes.lake import MemoryDestination, Row, within

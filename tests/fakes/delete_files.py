@@ -11,7 +11,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestCo
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 from pyiceberg.types import StringType
-from tidegate.adapters.iceberg_files import FILE_PATH
+from tidegate.adapters.iceberg.table.data_files import FILE_PATH
 
 POSITIONS = pa.schema(
     [

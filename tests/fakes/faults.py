@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate.errors import OutcomeUnknown, RetryLater
-from tidegate.jobs import Job, MergeJob, StageJob
-from tidegate.ports import CommitRefused, Publication
+from tidegate.jobs.stage_job import Job, MergeJob, StageJob
+from tidegate.ports.context import CommitRefused, Publication
 
 from fakes.clock import Crash
 from fakes.lake import Row

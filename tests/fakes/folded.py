@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tidegate.jobs import StageTable
+from tidegate.jobs.stage_job import StageTable
 
 from fakes.lake import Row
 

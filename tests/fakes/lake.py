@@ -1,4 +1,4 @@
-"""`tidegate.ports.Destination` in memory: tables with snapshots, branches and properties, and compare-and-swap."""
+"""The port `Destination` in memory: tables with snapshots, branches and properties, and compare-and-swap."""
 
 import json
 from collections import Counter
@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
-from tidegate import names
-from tidegate.batch import DELETES, UNCHANGED, Counts, SignedAttempt, StagedBatch, can_be_merged
-from tidegate.bounds import Bounds
-from tidegate.datatypes import Struct
 from tidegate.errors import GiveUp
-from tidegate.evolution import Change, Rules, changes, struct_of
-from tidegate.offsets import Ranges
-from tidegate.ownership import KIND, MEMORIES, SHAPE, STAGED, Ownership, check_kind, check_recognised, is_marked
-from tidegate.pipeline import Column
-from tidegate.ports import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
-from tidegate.position import Position
+from tidegate.model import resource_names
+from tidegate.model.batch import DELETES, UNCHANGED, Counts, SignedAttempt, StagedBatch, can_be_merged
+from tidegate.model.offsets import Ranges
+from tidegate.model.ownership import KIND, MEMORIES, SHAPE, STAGED, Ownership, check_kind, check_recognised, is_marked
+from tidegate.model.position import Position
+from tidegate.ports.context import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
+from tidegate.schema.data_types import Struct
+from tidegate.schema.evolution import Change, Rules, changes, struct_of
+from tidegate.spec.pipeline import Column
+from tidegate.sql.pruning import Bounds
 
 from fakes.bounds import bounds_of, overlap_of
 from fakes.clock import Clock
@@ -63,11 +63,11 @@ class MemoryTable:
         return chain
 
     def tagged(self, pipeline: str) -> Snapshot | None:
-        return self.snapshots.get(self.refs.get(names.tag(pipeline), -1))
+        return self.snapshots.get(self.refs.get(resource_names.tag(pipeline), -1))
 
 
 class MemoryDestination:
-    """`tidegate.ports.Destination` over dicts, with compare-and-swap, and foreign writers for tests."""
+    """The port `Destination` over dicts, with compare-and-swap, and foreign writers for tests."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
@@ -103,7 +103,7 @@ class MemoryDestination:
             rolled_back=rolled_back,
             recorded=recorded,
             snapshot_ms=tagged.ms if tagged else 0,
-            marks={k: v for k, v in found.properties.items() if k.startswith(names.mark(pipeline, ""))},
+            marks={k: v for k, v in found.properties.items() if k.startswith(resource_names.mark(pipeline, ""))},
             untraceable=rolled_back and cut_off,
             kind=found.properties.get(KIND, ""),
         )
@@ -114,8 +114,8 @@ class MemoryDestination:
         if "main" in found.refs:
             raise CommitRefused(f"table={table} has a snapshot already")
         self.add_snapshot(table, "main", (), position.to_properties(pipeline))
-        found.refs[target] = found.refs[names.tag(pipeline)] = found.refs["main"]
-        found.tags.add(names.tag(pipeline))
+        found.refs[target] = found.refs[resource_names.tag(pipeline)] = found.refs["main"]
+        found.tags.add(resource_names.tag(pipeline))
         found.properties |= position.to_properties(pipeline)
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
@@ -201,7 +201,7 @@ class MemoryDestination:
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         found = self._table(table)
-        numbers = {ref: names.branch_batch(pipeline, ref) for ref in set(found.refs) - found.tags}
+        numbers = {ref: resource_names.branch_batch(pipeline, ref) for ref in set(found.refs) - found.tags}
         stale = [ref for ref, number in numbers.items() if number is not None and number <= up_to_batch]
         for ref in stale:
             del found.refs[ref]
@@ -226,7 +226,7 @@ class MemoryDestination:
 
     def staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         found = self.tables.get(intermediate)
-        text = found.properties.get(names.staged_property(attempt)) if found else None
+        text = found.properties.get(resource_names.staged_property(attempt)) if found else None
         return None if text is None else json.loads(text)
 
     def staging(self, intermediate: str, table: str) -> Staging | None:
@@ -239,20 +239,20 @@ class MemoryDestination:
         return Staging(current, tuple(replace(s, snapshot_id=current) for s in complete))
 
     def backfills(self, table: str, pipeline: str) -> list[str]:
-        prefix = names.backfill_tables(pipeline, table)
+        prefix = resource_names.backfill_tables(pipeline, table)
         own = Ownership("intermediate", pipeline, table.split(".", 1)[1]).properties.items()
         named = [t.properties for name, t in sorted(self.tables.items()) if name.startswith(prefix)]
-        found = [p.get(names.NOTE, "") for p in named if KIND not in p or own <= p.items()]
+        found = [p.get(resource_names.NOTE, "") for p in named if KIND not in p or own <= p.items()]
         return [note for note in found if note]
 
     def applied(self, intermediate: str, shape: str) -> frozenset[int]:
         properties = self.tables[intermediate].properties if intermediate in self.tables else {}
         if properties.get(SHAPE) != shape:
             return frozenset()
-        return frozenset(number for name in properties if (number := names.applied_slice(name)) is not None)
+        return frozenset(number for name in properties if (number := resource_names.applied_slice(name)) is not None)
 
     def mark_applied(self, intermediate: str, number: int) -> None:
-        self._table(intermediate).properties[names.applied_property(number)] = "true"
+        self._table(intermediate).properties[resource_names.applied_property(number)] = "true"
 
     def drop(self, intermediate: str) -> None:
         if intermediate in self.tables:
@@ -262,19 +262,19 @@ class MemoryDestination:
     def forget(self, table: str, pipeline: str, backfill: str) -> None:
         found = self.tables.get(table)
         if found is not None:
-            branches = [r for r in found.refs if names.backfill_slice(pipeline, backfill, r) is not None]
+            branches = [r for r in found.refs if resource_names.backfill_slice(pipeline, backfill, r) is not None]
             found.refs = {name: at for name, at in found.refs.items() if name not in set(branches) - found.tags}
-            found.properties.pop(names.backfill_mark(pipeline, backfill), None)
+            found.properties.pop(resource_names.backfill_mark(pipeline, backfill), None)
 
     def pipelines(self, table: str) -> tuple[str, ...]:
         found = self.tables.get(table)
         ends = (name.split(".") for name in (found.properties if found else ()) if name.endswith(".position"))
-        tags = (names.tagged(tag) for tag in (found.tags if found else ()))
+        tags = (resource_names.tagged(tag) for tag in (found.tags if found else ()))
         return tuple(sorted({*(parts[1] for parts in ends), *tags}))
 
     def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         found = self.tables.get(intermediate)
-        text = found.properties.get(names.audit_property(attempt)) if found else None
+        text = found.properties.get(resource_names.audit_property(attempt)) if found else None
         return None if text is None else json.loads(text)
 
     def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
@@ -304,7 +304,7 @@ class MemoryDestination:
         spent = [s for s in found.snapshots.values() if _is_spent(s, up_to_batch) or s in dead]
         gone = {s.id for s in spent}
         alive = {s.summary.get("tidegate.attempt", "") for s in found.snapshots.values() if s.id not in gone}
-        for prefix in (names.staged_property(""), names.audit_property("")):
+        for prefix in (resource_names.staged_property(""), resource_names.audit_property("")):
             for name in [p for p in found.properties if p.startswith(prefix) and p.removeprefix(prefix) not in alive]:
                 del found.properties[name]
         if not spent or all(found.refs.get("main") == s.id and "tidegate.clean-up" in s.summary for s in spent):
@@ -344,7 +344,7 @@ class MemoryDestination:
         if found is None:
             return None
         snapshots = [s for s in found.ancestors() if "compacted" not in s.summary]
-        tagged = {i for name, i in found.refs.items() if names.is_ours(name)}
+        tagged = {i for name, i in found.refs.items() if resource_names.is_ours(name)}
         depths = [n for n, s in enumerate(found.ancestors(), 1) if s.id in tagged]
         files = 1 if len(snapshots) < len(found.ancestors()) else len(snapshots)
         counts = {"data_files": files, "small": files, "crowd": files, "rows": len(found.rows())}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidegate.pipeline import Column, KeyFormat, Merge, Pipeline, Source, Table, ValueFormat
+from tidegate.spec.pipeline import Column, KeyFormat, Merge, Pipeline, Source, Table, ValueFormat
 
 
 def a_table(name: str = "lake.shop.orders", mode: str = "upsert_delete", **given: Any) -> Table:

@@ -1,6 +1,7 @@
 """A broker in memory for the producers of a publication: transactions, fencing, and what readers see of them.
 
-The functions of `tidegate_spark.produce` run as they are: this stands in for confluent_kafka's producer and consumer.
+The functions of `tidegate_spark.publish.producer` run as they are: this
+stands in for confluent_kafka's producer and consumer.
 """
 
 from collections import defaultdict
@@ -11,7 +12,7 @@ from typing import Any
 
 import pyarrow
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from tidegate_spark import produce
+from tidegate_spark.publish import producer as produce
 
 HEADER = [("part", pyarrow.int32()), ("topic", pyarrow.string()), ("key", pyarrow.binary())]
 HEADER += [("value", pyarrow.binary()), ("timestamp", pyarrow.int64()), ("kind", pyarrow.string())]

@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow
-from tidegate.offsets import Ranges
-from tidegate.publications.job import PublishJob, TouchedFiles
-from tidegate.publications.ports import Behind, FoundTopics, Made, PublicationPorts, TableNow
-from tidegate.publications.progress import TOPIC, Standing
-from tidegate.publications.publication import KeyOut, Publication
-from tidegate.states import Message
-from tidegate_spark import produce
-from tidegate_spark.publish import plan_of, raise_refusal
+from tidegate.jobs.publish_job import PublishJob, TouchedFiles
+from tidegate.model.offsets import Ranges
+from tidegate.model.publication_progress import TOPIC, Standing
+from tidegate.model.table_state import Message
+from tidegate.ports.publication_ports import Behind, FoundTopics, Made, PublicationPorts, TableNow
+from tidegate.spec.publication import KeyOut, Publication
+from tidegate_spark.publish import producer
+from tidegate_spark.publish.job import plan_of, raise_refusal
 
 from fakes.producing import SCHEMA, Broker, Entry, Killed
 
@@ -143,7 +143,7 @@ class Spark:
         self.jobs.append(PublishJob.from_json(job.to_json()))
         assert self.jobs[-1] == job, "a job is the same behind JSON"
         with self.topic.broker.instead_of_kafka():
-            produced = list(produce.producing(plan_of(job, {}))(iter([self.changes(job)])))
+            produced = list(producer.producing(plan_of(job, {}))(iter([self.changes(job)])))
         raise_refusal(job, [row["outcome"] for batch in produced for row in batch.to_pylist()])
 
     def changes(self, job: PublishJob) -> pyarrow.RecordBatch:

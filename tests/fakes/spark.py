@@ -1,4 +1,4 @@
-"""`tidegate.ports.Engine` and `Sql` in memory: what the jobs and statements do, in Python."""
+"""The port `Engine` and `Sql` in memory: what the jobs and statements do, in Python."""
 
 import json
 import re
@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
 
-from tidegate.batch import DELETES, RECORDS, UNCHANGED, are_too_many
-from tidegate.crash_points import reached
 from tidegate.errors import RetryLater
-from tidegate.jobs import Job, MaintainJob, MergeJob, StageJob, StageTable
-from tidegate.ownership import Ownership
-from tidegate.pipeline import Column, Route
-from tidegate.selection import Projection
+from tidegate.failpoints import reached
+from tidegate.jobs.stage_job import Job, MaintainJob, MergeJob, StageJob, StageTable
+from tidegate.model.batch import DELETES, RECORDS, UNCHANGED, are_too_many
+from tidegate.model.ownership import Ownership
+from tidegate.spec.pipeline import Column, Route
+from tidegate.spec.projection import Projection
 
 from fakes.audits import answer
 from fakes.bounds import check_bounds
@@ -31,7 +31,7 @@ BAD = "not JSON"  # a key or value that no format can read
 
 
 class StructuredSql:
-    """`tidegate.ports.Sql` that keeps what it was asked for as JSON, so that `MemoryEngine` can do it."""
+    """The port `Sql` that keeps what it was asked for as JSON, so that `MemoryEngine` can do it."""
 
     def render(self, statement: str, **values: Any) -> str:
         plain = lambda o: asdict(o) if is_dataclass(o) and not isinstance(o, type) else list(o)  # noqa: E731
@@ -39,7 +39,7 @@ class StructuredSql:
 
 
 class MemoryEngine:
-    """`tidegate.ports.Engine` that does in Python what the jobs do in Spark. `conditions` gives SQL texts a meaning."""
+    """The port `Engine` that does in Python what the jobs do in Spark. `conditions` gives SQL texts a meaning."""
 
     def __init__(self, broker: MemoryBroker, destination: MemoryDestination) -> None:
         self.broker, self.destination = broker, destination

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from tidegate.pipeline import Pipeline
-from tidegate.ports import Ports
+from tidegate.ports.context import Ports
+from tidegate.spec.pipeline import Pipeline
 
 from fakes.broker import MemoryBroker
 from fakes.clock import Clock, Crash

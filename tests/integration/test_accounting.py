@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from conftest import wait_until
 from tidegate.errors import NothingToDo
-from tidegate.status import status
+from tidegate.monitoring.status import status
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 

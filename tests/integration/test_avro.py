@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from decoding import a_stage, reasons
 from schema_registry import SchemaRegistry
-from tidegate.adapters.described import RegistrySchemas
+from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp
-from tidegate.pipeline import KeyFormat, Table, ValueFormat
+from tidegate.spec.pipeline import KeyFormat, Table, ValueFormat
 
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
 
@@ -188,7 +188,7 @@ BROKEN = {
 
 
 def test_bytes_that_are_not_avro_of_the_subject_are_bad_with_their_reason(stack, registry) -> None:
-    from tidegate_spark.sessions import close, connected
+    from tidegate_spark.session import close, connected
 
     schema = record(field("id", "long"), field("text", "string"), field("at", logical("long", "timestamp-nanos")))
     good = Writer(registry, "broken")(schema, {"id": 1, "text": "a", "at": 1000})
@@ -298,7 +298,7 @@ def test_registry_is_entered_with_a_connection_whose_password_never_shows(workbe
     Writer(registry, topic)(record(field("id", "long")), {"id": 1})
     registry.login = ("me", "geheim")
     host, port = registry.url.removeprefix("http://").split(":")
-    from tidegate.adapters.connections import Connection
+    from tidegate.connections import Connection
 
     def resolve(id: str) -> Connection:
         return Connection(id, "http", host, int(port), "me", {"good": "geheim", "bad": "falsch"}[id])

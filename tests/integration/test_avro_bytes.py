@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from decoding import a_stage, values
-from tidegate.adapters.described import RegistrySchemas
-from tidegate.avro_decoding import decoding
-from tidegate.avro_schema import columns_of
+from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError
-from tidegate.pipeline import Column, KeyFormat, Table, ValueFormat
-from tidegate_spark.avro_guard import with_length_check
+from tidegate.schema.avro import columns_of
+from tidegate.schema.avro_resolution import decoding
+from tidegate.spec.pipeline import Column, KeyFormat, Table, ValueFormat
+from tidegate_spark.fields.avro_limits import with_length_check
 
 ID = Column("id", "INT")
 HUGE = b"\x80\xbe\xc7\x94\x0e"  # 1,900,000,000 as Avro writes a long

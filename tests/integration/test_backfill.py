@@ -8,8 +8,8 @@ import pytest
 from conftest import wait_until
 from pyiceberg.exceptions import NoSuchTableError
 from tidegate.errors import ConfigurationError, PositionLost
-from tidegate.steps.backfill import backfill
-from tidegate.steps.backfill_plan import propose, wanted
+from tidegate.reprocess.backfill import backfill
+from tidegate.reprocess.backfill_plan import propose, wanted
 
 KEY = {"fields": ["id", "part"], "schema": "id BIGINT, part STRING"}
 VALUE = {"schema": "id BIGINT, part STRING, name STRING"}

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from tidegate.batch import PlannedBatch
 from tidegate.errors import NothingToDo, PositionLost
-from tidegate.status import status
+from tidegate.model.batch import PlannedBatch
+from tidegate.monitoring.status import status
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
@@ -91,7 +91,7 @@ def test_metadata_files_of_the_intermediate_table_do_not_pile_up(workbench) -> N
 
 
 def test_one_big_partition_is_read_by_several_tasks(workbench, monkeypatch) -> None:
-    monkeypatch.setattr("tidegate_spark.read.RECORDS_PER_TASK", 1_000)
+    monkeypatch.setattr("tidegate_spark.stage.kafka_source.RECORDS_PER_TASK", 1_000)
     topic = workbench.topic()
     workbench.pipeline("big", [topic], key=KEY, value=VALUE, table={"last_per_key": "never"})
     workbench.produce(topic, *(({"id": n}, f'{{"id": {n}, "name": "x"}}') for n in range(2_100)))

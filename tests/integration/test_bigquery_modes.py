@@ -15,18 +15,18 @@ from fakes import World, a_pipeline, a_table, grouped
 from fakes.one_at_a_time import expected as expected_by_sequence
 from fakes.versions import Change
 from fakes.versions import expected as expected_versions
-from tidegate.adapters import bigquery_bounds
-from tidegate.adapters.bigquery_statements import BROKEN, transaction
-from tidegate.audits import audited
-from tidegate.batch import Counts, StagedBatch
-from tidegate.columns import destination_columns, stages_kept
-from tidegate.merging import merge_statements
-from tidegate.offsets import Ranges
-from tidegate.ownership import own_positions
-from tidegate.pipeline import Column, Create, Table
-from tidegate.validity import History
-from unit import test_model, test_partial, test_sequence_groups
-from unit.test_bigquery_statements import intermediate_columns
+from tidegate.adapters.bigquery import pruning
+from tidegate.adapters.bigquery.publish_script import BROKEN, transaction
+from tidegate.merge.audits import audited
+from tidegate.merge.statements import merge_statements
+from tidegate.model.batch import Counts, StagedBatch
+from tidegate.model.offsets import Ranges
+from tidegate.model.ownership import own_positions
+from tidegate.spec.pipeline import Column, Create, Table
+from tidegate.spec.scd2 import History
+from tidegate.tables.columns import destination_columns, stages_kept
+from unit.scenarios import test_model, test_partial_updates, test_sequence_groups
+from unit.tidegate.adapters.bigquery.test_publish_script import intermediate_columns
 from warehouse import PROJECT
 
 NAME, TMP, POSITIONS = "lake.shop.orders", "lake.shop.orders_shop_tmp", "lake.shop.orders_tidegate_position"
@@ -143,25 +143,25 @@ def test_table_equals_the_model_after_batches_of_any_records(mode: str, bigquery
 @pytest.mark.parametrize("kind", ["partial", "unchanged"])
 def test_columns_keep_their_values_as_in_the_model(kind: str, soft: bool, bigquery: str, tmp_path: Path) -> None:
     chance = random.Random(kind)
-    (table,) = test_partial.pipeline_of(kind, deletes="soft" if soft else "hard").tables
+    (table,) = test_partial_updates.pipeline_of(kind, deletes="soft" if soft else "hard").tables
     bench = Bench(table, bigquery, tmp_path)
-    values = [None, test_partial.HELD, "x", "y"]
+    values = [None, test_partial_updates.HELD, "x", "y"]
     if kind == "partial":
-        values.remove(test_partial.HELD)
+        values.remove(test_partial_updates.HELD)
     changes = [
         (chance.choice("kl"), chance.choice([None, *[tuple(chance.choices(values, k=2)) for _ in range(3)]]))
         for _ in range(24)
     ]
     for batch in cut(changes, chance, 4):
         bench.flush([kept_or_given(kind, key, value) for key, value in batch])
-    assert bench.rows() == in_order(test_partial.expected(kind, soft, changes))
+    assert bench.rows() == in_order(test_partial_updates.expected(kind, soft, changes))
 
 
 def kept_or_given(kind: str, key: str, value: tuple[Any, ...] | None) -> Record:
     if value is None:
         return Record({"id": key}, None, "d")
     named = dict(zip("ab", value, strict=True))
-    kept = [name for name, given in named.items() if given == test_partial.HELD]
+    kept = [name for name, given in named.items() if given == test_partial_updates.HELD]
     return Record({"id": key}, {"id": key, **named, **dict.fromkeys(kept)}, "u", kept=kept)
 
 
@@ -312,9 +312,9 @@ def test_batch_of_many_partitions_is_merged_in_parts(
     mode: str, bigquery: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of five days and of none, two at a time; a key has several, rows move, and deletes do not tell their day."""
-    monkeypatch.setattr(bigquery_bounds, "MOST_PARTITIONS", 3)
-    monkeypatch.setattr(bigquery_bounds, "PARTITIONS_OF_A_PART", 2)
-    monkeypatch.setattr(bigquery_bounds, "FEW_ROWS", 3)
+    monkeypatch.setattr(pruning, "MOST_PARTITIONS", 3)
+    monkeypatch.setattr(pruning, "PARTITIONS_OF_A_PART", 2)
+    monkeypatch.setattr(pruning, "FEW_ROWS", 3)
     create = Create(partition_by=("days(at)",), cluster_by=("id",))
     columns = (Column("id", "BIGINT"), Column("at", "TIMESTAMP"))
     bench = Bench(a_table(NAME, mode, columns=columns, create=create), bigquery, tmp_path)

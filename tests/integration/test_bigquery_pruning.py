@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fakes import a_table
 from integration.test_bigquery_modes import NAME, Bench, Record
-from tidegate.pipeline import Column, Create
+from tidegate.spec.pipeline import Column, Create
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 COLUMNS = (Column("id", "BIGINT"), Column("name", "STRING"), Column("at", "TIMESTAMP"))

@@ -8,7 +8,7 @@ from conftest import wait_until
 from crash.points import Point
 from crash.trial import Trial
 from tidegate.errors import TidegateError
-from tidegate.flush import flush
+from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage

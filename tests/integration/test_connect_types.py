@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from decoding import a_stage, reasons, values
 from tidegate.errors import BadRecord
-from tidegate.pipeline import Column, ValueFormat
+from tidegate.spec.pipeline import Column, ValueFormat
 
 TIME, DATA, CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -106,7 +106,7 @@ LOSSY = [
 
 
 def test_what_a_logical_type_would_lose_is_bad(stack) -> None:
-    from tidegate_spark.sessions import close, connected
+    from tidegate_spark.session import close, connected
 
     columns = tuple(Column(f"x{number}", kind) for number, (kind, *_) in enumerate(LOSSY))
     fields = [{"field": f"x{n}", "name": name, "parameters": more} for n, (_, name, more, _) in enumerate(LOSSY)]

@@ -7,7 +7,7 @@ from decimal import Decimal
 import decoding
 import pytest
 from conftest import debezium
-from tidegate.pipeline import Column, ValueFormat
+from tidegate.spec.pipeline import Column, ValueFormat
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"format": "debezium-json", "schema": "id BIGINT, name STRING, amount DECIMAL(12,2), at TIMESTAMP"}

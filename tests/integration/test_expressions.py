@@ -5,10 +5,10 @@ from typing import Any
 
 import decoding
 import pytest
-from tidegate.adapters.select_sql import parse_select
-from tidegate.columns import projection
-from tidegate.jobs import StageTable
-from tidegate.pipeline import Column, KeyFormat, Route, Table, ValueFormat
+from tidegate.config.parsing.select_statement import parse_select
+from tidegate.jobs.stage_job import StageTable
+from tidegate.spec.pipeline import Column, KeyFormat, Route, Table, ValueFormat
+from tidegate.tables.columns import projection
 
 ID = (Column("id", "INT"),)
 COLUMNS = (Column("id", "INT"), Column("v", "STRING"), Column("n", "INT"))

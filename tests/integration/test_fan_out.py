@@ -2,9 +2,9 @@
 
 import pytest
 from tidegate.errors import SomeTablesFailed
-from tidegate.flush import flush
-from tidegate.jobs import StageJob
-from tidegate.status import status
+from tidegate.jobs.stage_job import StageJob
+from tidegate.monitoring.status import status
+from tidegate.steps.flush import flush
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, `the type` STRING, name STRING"}

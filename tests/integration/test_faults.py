@@ -10,7 +10,7 @@ from tidegate.errors import RetryLater
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
-from tidegate_spark import stage as stage_job
+from tidegate_spark.stage import job as stage_job
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}

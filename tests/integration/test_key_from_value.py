@@ -8,10 +8,10 @@ import decoding
 import pytest
 from conftest import debezium
 from fuzzing import avro
-from tidegate.avro_decoding import decoding as avro_options
-from tidegate.avro_schema import columns_of
 from tidegate.errors import BadRecord
-from tidegate.pipeline import Column, KeyFormat, ValueFormat
+from tidegate.schema.avro import columns_of
+from tidegate.schema.avro_resolution import decoding as avro_options
+from tidegate.spec.pipeline import Column, KeyFormat, ValueFormat
 
 ROW = (Column("id", "BIGINT"), Column("part", "STRING"), Column("n", "INT"))
 KEY = KeyFormat(fields=("id", "part"), from_value=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from tidegate.errors import PublishedElsewhere, RetryLater
-from tidegate.flush import flush
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.compact import compact
+from tidegate.steps.flush import flush
 from tidegate.steps.maintain import maintain, maintained_tables
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from fakes.counted import Calls
 from pyiceberg.catalog.sql import SqlCatalog
-from tidegate.flush import flush
+from tidegate.steps.flush import flush
 
 ROUNDS = 3
 # loads of a table's metadata and commits, beside those that Spark makes itself

@@ -9,7 +9,7 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.pipeline import Column, Route, ValueFormat
+from tidegate.spec.pipeline import Column, Route, ValueFormat
 
 KEY = {"fields": ["ID"], "schema": "ID BIGINT NOT NULL"}
 SCHEMA = "ID BIGINT, NAME STRING NOT NULL, AMOUNT DECIMAL(20,2), AT TIMESTAMP_NTZ"

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tidegate.adapters.kafka import KafkaBroker
-from tidegate.adapters.kafka_shared import SharedBroker
+from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka.shared_broker import SharedBroker
 from tidegate.errors import GiveUp, PositionLost
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import random
 
 import decoding
 import pytest
-from tidegate.pipeline import Column, ValueFormat
-from tidegate_spark.plain_keys import plain_key
+from tidegate.spec.pipeline import Column, ValueFormat
+from tidegate_spark.fields.plain_keys import plain_key
 
 # the column's name, its type, and texts that are read off
 PLAIN = [
@@ -41,7 +41,7 @@ def keys(spark, texts: list[bytes], type: str, name: str = "id") -> list[tuple[o
 def parsed_keys(spark, texts: list[bytes], type: str, name: str = "id") -> list[tuple[object, str | None]]:
     """The same without the short way."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tidegate_spark.formats.objects.plain_key", lambda *_: None)
+        patched.setattr("tidegate_spark.formats.json.plain_key", lambda *_: None)
         return keys(spark, texts, type, name)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import decoding
 import pytest
-from tidegate.pipeline import Column, Route, ValueFormat
+from tidegate.spec.pipeline import Column, Route, ValueFormat
 
 ID, PART = Column("user_id", "BIGINT"), Column("part", "STRING")
 TWO = (Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "DECIMAL(5,2)"))

@@ -14,7 +14,7 @@ from protobuf_messages import classes
 from round_trip import Way, read
 from schema_registry import SchemaRegistry
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo
-from tidegate.publications.again import Again
+from tidegate.publications.republish import Again
 
 ROOT, PATIENCE = Path(__file__).parents[2], 180
 
@@ -139,7 +139,7 @@ def test_partition_of_every_key_is_what_the_java_client_chooses(workbench, tmp_p
     import random
 
     from confluent_kafka import Producer
-    from tidegate_spark.produce import PRODUCER
+    from tidegate_spark.publish.producer import PRODUCER
 
     chance = random.Random(7)
     keys = [b"a", b"\x00\xff", b'{"id":1}', *(chance.randbytes(chance.randint(1, 40)) for _ in range(300))]

@@ -14,7 +14,7 @@ from crash.publishing import history, judge, ports, seen, walked
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.publications.plan import plan
 from tidegate.publications.publish import job_of, publish
-from tidegate_spark import produce
+from tidegate_spark.publish import producer
 
 
 @pytest.mark.parametrize(("fault", "step"), [("SIGKILL", 17), ("SIGSTOP", 37), ("OVERTAKEN", 17)])
@@ -68,7 +68,7 @@ def test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_
                     os.kill(int(broker.variables["KAFKA_PID"]), signal.SIGKILL)
             return getattr(self._real, name)
 
-    monkeypatch.setattr(produce.kafka, "Producer", Breaking)
+    monkeypatch.setattr(producer.kafka, "Producer", Breaking)
     for snapshot, calls in enumerate((["produce"] * 3, ["commit_transaction"] * 2), 1):
         fatal += calls
         wait_until(lambda now=snapshot: is_published(asked, now), "a run finds nothing left to do")

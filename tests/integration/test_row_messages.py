@@ -8,7 +8,7 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.pipeline import Column, ValueFormat
+from tidegate.spec.pipeline import Column, ValueFormat
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 

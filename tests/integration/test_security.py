@@ -14,15 +14,15 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import PATIENCE, wait_until
 from guarded_broker import GuardedBroker, guarded_broker
 from round_trip import read_committed
-from tidegate.adapters.assembly import spark_conf
-from tidegate.adapters.connections import connection_from_env
-from tidegate.adapters.kafka import KafkaBroker
-from tidegate.adapters.pipeline_file import load_pipeline
-from tidegate.adapters.publication_assembly import assemble_publication
+from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.config.pipeline_file import load_pipeline
+from tidegate.connections import connection_from_env
 from tidegate.errors import GiveUp
-from tidegate.jobs import KAFKA_CONF
+from tidegate.jobs.stage_job import KAFKA_CONF
 from tidegate.publications.publish import publish
-from tidegate_spark.sessions import close, connected, private
+from tidegate.wiring.pipeline import spark_conf
+from tidegate.wiring.publication import assemble_publication
+from tidegate_spark.session import close, connected, private
 
 PASSWORD = "s3cret-w0rd"
 CLIENT = "cl1ent-w0rd"

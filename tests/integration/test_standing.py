@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere
-from tidegate.status import status
+from tidegate.monitoring.status import status
+from tidegate.reprocess.rebase import propose, rebase
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
-from tidegate.steps.rebase import propose, rebase
 from tidegate.steps.stage import stage
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}

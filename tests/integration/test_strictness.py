@@ -7,7 +7,7 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.pipeline import Column, ValueFormat
+from tidegate.spec.pipeline import Column, ValueFormat
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 

@@ -2,13 +2,13 @@
 
 import decoding
 import pytest
-from tidegate.batch import Counts
-from tidegate.jobs import StageJob
-from tidegate.offsets import Ranges
-from tidegate.pipeline import Column, ValueFormat
+from tidegate.jobs.stage_job import StageJob
+from tidegate.model.batch import Counts
+from tidegate.model.offsets import Ranges
+from tidegate.spec.pipeline import Column, ValueFormat
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
-from tidegate_spark.read import LARGEST_TASK, RECORDS_PER_TASK, records_per_task
+from tidegate_spark.stage.kafka_source import LARGEST_TASK, RECORDS_PER_TASK, records_per_task
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -47,7 +47,7 @@ def test_large_batch_stages_every_record_where_hardly_any_is_superseded(
     workbench, monkeypatch: pytest.MonkeyPatch, keys: int, share: float, staged: int
 ) -> None:
     monkeypatch.setattr("tidegate.steps.plan.LARGE", 1_000)
-    monkeypatch.setattr("tidegate.adapters.kafka_sample.PATIENCE", 60.0)  # a busy machine is no reason to see less
+    monkeypatch.setattr("tidegate.adapters.kafka.key_sample.PATIENCE", 60.0)  # a busy machine is no reason to see less
     topic = workbench.topic(2)
     workbench.pipeline("large", [topic], key=KEY, value=VALUE)
     rows = ({"id": n % keys, "name": f"x{n}"} for n in range(1_200))
@@ -88,8 +88,8 @@ def a_job(offsets: int, *, last_per_raw_key: bool) -> StageJob:
 
 
 def test_keys_that_several_tasks_read_are_counted_and_staged_once(workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate_spark.read.RECORDS_PER_TASK", 100)
-    monkeypatch.setattr("tidegate_spark.read.LARGEST_TASK", 150)
+    monkeypatch.setattr("tidegate_spark.stage.kafka_source.RECORDS_PER_TASK", 100)
+    monkeypatch.setattr("tidegate_spark.stage.kafka_source.LARGEST_TASK", 150)
     topic = workbench.topic()
     workbench.pipeline("several", [topic], key=KEY, value=VALUE, table={"last_per_key": "always"})
     workbench.produce(topic, *(({"id": n % 40}, {"id": n % 40, "name": f"x{n}"}) for n in range(1_000)))

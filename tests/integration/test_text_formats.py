@@ -9,7 +9,7 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.pipeline import Column, ValueFormat
+from tidegate.spec.pipeline import Column, ValueFormat
 
 # column type, text, expected
 FITS: list[tuple[str, str, Any]] = [
@@ -64,7 +64,7 @@ def test_every_type_comes_out_of_csv_as_it_went_in(workbench) -> None:
 
 
 def test_text_that_a_type_cannot_hold_is_bad_in_csv_and_in_string(spark) -> None:
-    from tidegate_spark.text_fields import unfit
+    from tidegate_spark.fields.text import unfit
 
     cases = [*MISFITS, *((kind, text) for kind, text, _ in FITS)]
     columns = ", ".join(f"t{number} STRING" for number in range(len(cases)))

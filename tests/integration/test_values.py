@@ -9,7 +9,7 @@ from typing import Any
 import decoding
 import pytest
 import value_cases
-from tidegate.pipeline import Column, KeyFormat, ValueFormat
+from tidegate.spec.pipeline import Column, KeyFormat, ValueFormat
 from value_cases import BAD, Case
 
 LENIENT = "json.numbers: lenient"

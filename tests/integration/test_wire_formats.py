@@ -10,10 +10,10 @@ import pytest
 from apicurio_registry import ApicurioServer
 from protobuf_messages import a_file, classes, field, message
 from schema_registry import SchemaRegistry
-from tidegate.adapters.described import RegistrySchemas
+from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import BadRecord, ConfigurationError
-from tidegate.pipeline import KeyFormat, Table, ValueFormat
-from tidegate.superseding import last_per_raw_key
+from tidegate.planning.key_deduplication import last_per_raw_key
+from tidegate.spec.pipeline import KeyFormat, Table, ValueFormat
 
 OLD = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
 NEW = {**OLD, "fields": [*OLD["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}

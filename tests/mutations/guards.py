@@ -5,21 +5,21 @@ A guard is found by its exact text, so that one which was moved or rewritten is 
 
 from dataclasses import dataclass
 
-REPARENT = "plugins/tidegate/adapters/iceberg_reparent.py"
-REPARENTS = "tests/unit/test_iceberg_reparent.py::test_"
-SWAP = "tests/unit/test_swap.py::test_"
-COMMITS = "tests/unit/test_iceberg_commit.py::test_"
-COMMIT = "plugins/tidegate/adapters/iceberg_commit.py"
-STAGING = "plugins/tidegate/adapters/iceberg_staging.py"
-STATE = "plugins/tidegate/adapters/iceberg_state.py"
-OVERLAP = "plugins/tidegate/adapters/iceberg_overlap.py"
+REPARENT = "plugins/tidegate/adapters/iceberg/reparent.py"
+REPARENTS = "tests/unit/tidegate/adapters/iceberg/test_reparent.py::test_"
+SWAP = "tests/unit/tidegate/merge/test_compare_and_swap.py::test_"
+COMMITS = "tests/unit/tidegate/adapters/iceberg/table/test_commit.py::test_"
+COMMIT = "plugins/tidegate/adapters/iceberg/table/commit.py"
+STAGING = "plugins/tidegate/adapters/iceberg/stores/staging.py"
+STATE = "plugins/tidegate/adapters/iceberg/table/state.py"
+OVERLAP = "plugins/tidegate/adapters/iceberg/pruning/file_overlap.py"
 SQL = "include/sql/iceberg"
-UNFINISHED = "plugins/tidegate/publications/unfinished.py"
-PRODUCE = "jobs/tidegate_spark/produce.py"
+UNFINISHED = "plugins/tidegate/publications/unfinished_parts.py"
+PRODUCE = "jobs/tidegate_spark/publish/producer.py"
 CRASHES = "tests/integration/test_publishing_crashes.py::test_"
-WALKS = "tests/unit/test_publication_walks.py::test_"
+WALKS = "tests/unit/scenarios/test_publication_walks.py::test_"
 DESTINATION = "tests/contract/test_destination.py::test_"
-MERGE, FLUSH, STAGE = (f"tests/unit/test_{name}.py::test_" for name in ("merge", "flush", "stage"))
+MERGE, FLUSH, STAGE = (f"tests/unit/tidegate/steps/test_{name}.py::test_" for name in ("merge", "flush", "stage"))
 
 
 @dataclass(frozen=True)
@@ -71,35 +71,35 @@ GUARDS = [
     ),
     Guard(
         "the position is still the batch's start",
-        "plugins/tidegate/standing.py",
+        "plugins/tidegate/progress/position_checks.py",
         "if position is not None and (is_old or not ranges.continues(position.offsets)):",
         "if False:",
-        "tests/unit/test_concurrency.py::test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes",
+        "tests/unit/scenarios/test_concurrency.py::test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes",
     ),
     Guard(
         "a lost answer is looked up",
-        "plugins/tidegate/swap.py",
+        "plugins/tidegate/merge/compare_and_swap.py",
         "        with suppress(CommitRefused, OutcomeUnknown):\n",
         "        with suppress(CommitRefused):\n",
         MERGE + "answer_lost_after_the_publish_is_found_in_the_position",
     ),
     Guard(
         "the head is the one snapshot above the cut",
-        "plugins/tidegate/swap.py",
+        "plugins/tidegate/merge/compare_and_swap.py",
         "if head is None or not ours or head.parent_id != swap.state.snapshot_id:",
         "if head is None or not ours:",
         MERGE + "snapshot_that_somebody_put_below_ours_on_the_branch_is_not_published",
     ),
     Guard(
         "rows that Spark wrote outside of the branch are not taken for none",
-        "plugins/tidegate/swap.py",
+        "plugins/tidegate/merge/compare_and_swap.py",
         "    if elsewhere:\n",
         "    if False:\n",
         SWAP + "rows_that_landed_beside_the_branch_do_not_move_the_position[upsert_delete]",
     ),
     Guard(
         "rows of an append that Spark did not write are not taken for none",
-        "plugins/tidegate/swap.py",
+        "plugins/tidegate/merge/compare_and_swap.py",
         "    if swap.must_add:\n",
         "    if False:\n",
         SWAP + "append_that_writes_nothing_does_not_move_the_position",
@@ -134,7 +134,7 @@ GUARDS = [
     ),
     Guard(
         "a merge that asks rows is not put onto a newer main",
-        "plugins/tidegate/writing.py",
+        "plugins/tidegate/merge/write_mode.py",
         "    return None if asks_rows else Reparenting(dict(values))\n",
         "    return Reparenting(dict(values))\n",
         SWAP + "merge_whose_result_depends_on_rows_that_others_may_have_changed_runs_again[sequence_by]",
@@ -144,19 +144,19 @@ GUARDS = [
         "plugins/tidegate/steps/maintain.py",
         "ms if at_most_ms is None else min(ms, at_most_ms)",
         "ms",
-        "tests/unit/test_maintain.py::"
+        "tests/unit/tidegate/steps/test_maintain.py::"
         "test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_published_one_off",
     ),
     Guard(
         "only the pipeline that created a table gives it its order",
         "plugins/tidegate/steps/merge.py",
-        "    return work.ports.destination.property(table.name, names.CREATED_BY) == name\n",
+        "    return work.ports.destination.property(table.name, resource_names.CREATED_BY) == name\n",
         "    return True\n",
         MERGE + "empty_table_that_somebody_else_created_keeps_its_order",
     ),
     Guard(
         "a commit that stands is not failed by old metadata",
-        "plugins/tidegate/adapters/iceberg_files.py",
+        "plugins/tidegate/adapters/iceberg/table/data_files.py",
         "        except Exception as error:\n",
         "        except FileNotFoundError as error:\n",
         COMMITS + "old_metadata_that_cannot_be_deleted_does_not_fail_the_publish",
@@ -184,29 +184,29 @@ GUARDS = [
     ),
     Guard(
         "the low watermark",
-        "plugins/tidegate/watermark.py",
+        "plugins/tidegate/progress/low_watermark.py",
         "return _kept(ports, lowest(*marks), absent)",
         "return _kept(ports, next(iter(marks), {}), absent)",
         FLUSH + "group_gets_the_low_watermark_of_all_tables",
     ),
     Guard(
         "the group waits for a table that cannot be read",
-        "plugins/tidegate/watermark.py",
+        "plugins/tidegate/progress/low_watermark.py",
         "            failures.append(failure)\n            absent.append(table)\n",
         "            failures.append(failure)\n",
-        "tests/unit/test_unreadable_table.py::test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_"
+        "tests/unit/scenarios/test_unreadable_table.py::test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_"
         "the_other[earliest]",
     ),
     Guard(
         "no catalog's secret goes to a server that would write it to its event log",
-        "jobs/tidegate_spark/sessions.py",
+        "jobs/tidegate_spark/session.py",
         "        check_event_log(spark, conf)\n",
         "        pass\n",
-        "tests/unit/test_redaction.py::test_server_with_an_event_log_gets_no_catalogs_secret_unless_it_hides_it",
+        "tests/unit/tidegate/test_redaction.py::test_server_with_an_event_log_gets_no_catalogs_secret_unless_it_hides_it",
     ),
     Guard(
         "counts add up",
-        "plugins/tidegate/batch.py",
+        "plugins/tidegate/model/batch.py",
         "if self.read == sum(getattr(self, name) for name in FATES) and self.gaps >= 0:",
         "if True:",
         STAGE + "counts_that_do_not_add_up_fail_the_step",
@@ -244,12 +244,12 @@ GUARDS = [
         "plugins/tidegate/steps/clean_up.py",
         "min(reached)",
         "max(reached)",
-        "tests/unit/test_shared_table.py::"
+        "tests/unit/scenarios/test_shared_table.py::"
         "test_faster_pipeline_forgets_nothing_that_the_slower_one_may_still_need[deletes]",
     ),
     Guard(
         "a table without our mark is not ours",
-        "plugins/tidegate/adapters/iceberg_ownership.py",
+        "plugins/tidegate/adapters/iceberg/stores/ownership.py",
         "        check_recognised(name, own, table.schema().column_names, properties.get(SHAPE))\n",
         "",
         DESTINATION + "table_of_somebody_else_is_neither_claimed_nor_touched[iceberg]",
@@ -270,7 +270,7 @@ GUARDS = [
     ),
     Guard(
         "deletes are forgotten in memories of ours only",
-        "plugins/tidegate/adapters/iceberg_deletes.py",
+        "plugins/tidegate/adapters/iceberg/stores/remembered_deletes.py",
         "    if table.metadata.properties.get(KIND) not in MEMORIES:\n",
         "    if False:\n",
         DESTINATION + "nothing_is_taken_out_of_a_memory_without_a_mark[iceberg]",
@@ -280,21 +280,21 @@ GUARDS = [
         "plugins/tidegate/steps/merge.py",
         "    check_is_destination(work.where, state)\n",
         "",
-        "tests/unit/test_ownership.py::test_memory_of_another_pipelines_table_is_no_destination",
+        "tests/unit/tidegate/model/test_ownership.py::test_memory_of_another_pipelines_table_is_no_destination",
     ),
     Guard(
         "what remembers deletes or changes is claimed before it is evolved",
         "plugins/tidegate/steps/merge.py",
         "destination.claim(remembered, own_memory(table, columns)) is not None",
         "True",
-        "tests/unit/test_ownership.py::test_memory_of_somebody_else_is_neither_written_nor_evolved",
+        "tests/unit/tidegate/model/test_ownership.py::test_memory_of_somebody_else_is_neither_written_nor_evolved",
     ),
     Guard(
         "a plan reads the log after the positions",
         "plugins/tidegate/steps/plan.py",
         "    found = [_found(ports, table) for table in ports.pipeline.tables]\n    log, gone = known_log(ports)\n",
         "    log, gone = known_log(ports)\n    found = [_found(ports, table) for table in ports.pipeline.tables]\n",
-        "tests/unit/test_plan.py::"
+        "tests/unit/tidegate/steps/test_plan.py::"
         "test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short",
     ),
     Guard(
@@ -316,7 +316,7 @@ GUARDS = [
         OVERLAP,
         "    return bool(high < found.low or low > found.high)\n",
         "    return bool(high <= found.low or low > found.high)\n",
-        "tests/unit/test_iceberg_overlap.py::"
+        "tests/unit/tidegate/adapters/iceberg/pruning/test_file_overlap.py::"
         "test_file_whose_keys_end_before_or_begin_after_the_batchs_is_ruled_out[0-100-1]",
     ),
     Guard(
@@ -324,14 +324,14 @@ GUARDS = [
         OVERLAP,
         "    if found.nulls and missing != 0:\n        return False\n",
         "",
-        "tests/unit/test_iceberg_overlap.py::test_null_meets_null[True-nulls0-1]",
+        "tests/unit/tidegate/adapters/iceberg/pruning/test_file_overlap.py::test_null_meets_null[True-nulls0-1]",
     ),
     Guard(
         "what is appended is new in the very snapshot that is cut",
-        "plugins/tidegate/writing.py",
+        "plugins/tidegate/merge/write_mode.py",
         '"at": state.snapshot_id',
         '"at": ports.destination.head(table.name, "main").parent_id',
-        "tests/unit/test_writing.py::test_key_of_the_newest_snapshot_is_not_new",
+        "tests/unit/tidegate/merge/test_write_mode.py::test_key_of_the_newest_snapshot_is_not_new",
     ),
     Guard(
         "the last record of a key is the one with the highest offset",
@@ -350,17 +350,17 @@ GUARDS = [
     ),
     Guard(
         "a backfill leaves keys alone that have a later record",
-        "plugins/tidegate/merging.py",
+        "plugins/tidegate/merge/statements.py",
         '        values["guarded"] = True\n',
         "        pass\n",
         "tests/integration/test_backfill.py::test_command_shows_first_then_restores_what_is_missing_and_nothing_older",
     ),
     Guard(
         "what a backfill staged under another pipeline file is not there",
-        "plugins/tidegate/steps/backfill_stage.py",
+        "plugins/tidegate/reprocess/backfill_stage.py",
         " if batch.shape == current}",
         "}",
-        "tests/unit/test_backfill.py::test_column_that_is_added_during_a_backfill_is_filled_in_all_slices",
+        "tests/unit/tidegate/reprocess/test_backfill.py::test_column_that_is_added_during_a_backfill_is_filled_in_all_slices",
     ),
     Guard(
         "what a backfill applied under another pipeline file is not applied",
@@ -378,25 +378,25 @@ GUARDS = [
     ),
     Guard(
         "BigQuery: staged rows are counted before they are merged",
-        "plugins/tidegate/adapters/bigquery_statements.py",
+        "plugins/tidegate/adapters/bigquery/publish_script.py",
         " = {rows} AS ",
         " >= 0 AS ",
         "tests/contract/test_bigquery.py::test_staged_rows_that_went_by_themselves_are_not_published_as_nothing",
     ),
     Guard(
         "BigQuery: rows that came in are compared with those that were written",
-        "plugins/tidegate/adapters/bigquery_staging.py",
+        "plugins/tidegate/adapters/bigquery/stores/staging.py",
         "    if rows != written:\n",
         "    if False:\n",
-        "tests/unit/test_bigquery_landing.py::"
+        "tests/unit/tidegate/adapters/bigquery/stores/test_staging.py::"
         "test_attempt_whose_loads_bring_in_other_rows_than_were_written_is_not_staged[loaded0]",
     ),
     Guard(
         "BigQuery: a row without its partition column does not tell its partition",
-        "plugins/tidegate/adapters/bigquery_bounds.py",
+        "plugins/tidegate/adapters/bigquery/pruning.py",
         'not (found["deletes"] or found["outside"])',
         'not found["deletes"]',
-        "tests/unit/test_bigquery_bounds.py::"
+        "tests/unit/tidegate/adapters/bigquery/test_pruning.py::"
         "test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition",
     ),
     Guard(
@@ -408,14 +408,14 @@ GUARDS = [
     ),
     Guard(
         "BigQuery: a lost position is not begun anew",
-        "plugins/tidegate/standing.py",
+        "plugins/tidegate/progress/position_checks.py",
         "    if state.position_lost:\n",
         "    if False:\n",
-        "tests/unit/test_standing.py::test_lost_position_is_not_begun_anew_whatever_answers_a_rollback[keep]",
+        "tests/unit/tidegate/progress/test_position_checks.py::test_lost_position_is_not_begun_anew_whatever_answers_a_rollback[keep]",
     ),
     Guard(
         "BigQuery: a publish has a name of its own and runs once",
-        "plugins/tidegate/adapters/bigquery_position.py",
+        "plugins/tidegate/adapters/bigquery/position_table.py",
         'job_name("publish", publication.table, publication.uuid, publication.attempt)',
         'job_name("publish", object())',
         "tests/contract/test_bigquery.py::test_publish_that_is_sent_twice_runs_once",
@@ -471,7 +471,7 @@ GUARDS = [
         UNFINISHED,
         "        _not_compared(ports, standing, fits)\n        or _on_the_way(ports, standing)\n",
         "        _on_the_way(ports, standing)\n",
-        "tests/unit/test_publication_parts.py::"
+        "tests/unit/tidegate/publications/test_unfinished_parts.py::"
         "test_comparison_that_died_between_two_parts_of_a_damaged_topic_is_finished[table moves]",
     ),
     Guard(
@@ -483,7 +483,7 @@ GUARDS = [
     ),
     Guard(
         "publication: a key with another row in a file that was not touched is not gone",
-        "jobs/tidegate_spark/changes.py",
+        "jobs/tidegate_spark/publish/table_changes.py",
         "    elif job.touched is not None and job.grouped is None:\n",
         "    elif False:\n",
         "tests/integration/test_publications.py::test_key_with_another_row_in_a_file_that_was_not_touched_"
@@ -494,12 +494,12 @@ GUARDS = [
         PRODUCE,
         "        if reason.code() not in REFUSED:\n",
         "        if True:\n",
-        "tests/unit/test_publications.py::"
+        "tests/unit/scenarios/test_publications.py::"
         "test_record_that_is_too_large_is_named_and_no_reason_to_try_again[broker-exactly-once]",
     ),
     Guard(
         "publication: a state topic that forgets is refused",
-        "plugins/tidegate/adapters/kafka_publications.py",
+        "plugins/tidegate/adapters/kafka/publication_topics.py",
         "        if publication.state_topic in existing:\n",
         "        if False:\n",
         "tests/integration/test_publications.py::"
@@ -510,81 +510,81 @@ GUARDS = [
         "plugins/tidegate/publications/publish.py",
         "        ports.snapshots.pin(table, snapshot, pin_name(publication.name, snapshot))\n",
         "        pass\n",
-        "tests/unit/test_publications.py::test_killed_run_of_changes_is_resumed[2]",
+        "tests/unit/scenarios/test_publications.py::test_killed_run_of_changes_is_resumed[2]",
     ),
     Guard(
         "publication: a topic that grew is refused",
         "plugins/tidegate/publications/plan.py",
         "if is_same and now not in (None, partitions):",
         "if False:",
-        "tests/unit/test_publications.py::test_topic_that_grew_is_refused_even_with_a_comparison",
+        "tests/unit/scenarios/test_publications.py::test_topic_that_grew_is_refused_even_with_a_comparison",
     ),
     Guard(
         "publication: keys that a delete file reaches are compared",
-        "plugins/tidegate/adapters/iceberg_snapshots.py",
+        "plugins/tidegate/adapters/iceberg/snapshots.py",
         "at not in there or any(r.covers(f) for r in applies)",
         "at not in there",
-        "tests/unit/test_iceberg_snapshots.py::test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes",
+        "tests/unit/tidegate/adapters/iceberg/test_snapshots.py::test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes",
     ),
     Guard(
         "publication: each of the deletion vectors in one file counts",
-        "plugins/tidegate/adapters/iceberg_snapshots.py",
+        "plugins/tidegate/adapters/iceberg/snapshots.py",
         "(file.file_path, file[CONTENT_OFFSET]): file",
         "(file.file_path, None): file",
-        "tests/unit/test_iceberg_snapshots.py::test_each_of_the_deletion_vectors_in_one_file_touches_its_data_file",
+        "tests/unit/tidegate/adapters/iceberg/test_snapshots.py::test_each_of_the_deletion_vectors_in_one_file_touches_its_data_file",
     ),
     Guard(
         "a number is a plain key only where it is written as Spark writes it",
-        "jobs/tidegate_spark/plain_keys.py",
+        "jobs/tidegate_spark/fields/plain_keys.py",
         "CASE WHEN CAST({number} AS STRING) = {inside} THEN {number} END",
         "{number}",
         "tests/integration/test_plain_keys.py::test_other_spelling_is_left_to_the_parser[BIGINT]",
     ),
     Guard(
         "a text is one JSON object, and nothing follows it",
-        "jobs/tidegate_spark/json_fields.py",
+        "jobs/tidegate_spark/fields/json/objects.py",
         "CASE WHEN size({parsed}.{ELEMENTS}) = 2 THEN",
         "CASE WHEN true THEN",
         "tests/integration/test_strictness.py::test_value_that_is_not_one_json_object_is_bad",
     ),
     Guard(
         "an offset that no broker knows now is not one of the log",
-        "plugins/tidegate/adapters/kafka_answers.py",
+        "plugins/tidegate/adapters/kafka/broker_answers.py",
         "        if offset < 0:\n",
         "        if False:\n",
-        "tests/unit/test_kafka_answers.py::test_answer_with_a_hole_is_asked_for_again_and_never_taken_for_the_log",
+        "tests/unit/tidegate/adapters/kafka/test_broker_answers.py::test_answer_with_a_hole_is_asked_for_again_and_never_taken_for_the_log",
     ),
     Guard(
         "an unknown offset of a time is not the end of the log",
-        "plugins/tidegate/adapters/kafka_answers.py",
+        "plugins/tidegate/adapters/kafka/broker_answers.py",
         "if offset == END else offset",
         "if offset < 0 else offset",
-        "tests/unit/test_kafka_answers.py::test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log",
+        "tests/unit/tidegate/adapters/kafka/test_broker_answers.py::test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log",
     ),
     Guard(
         "a move to a time skips no open transaction",
-        "plugins/tidegate/steps/rebase.py",
+        "plugins/tidegate/reprocess/rebase.py",
         '    return lowest(log.end, merged(log.begin, ports.broker.offsets_at(topics, time_ms("--to", to, WORDS))))',
         '    return ports.broker.offsets_at(topics, time_ms("--to", to, WORDS))',
-        "tests/unit/test_rebase.py::test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read",
+        "tests/unit/tidegate/reprocess/test_rebase.py::test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read",
     ),
     Guard(
         "names are known only when all their tables are staged",
         "plugins/tidegate/steps/stage.py",
         "        if failures:  # the names",
         "        if False:  # the names",
-        "tests/unit/test_dynamic.py::test_names_are_not_known_as_long_as_one_of_their_tables_is_not_staged",
+        "tests/unit/tidegate/tables/test_templated_tables.py::test_names_are_not_known_as_long_as_one_of_their_tables_is_not_staged",
     ),
     Guard(
         "a clean-up takes a later batch only where its attempt is never merged",
-        "plugins/tidegate/adapters/iceberg_staging.py",
+        "plugins/tidegate/adapters/iceberg/stores/staging.py",
         "and batch > up_to_batch and last[batch] is s]",
         "and batch > up_to_batch]",
         "tests/contract/test_destination.py::test_attempt_that_follows_a_bad_one_under_its_number_is_kept[iceberg]",
     ),
     Guard(
         "a key that lacks a field is no key of NULLs",
-        "jobs/tidegate_spark/formats/objects.py",
+        "jobs/tidegate_spark/formats/json.py",
         """f"{missing(text, 'kf', fields, 'the key')} ELSE""",
         'f"ELSE',
         "tests/integration/test_presence.py::"
@@ -592,21 +592,21 @@ GUARDS = [
     ),
     Guard(
         "a number is read with all of its digits",
-        "jobs/tidegate_spark/strict.py",
+        "jobs/tidegate_spark/fields/lossless.py",
         """guarded = "VARIANT" if _is_variant(data_type) else""",
         """guarded = "DOUBLE" if data_type.decimal else""",
         "tests/integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[json]",
     ),
     Guard(
         "a tombstone has no sequence of an event that it lacks",
-        "jobs/tidegate_spark/sequence.py",
+        "jobs/tidegate_spark/stage/sequence.py",
         """table.metadata.get(name, "value.").startswith("value.")""",
         """name not in table.metadata""",
         "tests/integration/test_presence.py::test_lone_tombstone_has_no_sequence_of_the_event_that_it_lacks",
     ),
     Guard(
         "an update that changes the key deletes the old row",
-        "jobs/tidegate_spark/stage.py",
+        "jobs/tidegate_spark/stage/job.py",
         "with_moved_keys(fated, found, table) if found.moved else fated",
         "fated",
         "tests/integration/test_presence.py::test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row",

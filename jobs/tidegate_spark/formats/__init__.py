@@ -1,1 +1,1 @@
-"""How bytes become rows: one small module per format, each for keys, for values, or for both."""
+"""One module per plain value or key format, and the registry of all formats."""

@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
-from tidegate.avro_decoding import plain, with_end
-from tidegate.avro_schema import BARE, END, END_BYTES, Names, is_record, is_variable_scale, named_types
-from tidegate.datatypes import Primitive
-from tidegate.jobs import StageTable
-from tidegate.pipeline import Column
-from tidegate.spark_sql import literal, quoted
+from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.avro import BARE, END, END_BYTES, Names, is_record, is_variable_scale, named_types
+from tidegate.schema.avro_resolution import plain, with_end
+from tidegate.schema.data_types import Primitive
+from tidegate.spec.pipeline import Column
+from tidegate.sql.spark import literal, quoted
 
-from tidegate_spark import avro_lengths
-from tidegate_spark.avro_fields import converted, unfit
-from tidegate_spark.avro_guard import CHECK
-from tidegate_spark.decimals import scaled
-from tidegate_spark.formats.found import DELETE, NO_REASON, UPSERT, FoundKey, FoundValue
-from tidegate_spark.formats.objects import key_fields
+from tidegate_spark.fields import avro_lengths
+from tidegate_spark.fields.avro import converted, unfit
+from tidegate_spark.fields.avro_limits import CHECK
+from tidegate_spark.fields.decimals import scaled
+from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, FoundKey, FoundValue
+from tidegate_spark.formats.json import key_fields
 
 # the server's workers do not have the product's code: this module goes with the function
 cloudpickle.register_pickle_by_value(avro_lengths)

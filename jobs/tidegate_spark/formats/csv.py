@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from tidegate.jobs import StageTable
-from tidegate.pipeline import Column
-from tidegate.spark_sql import literal, quoted
+from tidegate.jobs.stage_job import StageTable
+from tidegate.spec.pipeline import Column
+from tidegate.sql.spark import literal, quoted
 
-from tidegate_spark.formats.found import DELETE, UPSERT, FoundKey, FoundValue
-from tidegate_spark.formats.objects import key_fields
-from tidegate_spark.text_fields import converted, unfit
+from tidegate_spark.fields.text import converted, unfit
+from tidegate_spark.formats.decoded import DELETE, UPSERT, FoundKey, FoundValue
+from tidegate_spark.formats.json import key_fields
 
 CORRUPT = "_tidegate_corrupt"
 DELIMITER, QUOTE, ENDING = ",", '"', r"\r?\n\z"

@@ -6,17 +6,17 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql.pandas.types import from_arrow_type
-from tidegate.jobs import StageTable
-from tidegate.pipeline import Column
-from tidegate.protobuf_shape import Shape
-from tidegate.spark_sql import quoted
+from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.protobuf import Shape
+from tidegate.spec.pipeline import Column
+from tidegate.sql.spark import quoted
 
-from tidegate_spark import protobuf_rows
-from tidegate_spark.formats.found import DELETE, NO_REASON, UPSERT, FoundKey, FoundValue
-from tidegate_spark.formats.objects import key_fields
+from tidegate_spark.fields import protobuf_decoder
+from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, FoundKey, FoundValue
+from tidegate_spark.formats.json import key_fields
 
 # the server's workers do not have the product's code: this module goes with the function
-cloudpickle.register_pickle_by_value(protobuf_rows)
+cloudpickle.register_pickle_by_value(protobuf_decoder)
 
 
 def read(records: DataFrame, table: StageTable) -> FoundKey:
@@ -52,8 +52,8 @@ def _decoded(part: str, options: dict[str, Any], columns: tuple[Column, ...]) ->
     names = {column.name for column in columns}
     fields = [field for field in options["shape"]["fields"] if field["name"] in names]
     shape: Shape = {"kind": "message", "fields": fields}
-    made = from_arrow_type(protobuf_rows.made_type(shape))  # as a text it would be sent to the server to be read
-    return F.arrow_udf(protobuf_rows.decoder({**options, "shape": shape}, part), made)(F.col(part))
+    made = from_arrow_type(protobuf_decoder.made_type(shape))  # as a text it would be sent to the server to be read
+    return F.arrow_udf(protobuf_decoder.decoder({**options, "shape": shape}, part), made)(F.col(part))
 
 
 def _fields(at: str, columns: tuple[Column, ...]) -> list[str]:

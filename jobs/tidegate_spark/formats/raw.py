@@ -3,14 +3,14 @@
 from typing import Any
 
 from pyspark.sql import DataFrame
-from tidegate.jobs import StageTable
-from tidegate.pipeline import Column
-from tidegate.spark_sql import literal, quoted
+from tidegate.jobs.stage_job import StageTable
+from tidegate.spec.pipeline import Column
+from tidegate.sql.spark import literal, quoted
 
-from tidegate_spark.formats.found import NO_REASON, FoundKey, FoundValue
-from tidegate_spark.formats.objects import key_fields
+from tidegate_spark.fields.json.text import bound
+from tidegate_spark.formats.decoded import NO_REASON, FoundKey, FoundValue
+from tidegate_spark.formats.json import key_fields
 from tidegate_spark.formats.text import found_whole
-from tidegate_spark.json_text import bound
 
 # how many bytes a number has: those of LongSerializer, IntegerSerializer, ShortSerializer, DoubleSerializer and so on
 WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8}

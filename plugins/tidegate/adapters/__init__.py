@@ -1,1 +1,4 @@
-"""The outside world, one third-party library per file."""
+"""One package per system outside; here only what several of them share.
+
+Routing by catalog, SQL templates, connections.
+"""

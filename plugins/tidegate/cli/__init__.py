@@ -1,1 +1,1 @@
-"""The command line: the functions that the DAG's tasks run, for people and scripts."""
+"""The command line: the functions behind the DAG's tasks, for people and scripts."""

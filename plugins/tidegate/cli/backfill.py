@@ -3,13 +3,13 @@
 import argparse
 from typing import Any
 
-from tidegate.adapters.assembly import assemble_checked
-from tidegate.adapters.connections import connection_from_env
-from tidegate.cli import shown
+from tidegate.cli import output
+from tidegate.connections import connection_from_env
+from tidegate.model.backfill import AppliedSlice
+from tidegate.reprocess.backfill import abandon, backfill
+from tidegate.reprocess.backfill_plan import EXAMPLE, Proposed, propose, wanted
 from tidegate.settings import include_folder
-from tidegate.slices import AppliedSlice
-from tidegate.steps.backfill import abandon, backfill
-from tidegate.steps.backfill_plan import EXAMPLE, Proposed, propose, wanted
+from tidegate.wiring.pipeline import assemble_checked
 
 
 def add_backfill(commands: Any) -> None:
@@ -34,13 +34,13 @@ def run_backfill(words: argparse.Namespace) -> int:
     ports = assemble_checked(include_folder(), words.pipeline, connection_from_env)
     if words.abandon:
         dropped = abandon(ports, words.abandon)
-        shown.say(words, f"given up: dropped {', '.join(dropped)}", {"backfill": words.abandon, "dropped": dropped})
+        output.say(words, f"given up: dropped {', '.join(dropped)}", {"backfill": words.abandon, "dropped": dropped})
         return 0
     found = propose(ports, wanted(words.range, words.from_time, words.to_time, tuple(words.table)))
     if words.dry_run or not words.json:
-        shown.say(words, proposed(found), found.to_dict())
+        output.say(words, proposed(found), found.to_dict())
     if not words.dry_run:
-        backfill(ports, found.backfill, lambda result: shown.say(words, applied(result), result.to_dict()))
+        backfill(ports, found.backfill, lambda result: output.say(words, applied(result), result.to_dict()))
     return 0
 
 

@@ -4,14 +4,14 @@ import argparse
 import json
 from typing import Any
 
-from tidegate import names
-from tidegate.adapters.assembly import assemble_checked
-from tidegate.adapters.connections import connection_from_env
-from tidegate.cli.shown import say
-from tidegate.dead_letters import shown
-from tidegate.ports import DeadLetters, Ports
+from tidegate.cli.output import say
+from tidegate.connections import connection_from_env
+from tidegate.merge.dead_letters import shown
+from tidegate.model import resource_names
+from tidegate.ports.context import DeadLetters, Ports
+from tidegate.reprocess.replay import replay
 from tidegate.settings import include_folder
-from tidegate.steps.replay import replay
+from tidegate.wiring.pipeline import assemble_checked
 
 SHOWN_CHARACTERS = 120
 
@@ -30,7 +30,7 @@ def dead_letters(words: argparse.Namespace) -> int:
     ports = assemble_checked(include_folder(), words.pipeline, connection_from_env)
     if words.replay:
         return _replay(words, ports)
-    name = names.dead_letter_table(ports.pipeline)
+    name = resource_names.dead_letter_table(ports.pipeline)
     found = ports.destination.dead_letters(name, max(0, words.limit))
     letters = [shown(row) for row in found.newest]
     data = {"pipeline": words.pipeline, "table": name, "waiting": found.waiting, "replayed": found.replayed}

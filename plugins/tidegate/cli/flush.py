@@ -4,14 +4,14 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate.adapters.assembly import assemble_checked
-from tidegate.adapters.connections import connection_from_env
-from tidegate.batch import PublishedBatch
-from tidegate.cli import shown
-from tidegate.ends import ends
+from tidegate.cli import output
+from tidegate.connections import connection_from_env
 from tidegate.errors import NothingToDo, SomeTables
-from tidegate.flush import flush
+from tidegate.model.batch import PublishedBatch
+from tidegate.planning.stop_offsets import ends
 from tidegate.settings import include_folder
+from tidegate.steps.flush import flush
+from tidegate.wiring.pipeline import assemble_checked
 
 MERGES_AT_ONCE = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
 
@@ -56,7 +56,7 @@ def run_flush(words: argparse.Namespace) -> int:
                 raise
             return 0
         for batch in published:
-            shown.say(words, shown.published(batch), batch.to_dict())
+            output.say(words, output.published(batch), batch.to_dict())
         if not goes_on or all(batch.snapshot_id is None for batch in published):
             if failed is not None:
                 raise failed

@@ -3,18 +3,18 @@
 import argparse
 from typing import Any
 
-from tidegate.adapters.connections import connection_from_env
-from tidegate.adapters.publication_assembly import assemble_publication
-from tidegate.adapters.publication_file import load_publications
-from tidegate.cli import shown
+from tidegate.cli import output
+from tidegate.config.publication_file import load_publications
+from tidegate.connections import connection_from_env
 from tidegate.errors import TidegateError
-from tidegate.publications.again import Again, plan_again
+from tidegate.monitoring.status import as_time
+from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.plan import plan
-from tidegate.publications.ports import PublicationPorts
 from tidegate.publications.publish import publish
-from tidegate.publications.report import COUNTS, status
+from tidegate.publications.republish import Again, plan_again
+from tidegate.publications.status import COUNTS, status
 from tidegate.settings import include_folder
-from tidegate.status import as_time
+from tidegate.wiring.publication import assemble_publication
 
 
 def add_publish(commands: Any) -> None:
@@ -40,10 +40,10 @@ def run_publish(words: argparse.Namespace) -> int:
     ports, again = _ports(words.publication), Again(words.begin, words.end) if words.again else None
     if words.dry_run:
         planned = (plan_again(ports, again) if again else plan(ports, words.resynchronise)).to_dict()
-        shown.say(words, _pairs(planned), {"publication": words.publication, **planned})
+        output.say(words, _pairs(planned), {"publication": words.publication, **planned})
         return 0
     done = publish(ports, words.resynchronise, again).to_dict()
-    shown.say(words, _pairs(done), done)
+    output.say(words, _pairs(done), done)
     return 0
 
 

@@ -1,1 +1,1 @@
-"""The way back: what changes in a table is produced to Kafka as an upsert topic."""
+"""The way back: plan and publish a table's changes to Kafka, and report on it."""

@@ -3,10 +3,10 @@
 import logging
 from typing import Any
 
-from tidegate.beats import encoded
 from tidegate.errors import TidegateError
-from tidegate.publications.ports import PublicationPorts
-from tidegate.publications.report import status
+from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.progress.heartbeat_records import encoded
+from tidegate.publications.status import status
 
 log = logging.getLogger(__name__)
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
-from tidegate.publications.job import Part, TouchedFiles
-from tidegate.publications.joined import are_same, joined_now, lost
-from tidegate.publications.ports import FoundTopics, PublicationPorts, TableNow
-from tidegate.publications.progress import AGAIN, CHANGES, EVERYTHING, TOPIC, Progress, Standing
-from tidegate.publications.unfinished import Rest, next_rest
+from tidegate.jobs.publish_job import Part, TouchedFiles
+from tidegate.model.publication_progress import AGAIN, CHANGES, EVERYTHING, TOPIC, Progress, Standing
+from tidegate.ports.publication_ports import FoundTopics, PublicationPorts, TableNow
+from tidegate.publications.joined_tables import are_same, joined_now, lost
+from tidegate.publications.unfinished_parts import Rest, next_rest
 
 REMEDY = "run `bin/tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
 

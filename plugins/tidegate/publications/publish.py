@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
-from tidegate.publications.again import Again, plan_again
+from tidegate.jobs.publish_job import PublishJob
+from tidegate.model.publication_progress import AGAIN, TOPIC, Progress, Standing
+from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.heartbeat import heartbeat
-from tidegate.publications.job import PublishJob
 from tidegate.publications.plan import Planned, plan
-from tidegate.publications.ports import PublicationPorts
-from tidegate.publications.progress import AGAIN, TOPIC, Progress, Standing
+from tidegate.publications.republish import Again, plan_again
 
 log = logging.getLogger(__name__)
 COUNTS = ("inserted", "updated", "deleted")

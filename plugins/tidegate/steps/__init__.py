@@ -1,1 +1,1 @@
-"""The verbs of a flush, in order: plan, stage, merge, commit_offsets, clean_up, heartbeat."""
+"""The verbs of a flush, in order, with what keeps tables small: one file per task of the DAG."""

@@ -3,12 +3,12 @@
 import logging
 from typing import Any
 
-from tidegate import names
-from tidegate.announced import send_dead_letters
-from tidegate.dynamic import fan_out
-from tidegate.pipeline import Table
-from tidegate.ports import Ports, TableState
+from tidegate.merge.dead_letter_topic import send_dead_letters
+from tidegate.model import resource_names
+from tidegate.ports.context import Ports, TableState
+from tidegate.spec.pipeline import Table
 from tidegate.steps.compact import is_due
+from tidegate.tables.templated_tables import fan_out
 
 log = logging.getLogger(__name__)
 FORGET_SHARE = 7  # of tombstone_retention, a day of the default week: who is billed for a whole table forgets so often
@@ -34,7 +34,7 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
     try:
         state = ports.destination.state(table.name, ports.pipeline.name)
         if state is None or state.recorded is None:
-            return report | ports.destination.clean_up(names.intermediate_table(ports.pipeline, table), 0)
+            return report | ports.destination.clean_up(resource_names.intermediate_table(ports.pipeline, table), 0)
         batch = report["published"] = state.recorded.batch
         report |= _sent(ports, table, batch)
         cleaned = ports.destination.clean_up(*_rubbish(ports, table, batch))
@@ -54,7 +54,7 @@ def _rubbish(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
     """What to clean, and up to which batch: where names are a property of their table, all but its newest snapshot."""
     if table.finds and ports.destination.has_branches(table.name):
         return table.name, batch - 1
-    return names.intermediate_table(ports.pipeline, table), batch
+    return resource_names.intermediate_table(ports.pipeline, table), batch
 
 
 def _sent(ports: Ports, table: Table, batch: int) -> dict[str, int]:
@@ -77,7 +77,9 @@ def _forget(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:
         return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}
     kept_ms = table.tombstone_retention_seconds * 1000
     before_ms, every_ms = min(reached) - kept_ms, kept_ms // FORGET_SHARE
-    return {"forgotten_deletes": ports.destination.forget_deletes(names.memory_table(table), before_ms, every_ms)}
+    return {
+        "forgotten_deletes": ports.destination.forget_deletes(resource_names.memory_table(table), before_ms, every_ms)
+    }
 
 
 def _valid_through_ms(state: TableState) -> int | None:

@@ -3,9 +3,9 @@
 import logging
 
 from tidegate.errors import NothingToDo
-from tidegate.offsets import Offsets
-from tidegate.ports import Ports
-from tidegate.watermark import low_watermark, report
+from tidegate.model.offsets import Offsets
+from tidegate.ports.context import Ports
+from tidegate.progress.low_watermark import low_watermark, report
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from tidegate.ports import Ports, TableFiles
-from tidegate.running import Maintenance
+from tidegate.ports.context import Ports, TableFiles
+from tidegate.spec.runtime import Maintenance
 from tidegate.steps.maintain import CROWD, DELETED_SHARE, MANIFESTS, is_rewritten, is_worn, renderer, rewritten
 
 log = logging.getLogger(__name__)

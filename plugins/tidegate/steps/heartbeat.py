@@ -4,16 +4,16 @@ import logging
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tidegate.beats import encoded, hear, records
-from tidegate.cautions import cautions
 from tidegate.errors import GiveUp, TidegateError
-from tidegate.offsets import Offsets, merged
-from tidegate.ports import Ports
-from tidegate.reported import hooked
+from tidegate.model.offsets import Offsets, merged
+from tidegate.ports.context import Ports
+from tidegate.progress.heartbeat_records import encoded, hear, records
+from tidegate.progress.low_watermark import low_watermark, report
+from tidegate.progress.offset_hook import hooked
+from tidegate.progress.risks import cautions
+from tidegate.progress.table_progress import come_to
+from tidegate.progress.topic_log import ignored_topics, known_log, row_topics
 from tidegate.steps.plan import first_start
-from tidegate.topics import ignored_topics, known_log, row_topics
-from tidegate.view import come_to
-from tidegate.watermark import low_watermark, report
 
 log = logging.getLogger(__name__)
 

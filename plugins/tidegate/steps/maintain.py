@@ -7,13 +7,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate import names
-from tidegate.dynamic import fan_out
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.jobs import MaintainJob
-from tidegate.ownership import KIND
-from tidegate.ports import Ports, TableFiles
-from tidegate.running import Maintenance
+from tidegate.jobs.stage_job import MaintainJob
+from tidegate.model import resource_names
+from tidegate.model.ownership import KIND
+from tidegate.ports.context import Ports, TableFiles
+from tidegate.spec.runtime import Maintenance
+from tidegate.tables.templated_tables import fan_out
 
 log = logging.getLogger(__name__)
 # Iceberg's rewrite takes fewer small files of a partition for not worth it.
@@ -33,9 +33,9 @@ def maintained_tables(ports: Ports) -> list[str]:
     """
     pipeline = fan_out(ports).pipeline
     destinations = [table.name for table in pipeline.tables]
-    asked = [names.intermediate_table(pipeline, table) for table in pipeline.tables]
-    asked += [names.memory_table(table) for table in pipeline.tables if table.remembers]
-    asked += [names.dead_letter_table(pipeline), names.control_table(pipeline)]
+    asked = [resource_names.intermediate_table(pipeline, table) for table in pipeline.tables]
+    asked += [resource_names.memory_table(table) for table in pipeline.tables if table.remembers]
+    asked += [resource_names.dead_letter_table(pipeline), resource_names.control_table(pipeline)]
     made = [name for name in dict.fromkeys(asked) if _finds(ports, ports.destination.property, name, KIND)]
     return [name for name in (*destinations, *made) if _finds(ports, ports.destination.files, name)]
 
@@ -70,7 +70,7 @@ def maintain(ports: Ports, table: str) -> dict[str, Any]:
 
 def rewritten(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> dict[str, Any]:
     """Run the statements on a table of these files, and return what changed; `RetryLater` when one of them failed."""
-    attempt, kept = ports.new_attempt(), names.maintenance_property(ports.pipeline.name)
+    attempt, kept = ports.new_attempt(), resource_names.maintenance_property(ports.pipeline.name)
     job = MaintainJob(ports.pipeline.name, table, attempt, kept, statements)
     log.info("maintaining: pipeline=%s table=%s %s", job.pipeline, table, ", ".join(job.statements))
     ports.engine.run(job)
@@ -93,7 +93,7 @@ def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
             "orphans", older_than=before(settings.orphans_older_than_seconds), prefix_listing=not files.is_local
         )
     }
-    if table in {names.intermediate_table(ports.pipeline, own) for own in fan_out(ports).pipeline.tables}:
+    if table in {resource_names.intermediate_table(ports.pipeline, own) for own in fan_out(ports).pipeline.tables}:
         return orphans
     # Expiry must not cut a branch off from a tagged snapshot: that could not be told from a rollback any more. How many
     # snapshots others add before it runs, behind a long compaction, cannot be known; that they are newer can.

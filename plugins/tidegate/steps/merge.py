@@ -5,28 +5,28 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tidegate import names
-from tidegate.audits import audited
-from tidegate.batch import PublishedBatch, StagedBatch
-from tidegate.columns import deletes_columns, destination_columns, resolved
-from tidegate.compatibility import check_key, check_same_fields, key_mark
-from tidegate.datatypes import ddl, parse
-from tidegate.dead_letters import dead_letter_statements
 from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.jobs import MergeJob
-from tidegate.merging import merge_statements, merge_values
-from tidegate.offsets import merged
-from tidegate.ownership import own_memory
-from tidegate.pending import moves_without_rows
-from tidegate.pipeline import Column, Table
-from tidegate.ports import Head, Ports, TableState
-from tidegate.position import Position
-from tidegate.standing import check_is_destination, check_not_overtaken, effective_position
-from tidegate.states import Source
+from tidegate.jobs.stage_job import MergeJob
+from tidegate.merge.audits import audited
+from tidegate.merge.compare_and_swap import Swap, changed_rows, cost, in_rounds, publish, written
+from tidegate.merge.dead_letters import dead_letter_statements
+from tidegate.merge.scd2_statements import changes_columns, held_columns
+from tidegate.merge.statements import merge_statements, merge_values
+from tidegate.merge.write_mode import Way, is_always_written, reparenting_of, way_of
+from tidegate.model import resource_names
+from tidegate.model.batch import PublishedBatch, StagedBatch
+from tidegate.model.offsets import merged
+from tidegate.model.ownership import own_memory
+from tidegate.model.position import Position
+from tidegate.model.table_state import Source
+from tidegate.ports.context import Head, Ports, TableState
+from tidegate.progress.batch_queue import moves_without_rows
+from tidegate.progress.position_checks import check_is_destination, check_not_overtaken, effective_position
+from tidegate.schema.data_types import ddl, parse
+from tidegate.spec.pipeline import Column, Table
 from tidegate.steps.stage import table_named
-from tidegate.swap import Swap, changed_rows, cost, in_rounds, publish, written
-from tidegate.versions import changes_columns, held_columns
-from tidegate.writing import Way, is_always_written, reparenting_of, way_of
+from tidegate.tables.columns import deletes_columns, destination_columns, resolved
+from tidegate.tables.compatibility import check_key, check_same_fields, key_mark
 
 log = logging.getLogger(__name__)
 WRITTEN_AS = "tidegate.written-as"
@@ -81,7 +81,7 @@ def _round(work: _Merge) -> PublishedBatch:
 
 
 def _check_still_staged(work: _Merge) -> None:
-    intermediate = names.intermediate_table(work.ports.pipeline, work.table)
+    intermediate = resource_names.intermediate_table(work.ports.pipeline, work.table)
     if work.ports.destination.staged_outcome(intermediate, work.staged.attempt) is None:
         raise GiveUp(
             f"{work.where}: the staged rows are gone from intermediate={intermediate} attempt={work.staged.attempt}; "
@@ -120,7 +120,7 @@ def _prepared(work: _Merge) -> TableState:
 
 def _evolve_deletes(work: _Merge, table: Table) -> None:
     """What remembers deletes follows the key's types, if it is there already."""
-    destination, pipeline, remembered = work.ports.destination, work.ports.pipeline, names.memory_table(table)
+    destination, pipeline, remembered = work.ports.destination, work.ports.pipeline, resource_names.memory_table(table)
     if not table.remembers:
         return
     has_history = table.history is not None
@@ -148,7 +148,7 @@ def _is_unordered(work: _Merge, state: TableState) -> bool:
     table, name = work.table, work.ports.pipeline.name
     if state.snapshot_id is not None or not table.create.cluster_by or not table.create.enabled:
         return False
-    return work.ports.destination.property(table.name, names.CREATED_BY) == name
+    return work.ports.destination.property(table.name, resource_names.CREATED_BY) == name
 
 
 def _create(work: _Merge, *wanted: str) -> None:
@@ -206,7 +206,7 @@ def _already_published(work: _Merge, state: TableState) -> PublishedBatch | None
     pipeline = work.ports.pipeline
     position = effective_position(pipeline, work.table, state)
     if position is not None and position.offsets == staged.ranges.end and position.staged_attempt == staged.attempt:
-        head = work.ports.destination.head(work.table.name, names.tag(pipeline.name))
+        head = work.ports.destination.head(work.table.name, resource_names.tag(pipeline.name))
         return _result(work, head, position, "already published")
     check_not_overtaken(pipeline, work.table, state, staged.batch, staged.ranges)
     return None
@@ -217,7 +217,7 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
     position = _end_position(work, effective_position(ports.pipeline, work.table, state))
     table = resolved(work.table, ports.pipeline.source.metadata, state)
     properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
-    branch = names.branch(name, work.staged.batch, attempt)
+    branch = resource_names.branch(name, work.staged.batch, attempt)
     values = merge_values(ports.pipeline, table, work.staged, branch)
     way = _way(work, table, state, values)
     swap = Swap(
@@ -230,9 +230,9 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         properties={**properties, **key_mark(ports.pipeline, table)},
         guard=partial(_check_fits, work),
         summary={**properties, "tidegate.pipeline": name, WRITTEN_AS: way.written_as},
-        tag=names.tag(name),
+        tag=resource_names.tag(name),
         audited=audited(ports, table, work.staged, branch, attempt),
-        source=Source(names.intermediate_table(ports.pipeline, table), work.staged.batch, work.staged.attempt),
+        source=Source(resource_names.intermediate_table(ports.pipeline, table), work.staged.batch, work.staged.attempt),
         conf=ALL_DIFFER if work.staged.keys_differ else {},
         reparenting=reparenting_of(table, work.staged, values),
         must_add=work.staged.counts.staged if is_always_written(table, work.staged) else 0,

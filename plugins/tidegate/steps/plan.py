@@ -5,23 +5,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from tidegate import names
-from tidegate.batch import Plan, PlannedBatch, StagedBatch
-from tidegate.capacity import capped
-from tidegate.dynamic import fan_out
-from tidegate.ends import bounded
 from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
-from tidegate.offsets import Offsets, Ranges, lowest, merged, offset_of, pairs
-from tidegate.pending import moves_without_rows, queue_of, together, waiting
-from tidegate.pipeline import Table
-from tidegate.ports import Log, Ports, TableState
-from tidegate.position import Position
-from tidegate.refused import Refused, told
-from tidegate.sizing import Sizing
-from tidegate.standing import check_complete, check_log, check_start, effective_position, starts
-from tidegate.superseding import LARGE, is_worth_it, last_per_raw_key, superseded_share
-from tidegate.takeover import find_left_behind
-from tidegate.topics import known_log, missing_topic, table_log
+from tidegate.model import resource_names
+from tidegate.model.batch import Plan, PlannedBatch, StagedBatch
+from tidegate.model.offsets import Offsets, Ranges, capped, lowest, merged, offset_of, pairs
+from tidegate.model.position import Position
+from tidegate.planning.batch_size import Sizing
+from tidegate.planning.blocked_tables import Refused, told
+from tidegate.planning.key_deduplication import LARGE, is_worth_it, last_per_raw_key, superseded_share
+from tidegate.planning.stop_offsets import bounded
+from tidegate.ports.context import Log, Ports, TableState
+from tidegate.progress.batch_queue import moves_without_rows, queue_of, together, waiting
+from tidegate.progress.position_checks import check_complete, check_log, check_start, effective_position, starts
+from tidegate.progress.topic_log import known_log, missing_topic, table_log
+from tidegate.spec.pipeline import Table
+from tidegate.staging.takeover import find_left_behind
+from tidegate.tables.templated_tables import fan_out
 
 logger = logging.getLogger(__name__)
 
@@ -197,7 +196,7 @@ def _bounded(one: "_Standing | Refused", until: Offsets | None) -> "_Standing | 
 
 def _highest_batch(ports: Ports, one: "_Standing | Refused") -> int:
     try:
-        staged = ports.destination.highest_staged(names.intermediate_table(ports.pipeline, one.table))
+        staged = ports.destination.highest_staged(resource_names.intermediate_table(ports.pipeline, one.table))
     except TidegateError:
         if not isinstance(one, Refused):
             raise

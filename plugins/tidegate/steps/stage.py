@@ -5,9 +5,21 @@ import logging
 from dataclasses import replace
 from itertools import groupby
 
-from tidegate import names
-from tidegate.batch import Counts, Plan, PlannedBatch, Refusal, StagedBatch
-from tidegate.columns import (
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.jobs.stage_job import MergeJob, StageJob, StageTable
+from tidegate.model import resource_names as names
+from tidegate.model.batch import Counts, Plan, PlannedBatch, Refusal, StagedBatch
+from tidegate.model.leader_epochs import Epochs
+from tidegate.model.ownership import SHAPE, own_intermediate
+from tidegate.planning.blocked_tables import Failure, join_failures, keep_apart, note_refusals
+from tidegate.planning.key_deduplication import last_per_raw_key
+from tidegate.ports.context import Ports
+from tidegate.progress.position_checks import check_not_overtaken
+from tidegate.spec.pipeline import Column, Table
+from tidegate.staging.stage_outcome import find_staged, outcome
+from tidegate.staging.takeover import run_or_take_over
+from tidegate.steps.discover_tables import advance, discovered, finder
+from tidegate.tables.columns import (
     flat_key_columns,
     projection,
     record_key_columns,
@@ -20,22 +32,10 @@ from tidegate.columns import (
     value_columns,
     verified_fields,
 )
-from tidegate.compatibility import check_compatible
-from tidegate.dimensions import described, pinned, told
-from tidegate.dynamic import concrete, fan_out
-from tidegate.epochs import Epochs
-from tidegate.errors import GiveUp, RetryLater
-from tidegate.jobs import MergeJob, StageJob, StageTable
-from tidegate.outcome import find_staged, outcome
-from tidegate.ownership import SHAPE, own_intermediate
-from tidegate.partial_updates import find_grouped, find_retracting_answers
-from tidegate.pipeline import Column, Table
-from tidegate.ports import Ports
-from tidegate.refused import Failure, join_failures, keep_apart, note_refusals
-from tidegate.standing import check_not_overtaken
-from tidegate.steps.discover import advance, discovered, finder
-from tidegate.superseding import last_per_raw_key
-from tidegate.takeover import run_or_take_over
+from tidegate.tables.compatibility import check_compatible
+from tidegate.tables.dimension_tables import described, pinned, told
+from tidegate.tables.partial_updates import find_grouped, find_retracting_answers
+from tidegate.tables.templated_tables import concrete, fan_out
 
 log = logging.getLogger(__name__)
 # What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.

@@ -1,0 +1,44 @@
+"""A lone key in JSON's usual spelling, {"id": 5} or "a-7", read off its text; any other spelling is left to the parser.
+
+Spark makes a reader for each text that it parses, and that costs more than the few bytes of a key.
+"""
+
+import json
+
+from tidegate.spec.pipeline import Column
+from tidegate.sql.spark import literal, quoted
+
+PLAIN = "key_plain"
+WHOLE = ("INT", "BIGINT")
+PRINTABLE = r'^"[ !#-\[\]-~]*"$'  # ASCII in quotes, without quotes and escapes inside
+
+
+def plain_key(columns: tuple[Column, ...], text: str) -> str | None:
+    """SQL: the one column's value where `text` spells it plainly, else NULL; None for keys that are never plain.
+
+    What it finds is what the parser would find: a number that is written as Spark writes it, a text without escapes.
+    """
+    if len(columns) != 1:
+        return None
+    (column,) = columns
+    inside = _inside(column.name, text)
+    if column.type in WHOLE:
+        number = f"try_cast({inside} AS {column.type})"
+        return f"CASE WHEN CAST({number} AS STRING) = {inside} THEN {number} END"
+    if column.type == "STRING":
+        return f"CASE WHEN {inside} RLIKE {literal(PRINTABLE)} THEN substring({inside}, 2, length({inside}) - 2) END"
+    return None
+
+
+def plain_or_parsed(columns: tuple[Column, ...], parsed: str) -> str:
+    """SQL: a struct of the one column, from `PLAIN` where the key is plain, else from the object at `parsed`."""
+    name = quoted(columns[0].name)
+    return f"struct(coalesce({PLAIN}, {parsed}.{name}) AS {name})"
+
+
+def _inside(name: str, text: str) -> str:
+    """What stands behind the field's name in an object of one field, or all of a bare value; NULL for other objects."""
+    opening = f"{{{json.dumps(name)}:"
+    is_lone = f"startswith({text}, {literal(opening)}) AND endswith({text}, '}}')"
+    field = f"trim(substring({text}, {len(opening) + 1}, length({text}) - {len(opening) + 1}))"
+    return f"CASE WHEN {is_lone} THEN {field} WHEN NOT startswith({text}, '{{') THEN {text} END"

@@ -1,0 +1,95 @@
+"""canal-json: several rows per message, every value as text; changes of a schema are ignored."""
+
+from pyspark.sql import DataFrame
+from tidegate.jobs.stage_job import StageTable
+from tidegate.spec.pipeline import Column
+from tidegate.sql.spark import literal, quoted
+
+from tidegate_spark.fields.avro import timestamp
+from tidegate_spark.fields.json.objects import Fields, parsed_json, the_object
+from tidegate_spark.fields.text import converted, unfit
+from tidegate_spark.formats.change_events.debezium_json import ignores_truncate
+from tidegate_spark.formats.decoded import FoundValue
+from tidegate_spark.formats.json import key_fields, unreadable
+from tidegate_spark.formats.row_messages import all_columns, found_rows, lacking
+
+OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
+METADATA = {
+    "database": "e.database",
+    "table": "e.table",
+    "sql-type": "e.sqlType",
+    "pk-names": "e.pkNames",
+    "ingestion-timestamp": timestamp("e.ts", "millis", "TIMESTAMP"),
+    "event-timestamp": timestamp("e.es", "millis", "TIMESTAMP"),
+}
+DATA = "get_json_object(value_text, '$.data[0]')"  # all rows of a message have the same columns
+LATIN = r"\A[\x00-\xff]*\z"
+ASKED = {
+    "database": "database: STRING",
+    "table": "table: STRING",
+    "sql-type": "sqlType: MAP<STRING, INT>",
+    "pk-names": "pkNames: ARRAY<STRING>",
+    "ingestion-timestamp": "ts: BIGINT",
+    "event-timestamp": "es: BIGINT",
+}
+
+
+class TextFields(Fields):
+    """`Fields` whose values all are text."""
+
+    @property
+    def inner(self) -> str:
+        """See `Fields`."""
+        return ", ".join(f"{quoted(column.name)}: STRING" for column in self.columns)
+
+    def values(self, parsed: str) -> list[str]:
+        """See `Fields`."""
+        texts = ((c, f"{parsed}.{quoted(c.name)}") for c in self.columns)
+        return [f"{_converted(text, c)} AS {quoted(c.name)}" for c, text in texts]
+
+    def lost(self, parsed: str, column: Column, made: str | None = None) -> str | None:
+        """See `Fields`."""
+        text = f"{parsed}.{quoted(column.name)}"
+        if _is_bytes(column):
+            return f"({text} IS NOT NULL AND NOT {text} RLIKE {literal(LATIN)})"
+        return unfit(text, column.type)
+
+    def is_null(self, parsed: str, column: Column) -> str:
+        """See `Fields`."""
+        return f"{parsed}.{quoted(column.name)} IS NULL"
+
+
+def _is_bytes(column: Column) -> bool:
+    return column.type.upper() == "BINARY"
+
+
+def _converted(text: str, column: Column) -> str:
+    """Canal writes each byte as the character of ISO-8859-1 that it is."""
+    latin = f"CASE WHEN {text} RLIKE {literal(LATIN)} THEN encode({text}, 'ISO-8859-1') END"
+    return latin if _is_bytes(column) else converted(text, column.type)
+
+
+def located(records: DataFrame, table: StageTable) -> FoundValue:
+    """`type` decides, for all rows of the message."""
+    fields, keys = TextFields(all_columns(table)), TextFields(key_fields(table).columns)
+    old = f", old: ARRAY<{keys.text_struct}>" if keys.columns else ""
+    asked = "".join(f", {sql}" for word, sql in ASKED.items() if f"value.{word}" in table.metadata.values())
+    inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{asked}"
+    parsed = records.selectExpr("*", f"{parsed_json('value_text', inside)} AS j")
+    events = parsed.selectExpr("*", f"{the_object('j')} AS e")
+    cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPS.items())
+    truncated = literal("the source table was truncated: empty the table too, then set value.truncate: ignore")
+    read = events.selectExpr(
+        "*",
+        f"CASE WHEN NOT coalesce(e.isDdl, false) THEN CASE e.type {cases} END END AS event_op",
+        "e.data AS datas",
+        *(["e.old AS olds"] if old else []),
+    ).selectExpr(
+        "*",
+        f"CASE WHEN value IS NULL THEN NULL {unreadable('j', literal('data'))} "
+        f"WHEN e.type = 'TRUNCATE' THEN {'NULL' if ignores_truncate(table) else truncated} WHEN e.isDdl THEN NULL "
+        "WHEN event_op IS NULL THEN concat('the message has an unknown type=', coalesce(e.type, 'none')) "
+        "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) "
+        f"{lacking(DATA, 'get(datas, 0)', fields, keys)} END AS own_reason",
+    )
+    return found_rows(read, table, (fields, keys), METADATA)

@@ -1,0 +1,1 @@
+"""The jobs that run rendered SQL: merge and maintain."""

@@ -1,0 +1,31 @@
+"""The maintenance job: Iceberg's own procedures on one table that records have landed in, and what they told."""
+
+import json
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from tidegate.failpoints import reached
+from tidegate.jobs.stage_job import MaintainJob
+from tidegate.sql.spark import literal, quoted_name
+
+
+def run(spark: SparkSession, job: MaintainJob) -> None:
+    """Run the job's statements in order and leave their outcome, with the attempt, in the table's property.
+
+    One that fails, as when a flush was faster, does not stop those behind it: its reason stands in the outcome.
+    """
+    outcome = {name: _outcome(spark, statement) for name, statement in job.statements.items()}
+    told = literal(json.dumps({"attempt": job.attempt, **outcome}))
+    spark.sql(f"ALTER TABLE {quoted_name(job.table)} SET TBLPROPERTIES ({literal(job.property)} = {told})")
+    reached("job.maintained")
+
+
+def _outcome(spark: SparkSession, statement: str) -> dict[str, Any]:
+    """The procedure's own numbers, and how many rows it returned: one for each file, where it lists files."""
+    try:
+        rows = [row.asDict() for row in spark.sql(statement).collect()]
+    except PySparkException as error:
+        return {"failed": str(error).strip().splitlines()[0][:300]}
+    numbers = {k: v for k, v in (rows[0] if len(rows) == 1 else {}).items() if isinstance(v, int)}
+    return {"rows": len(rows), **numbers}

@@ -1,0 +1,1 @@
+"""The publish job: difference of two snapshots, encoded and produced."""

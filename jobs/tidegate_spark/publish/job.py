@@ -1,0 +1,120 @@
+"""The publish job: a table's changes between two snapshots, produced to Kafka from the executors."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from tidegate.errors import BadRecord, ConfigurationError, GiveUp
+from tidegate.failpoints import reached
+from tidegate.jobs.publish_job import PRODUCER_CONF, PublishJob
+
+from tidegate_spark.publish import producer
+from tidegate_spark.publish.table_changes import changes
+from tidegate_spark.session import private
+
+# The executors have no code of ours: the functions travel by value.
+cloudpickle.register_pickle_by_value(producer)
+
+
+def run(spark: SparkSession, job: PublishJob) -> None:
+    """Produce the job's changes.
+
+    1. Compare the two states, key by key; keep the result, because it is used twice.
+    2. Check all of it: nothing is produced of a run in which one record would be wrong.
+    3. Give each part its changes in the order of their keys, and an empty row, so that parts without changes advance.
+    4. Produce, part by part. What was done is found in the state topic.
+    """
+    kept: list[DataFrame] = []
+    try:
+        found = _compared(spark, job, kept)
+        reached("job.compared")
+        parts = [part.number for part in job.parts]
+        rows = _by_part(spark, found, job).where(f"part IN ({', '.join(map(str, parts))})")
+        ordered = rows.repartition(job.parallelism, "part").sortWithinPartitions("part", "key", "topic")
+        plan = plan_of(job, json.loads(private(spark, PRODUCER_CONF)))
+        outcomes = ordered.mapInArrow(producer.producing(plan), "part INT, outcome STRING").collect()
+        reached("job.produced")
+        raise_refusal(job, [row.outcome for row in outcomes])
+    finally:
+        for rows in kept:
+            rows.unpersist()
+
+
+def _compared(spark: SparkSession, job: PublishJob, kept: list[DataFrame]) -> DataFrame:
+    """The changes, checked. ConfigurationError where Spark cannot read the SQL over the columns that there are."""
+    try:
+        found = changes(spark, job, kept).persist()
+        kept.append(found)
+        _check(found, job)
+    except AnalysisException as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
+        raise ConfigurationError(
+            f"publication={job.publication} snapshot={job.position.to}: Spark does not understand the SQL over the "
+            f"table's columns: {first}; correct sql or key.fields, or the table"
+        ) from error
+    return found
+
+
+def _by_part(spark: SparkSession, found: DataFrame, job: PublishJob) -> DataFrame:
+    columns = ("topic", "key", "value", "headers", "timestamp", "kind")
+    part = f"CAST(crc32(key) % {job.parallelism} AS INT) AS part"
+    empty = [f"CAST(NULL AS {found.schema[name].dataType.simpleString()}) AS {name}" for name in columns]
+    own = spark.range(job.parallelism).selectExpr("CAST(id AS INT) AS part", *empty)
+    return found.selectExpr(part, *columns).unionByName(own)
+
+
+def _check(found: DataFrame, job: PublishJob) -> None:
+    """BadRecord where a key has several rows, or is none, or its row cannot be told from a delete, or has no topic."""
+    # a job of its own, before the first record is sent
+    wrong = {
+        "copies > 1": "has several rows; correct key.fields, or the SQL",
+        "key IS NULL": "is NULL, which no compacted topic takes; correct key.fields, or filter such rows",
+        "value IS NULL AND kind <> 'deleted'": "has a NULL value, which would delete it; use another value.format",
+        f"topic IS NULL OR NOT array_contains({_topics(job)}, topic)": "goes to a topic that is not listed in topics",
+    }
+    asked = [f"min(CASE WHEN {condition} THEN hex(coalesce(key, x'')) END)" for condition in wrong]
+    answer = found.selectExpr(*asked).collect()[0]
+    for told, key in zip(wrong.values(), answer, strict=True):
+        if key is not None:
+            shown = bytes.fromhex(key).decode(errors="replace")
+            raise BadRecord(f"publication={job.publication} snapshot={job.position.to} key={shown}: it {told}")
+
+
+def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
+    """BadRecord for a record that the brokers take never, GiveUp where the user lacks a right."""
+    refused = next((text for text in outcomes if text.startswith(producer.REFUSAL)), None)
+    if refused is None:
+        return
+    said = json.loads(refused.removeprefix(producer.REFUSAL))
+    what = f"publication={job.publication} snapshot={job.position.to} topic={said['topic'] or ', '.join(job.topics)}"
+    if said["error"].endswith("AUTHORIZATION_FAILED"):
+        raise GiveUp(
+            f"{what}: the brokers refuse it: {said['error']}; give the connection's user what docs/security.md lists "
+            "for publications"
+        )
+    key = bytes.fromhex(said["key"] or "").decode(errors="replace")
+    raise BadRecord(
+        f"{what} key={key}: the brokers refuse its record of bytes={said['bytes']}: {said['error']}; raise the topic's "
+        "max.message.bytes and the connection's message.max.bytes, or make the record smaller and --resynchronise"
+    )
+
+
+def _topics(job: PublishJob) -> str:
+    from tidegate.sql.spark import literal
+
+    return f"array({', '.join(literal(topic) for topic in job.topics)})"
+
+
+def plan_of(job: PublishJob, settings: dict[str, str]) -> dict[str, Any]:
+    """What the functions in the executors are told; `settings` are librdkafka's, secrets included."""
+    return {
+        "settings": settings,
+        "delivery": job.delivery,
+        "state_topic": job.state_topic,
+        "transaction_records": job.transaction_records,
+        "position": job.position.to_dict(),
+        "parts": {part.number: asdict(part) for part in job.parts},
+    }

@@ -1,0 +1,85 @@
+"""A publication's rows as Protobuf: the message that their columns have, registered or found, and the bytes."""
+
+import base64
+import re
+from typing import Any, NamedTuple
+
+from pyspark import cloudpickle
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
+from tidegate.errors import ConfigurationError
+
+from tidegate_spark.publish import protobuf_encoder
+from tidegate_spark.publish.schema_registration import newest, registered
+
+# the server's workers do not have the product's code: this module goes with the function
+cloudpickle.register_pickle_by_value(protobuf_encoder)
+
+SIMPLE = {
+    "boolean": "bool", "tinyint": "int32", "smallint": "int32", "int": "int32", "bigint": "int64", "float": "float",
+    "double": "double", "string": "string", "binary": "bytes", "timestamp": "timestamp",
+}  # fmt: skip
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+KEYS = ("int32", "int64", "bool", "string")
+Typed = list[tuple[str, T.DataType]]
+
+
+class Subjects(NamedTuple):
+    """Where the schema is: `names` in a registry, `message` among its messages, None for its first."""
+
+    names: list[str]
+    message: str | None
+    settings: dict[str, Any]
+
+
+def protobuf(struct: str, fields: Typed, name: str, subjects: Subjects) -> SparkColumn:
+    """Confluent's form: a zero byte, the schema's id in four, the message's index, then the message.
+
+    The newest schema of the first subject is used where it has every column; else it is extended, and registered.
+    """
+    settings, (first, *others) = subjects.settings, subjects.names
+    known = newest(settings, first)
+    try:
+        file, message, index, is_known = protobuf_encoder.described(
+            name, _fields(fields, ""), known and known[1], subjects.message
+        )
+    except protobuf_encoder.Unfit as reason:
+        raise ConfigurationError(f"subject={first}: {reason}; cast it in sql, or publish to a new topic") from reason
+    text = base64.b64encode(file).decode()
+    number = known[0] if is_known and known else registered(settings, subjects.names, text, "PROTOBUF")
+    if is_known and others:
+        registered(settings, others, text, "PROTOBUF")
+    header = b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _zigzag(index))
+    return F.arrow_udf(protobuf_encoder.encoder(file, message, header), T.BinaryType())(F.expr(struct))
+
+
+def _zigzag(number: int) -> bytes:
+    rest, made = number << 1, bytearray()
+    while rest > 0x7F:
+        made.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*made, rest])
+
+
+def _fields(fields: Typed, path: str) -> list[dict[str, Any]]:
+    return [_field(name, kind, f"{path}.{name}") for name, kind in fields]
+
+
+def _field(name: str, kind: T.DataType, path: str) -> dict[str, Any]:
+    if not NAME.fullmatch(name):
+        raise ConfigurationError(f"column={path[1:]}: Protobuf's names are letters, digits and underscores; rename it")
+    if isinstance(kind, T.ArrayType) and not isinstance(kind.elementType, (T.ArrayType, T.MapType)):
+        return {**_field(name, kind.elementType, path), "repeated": True}
+    made: dict[str, Any] = {"name": name, "repeated": False, "fields": []}
+    if isinstance(kind, T.StructType):
+        return {**made, "kind": "message", "fields": _fields([(f.name, f.dataType) for f in kind], path)}
+    if isinstance(kind, T.MapType) and not isinstance(kind.valueType, (T.ArrayType, T.MapType)):
+        entry = [_field("key", kind.keyType, path), _field("value", kind.valueType, path)]
+        if entry[0]["kind"] in KEYS:
+            return {**made, "kind": "map", "fields": entry}
+    if kind.simpleString() not in SIMPLE:
+        raise ConfigurationError(
+            f"column={path[1:]} type={kind.simpleString()}: Protobuf has no such type; cast it in sql, e.g. to STRING"
+        )
+    return {**made, "kind": SIMPLE[kind.simpleString()]}

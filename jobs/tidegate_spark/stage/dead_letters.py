@@ -1,0 +1,48 @@
+"""Records that cannot be decoded, staged beside the rows of their batch instead of failing it."""
+
+from collections.abc import Sequence
+
+from tidegate.jobs.stage_job import StageTable
+from tidegate.sql.spark import literal
+
+# beside the changes' own letters, so that no merge takes it for a row
+OP = "bad"
+FATE = "dead_lettered"
+
+
+def fate_of_bad(table: StageTable) -> str:
+    """What becomes of a record that cannot be decoded."""
+    return "bad" if table.set_aside is None else FATE
+
+
+def failed_stage() -> str:
+    """SQL text: which part of the record could not be decoded, NULL for a good one."""
+    return "CASE WHEN key_reason IS NOT NULL THEN 'key' WHEN value_reason IS NOT NULL THEN 'value' END"
+
+
+def beside_rows(columns: Sequence[str], table: StageTable) -> list[str]:
+    """The intermediate row's `columns`, given as `expression AS name` or names, in the form that holds bad records too.
+
+    A bad record has its bytes and the reason in `bad`, and neither key nor value; a row has no `bad`.
+    """
+    if table.set_aside is None:
+        return list(columns)
+    is_bad = f"fate = '{FATE}'"
+    found = []
+    for column in columns:
+        expression, _, name = column.rpartition(" AS ")
+        if name == "op":
+            found.append(f"CASE WHEN {is_bad} THEN {_bad()} END AS bad")
+            found.append(f"CASE WHEN {is_bad} THEN {literal(OP)} ELSE {expression or name} END AS op")
+        elif name in ("key", "value", "sequence"):
+            found.append(f"CASE WHEN NOT {is_bad} THEN {expression or name} END AS {name}")
+        else:
+            found.append(column)
+    return found
+
+
+def _bad() -> str:
+    return (
+        "named_struct('key', key, 'value', value, 'headers', headers, 'stage', failed_stage, "
+        "'class', concat('Undecodable', initcap(failed_stage)), 'message', reason)"
+    )

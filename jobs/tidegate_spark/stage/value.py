@@ -1,0 +1,144 @@
+"""The record value decoded: what kind of change it is, and one struct of the value's columns."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.jobs.stage_job import StageTable
+from tidegate.spec.pipeline import Route
+from tidegate.spec.table_template import Naming
+from tidegate.sql.spark import literal, quoted
+
+from tidegate_spark.formats.decoded import DELETE, ROW, FoundValue
+from tidegate_spark.stage.table_names import name_reason, table_name
+
+FAILS = "fails for this record"
+METADATA = {
+    "topic": "topic",
+    "partition": "partition",
+    "offset": "offset",
+    "timestamp": "timestamp",
+    "timestamp-type": (
+        "CASE timestampType WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' ELSE 'NoTimestampType' END"
+    ),
+    # none are empty, not NULL, as in Flink
+    "headers": "coalesce(map_from_entries(headers), CAST(map() AS MAP<STRING, BINARY>))",
+    "header-list": "coalesce(headers, CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>))",
+}
+
+
+def metadata_of(found: FoundValue, table: StageTable) -> dict[str, str]:
+    """SQL of each metadata word that the table's columns may use."""
+    own = {f"value.{name}": sql for name, sql in found.metadata.items()}
+    return {**METADATA, "leader-epoch": _leader_epoch(table), **own}
+
+
+def _leader_epoch(table: StageTable) -> str:
+    """By partition and offset, as the worker found them; NULL where the broker has none."""
+    cases = [
+        f"WHEN topic = {literal(topic)} AND partition = {partition} AND offset >= {offset} THEN {epoch}"
+        for topic, partitions in table.epochs.items()
+        for partition, boundaries in partitions.items()
+        for offset, epoch in reversed(boundaries)
+    ]
+    return f"CAST(CASE {' '.join(cases)} END AS INT)" if cases else "CAST(NULL AS INT)"
+
+
+def with_value(records: DataFrame, found: FoundValue, table: StageTable) -> DataFrame:
+    """Add `op` (c, r, u or d), `value_struct` (NULL for a delete) and `value_reason` (NULL when the value is good).
+
+    `records` are those of `found`, with the key beside them.
+    """
+    known = metadata_of(found, table)
+    columns = [*found.columns, *(f"{known[key]} AS {quoted(name)}" for name, key in table.metadata.items())]
+    decoded = records.selectExpr(
+        "*",
+        f"CASE WHEN change <> '{DELETE}' THEN struct({', '.join(columns)}) END AS {ROW}",
+        f"{found.number} AS row_number",
+    ).selectExpr(
+        "*",
+        f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {found.reason} "
+        "ELSE located_reason END AS value_reason",
+    )
+    return _conditions(decoded, table)
+
+
+def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
+    """Apply `delete_when`, `when` and `route`; they see the row, and the record's topic, partition and offset."""
+    if (table.when, table.route, table.naming, table.delete_when) == (None,) * 4:
+        return decoded.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
+    names = {c.name.lower() for c in table.value_columns} | {name.lower() for name in table.metadata}
+    beside = [name for name in ("topic", "partition", "offset") if name not in names]
+    shown = decoded.selectExpr("struct(*) AS _tidegate", "row_struct.*", *beside)
+    # a delete shows no value: a condition that is NULL for it lets it pass, as a delete of a missing row does nothing
+    told = {"delete_when": table.delete_when, "when": table.when, "route": _routed(table.route)}
+    asked = {word: condition for word, condition in told.items() if condition}
+    answers = shown.selectExpr(
+        "*", *(f"{attempted(condition)} AS _tidegate_{word}" for word, condition in asked.items())
+    )
+    judged = answers.selectExpr(
+        "_tidegate.*",
+        f"{_answer('delete_when', asked)} OR {_retracted(table)} AS is_delete",
+        f"({_answer('when', asked)} OR {_retracted(table)}) AND {_answer('route', asked)} AS is_chosen",
+        f"{_failed(asked)} AS condition_reason",
+        f"{table_name(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS table_name",
+        f"{name_reason(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS told_name",
+    ).selectExpr(
+        "*",
+        f"is_chosen AND {_named(table.naming)} AS is_wanted",
+        f"CASE WHEN is_chosen AND change <> '{DELETE}' AND table_name IS NULL THEN told_name END AS name_reason",
+    )
+    return judged.selectExpr(
+        "*",
+        f"CASE WHEN is_delete THEN '{DELETE}' ELSE change END AS op",
+        "CASE WHEN NOT is_delete THEN row_struct END AS value_struct",
+    ).withColumn("value_reason", F.expr("coalesce(value_reason, condition_reason)"))
+
+
+def attempted(expression: str) -> str:
+    """What the expression gives, as text: of a condition true, false, null; NULL where it fails for the record.
+
+    The lambda keeps Spark from working out a part of it elsewhere, where its failure would end the job.
+    """
+    answer = f"coalesce(CAST((\n{expression}\n) AS STRING), 'null')"
+    return f"CAST(try_to_binary(get(transform(array(0), _tidegate_0 -> {answer}), 0), 'utf-8') AS STRING)"
+
+
+def _answer(word: str, asked: dict[str, str]) -> str:
+    """The condition's answer. One that says nothing lets a delete pass, and everything where it is not given."""
+    if word not in asked:
+        return "false" if word == "delete_when" else "true"
+    if word == "delete_when":
+        return f"coalesce(_tidegate_{word} = 'true', false)"
+    return (
+        f"(_tidegate_{word} = 'true' OR _tidegate_{word} = 'null' AND _tidegate.change = '{DELETE}' "
+        f"OR _tidegate_{word} IS NULL)"
+    )
+
+
+def _retracted(table: StageTable) -> str:
+    """Whether the condition's answer makes the record a delete of its key."""
+    answers = ", ".join(literal(answer) for answer in table.retracts)
+    return f"coalesce(_tidegate_when IN ({answers}), false)" if answers else "false"
+
+
+def _failed(asked: dict[str, str]) -> str:
+    """Why a record cannot be judged; one that cannot is bad, so it counts as wanted."""
+    cases = " ".join(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILS}'" for word in asked)
+    return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
+
+
+def _named(naming: Naming | None) -> str:
+    """A condition: the record names the one table that is wanted, or is a delete, which shows no name."""
+    if naming is None or naming.name is None:
+        return "true"
+    return f"(coalesce(table_name = {literal(naming.name)}, false) OR change = '{DELETE}' AND table_name IS NULL)"
+
+
+def _routed(route: Route | None) -> str | None:
+    """A condition: the field's text is one of the names, or matches the whole pattern; NULL where there is no text."""
+    if route is None:
+        return None
+    text = f"CAST({quoted(route.field)} AS STRING)"
+    if route.pattern is None:
+        return f"({text} IN ({', '.join(literal(name) for name in route.names)}))"
+    whole = literal(rf"\A(?:{route.pattern})\z")
+    return f"regexp_like({text}, {whole})"

@@ -1,0 +1,265 @@
+"""One BigQuery project as the adapters beside this use it: jobs with names of their own, tables, and time limits."""
+
+import hashlib
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+from tidegate.adapters.bigquery.client.credentials import credentials
+from tidegate.adapters.bigquery.client.errors import JobFailed, judged, told
+from tidegate.adapters.bigquery.client.named_jobs import NamedJob, Nobody, Watcher
+from tidegate.adapters.bigquery.client.staging_files import Folder, folder_at
+from tidegate.connections import Resolve
+from tidegate.errors import ConfigurationError
+from tidegate.failpoints import reached
+from tidegate.spec.pipeline import Catalog
+
+CALL_SECONDS = 60  # one request; the client's own default is none at all
+RETRY_SECONDS = 120  # how long a request is repeated; the client's own default is ten minutes
+
+
+class Warehouse:
+    """The project of one catalog. The client is made at the first use: importing it takes seconds."""
+
+    def __init__(
+        self, catalog: Catalog, resolve: Resolve, watcher: Watcher | None = None, pipeline: str | None = None
+    ) -> None:
+        self._catalog, self._resolve, self._watcher = catalog, resolve, watcher or Nobody()
+        self._labels = {"tidegate_pipeline": pipeline} if pipeline else {}
+
+    @property
+    def project(self) -> str:
+        """The project that the tables lie in."""
+        return str(self._catalog.properties["project"])
+
+    @property
+    def max_bytes_billed(self) -> int | None:
+        """The most that one query may read, None for as much as it takes."""
+        limit = self._catalog.properties.get("max_bytes_billed")
+        return None if limit is None else int(limit)
+
+    @cached_property
+    def client(self) -> Any:
+        """Google's client."""
+        from google.cloud import bigquery
+
+        endpoint = self._catalog.properties.get("endpoint")
+        return bigquery.Client(
+            project=self.project,
+            credentials=credentials(self._catalog, self._resolve),
+            location=self._catalog.properties.get("location"),
+            client_options={"api_endpoint": endpoint} if endpoint else None,
+        )
+
+    @cached_property
+    def folder(self) -> Folder:
+        """Where load jobs find their files."""
+        staging = self._catalog.properties.get("staging")
+        if not staging:
+            raise ConfigurationError(
+                f"catalog={self._catalog.name}: staging is missing; give gs://bucket/prefix, or file:///folder that "
+                "Spark and the workers share"
+            )
+        return folder_at(str(staging), lambda: credentials(self._catalog, self._resolve), self.project)
+
+    @cached_property
+    def _limits(self) -> dict[str, Any]:
+        from google.cloud.bigquery.retry import DEFAULT_RETRY
+
+        return {"retry": DEFAULT_RETRY.with_timeout(RETRY_SECONDS), "timeout": CALL_SECONDS}
+
+    def reference(self, name: str) -> str:
+        """``project.dataset.table`` of ``catalog.dataset.table``."""
+        return f"{self.project}.{name.split('.', 1)[1]}"
+
+    def table(self, name: str) -> Any:
+        """A fresh look at a table's metadata; None where there is none."""
+        from google.api_core.exceptions import NotFound
+
+        with told(f"table={name}"):
+            try:
+                return self.client.get_table(self.reference(name), **self._limits)
+            except NotFound:
+                return None
+
+    def tables_in(self, namespace: str) -> list[str]:
+        """Names of the tables in ``catalog.dataset``."""
+        from google.api_core.exceptions import NotFound
+
+        with told(f"dataset={namespace}"):
+            try:
+                listed = self.client.list_tables(self.reference(namespace), **self._limits)
+                return sorted(table.table_id for table in listed)
+            except NotFound:
+                return []
+
+    def update(self, table: Any, *fields: str) -> None:
+        """Write a table's changed metadata back."""
+        with told(f"table={table.reference}"):
+            self.client.update_table(table, list(fields), **self._limits)
+
+    def delete(self, name: str) -> None:
+        """Delete a table, or one partition as ``table$N``; nothing happens where there is none."""
+        from google.api_core.exceptions import NotFound
+
+        with told(f"table={name}"), suppress(NotFound):
+            self.client.delete_table(self.reference(name), **self._limits)
+
+    def listed(self, name: str, check: Callable[[Any], None]) -> list[dict[str, Any]]:
+        """All rows of a small table that passes the check, read without a job; none where there is no table."""
+        from google.api_core.exceptions import NotFound
+
+        with told(f"table={name}"):
+            try:
+                table = self.client.get_table(self.reference(name), **self._limits)
+                check(table)
+                return [dict(row) for row in self.client.list_rows(table, **self._limits)]
+            except NotFound:
+                return []
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """Run one statement to its end; the finished job. Idempotent statements only: it may run twice."""
+        config = self._config({}, query_parameters=list(parameters))
+        where = f"statement={' '.join(sql.split())[:60]}"
+        with told(where):
+            job = self._asked(sql, f"tidegate_{uuid.uuid4().hex}", config)
+            return self._succeeded(where, job)
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """The rows of one query."""
+        job = self.query(sql, parameters)
+        with told("query"):
+            return [dict(row) for row in job.result(**self._limits)]
+
+    def once(self, where: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> Any:
+        """Run a script, which may tell its job's id, under a name of its own; the finished job.
+
+        So no answer that is lost makes it run twice: a job of that name that is there already was sent by a call whose
+        answer was lost, or that went to wait elsewhere, and its end is waited for. One that failed, and was told, is
+        followed by the next number. `JobFailed`, or `OutcomeUnknown`.
+        """
+        number = 0
+        while True:
+            job_id = f"{name}_{number}"
+            with told(where, sent=True):
+                job, is_new = self._sent(script(job_id), job_id, labels)
+                reached("bigquery.sent")
+                self.wait(job, is_named=True)
+                reached("bigquery.answered")
+            if not job.error_result:
+                return job
+            if self.is_news(job_id, is_new):
+                raise JobFailed.of(job)
+            number = max(number + 1, self.newest(name, number))
+
+    def is_news(self, job_id: str, is_new: bool) -> bool:
+        """Whether nobody was told yet that this job failed; the next call sends the next number then."""
+        if not is_new and job_id != self._watcher.awaited:
+            return False
+        self._watcher.awaited = ""
+        return True
+
+    def newest(self, name: str, known: int) -> int:
+        """The highest number that a job of this name has: they are given in order, so that few need to be looked at."""
+        low, step = known, 1
+        while self._is_there(f"{name}_{low + step}"):
+            low, step = low + step, step * 2
+        while step > 1:
+            step //= 2
+            low += step if self._is_there(f"{name}_{low + step}") else 0
+        return low
+
+    def _is_there(self, job_id: str) -> bool:
+        from google.api_core.exceptions import NotFound
+
+        with told(f"job={job_id}"):
+            try:
+                return bool(self.client.get_job(job_id, **self._limits))
+            except NotFound:
+                return False
+
+    def _sent(self, sql: str, job_id: str, labels: Mapping[str, str]) -> tuple[Any, bool]:
+        from google.api_core.exceptions import Conflict
+
+        try:
+            return self._asked(sql, job_id, self._config(labels)), True
+        except Conflict:
+            return self.client.get_job(job_id, **self._limits), False
+
+    def _config(self, labels: Mapping[str, str], **words: Any) -> Any:
+        from google.cloud import bigquery
+
+        config = bigquery.QueryJobConfig(labels=labels_of({**self._labels, **labels}), **words)
+        if self.max_bytes_billed is not None:
+            config.maximum_bytes_billed = self.max_bytes_billed
+        return config
+
+    def would_read(self, sql: str) -> int:
+        """Bytes that one statement would read, by a dry run, which costs nothing; 0 where the server counts none."""
+        from google.cloud import bigquery
+
+        config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)
+        with told("dry run"):
+            asked = self.client.query(sql, job_config=config, job_retry=None, **self._limits)
+            return int(asked.total_bytes_processed or 0)
+
+    def job(self, job_id: str) -> Any:
+        """A job as it stands."""
+        with told(f"job={job_id}"):
+            return self.client.get_job(job_id, **self._limits)
+
+    def changed(self, job_id: str) -> list[dict[str, int]]:
+        """Rows inserted, updated and deleted by each statement of a script that changes rows, in its order."""
+        with told(f"job={job_id}"):
+            children = list(self.client.list_jobs(parent_job=job_id, **self._limits))
+        children.sort(key=lambda job: int(re.sub(r".*\D", "", job.job_id) or 0))
+        found = [job.dml_stats for job in children if getattr(job, "dml_stats", None)]
+        names = ("inserted", "updated", "deleted")
+        return [{name: int(getattr(stats, f"{name}_row_count")) for name in names} for stats in found]
+
+    def _asked(self, sql: str, job_id: str, config: Any) -> Any:
+        return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits)
+
+    def _succeeded(self, where: str, job: Any, *, is_named: bool = False) -> Any:
+        self.wait(job, is_named=is_named)
+        if job.error_result:
+            failed = JobFailed.of(job)
+            raise judged(where, failed) from failed
+        return job
+
+    def wait(self, job: Any, *, is_named: bool = False) -> None:
+        """Ask until the job has ended, well or not; each question has its own time limit.
+
+        One that is named may be waited for elsewhere: whoever comes back finds it by its name.
+        """
+        named, began = NamedJob.of(self._catalog, job) if is_named else None, time.monotonic()
+        if named is not None:
+            self._watcher.sent(named)
+        for pause in pauses():
+            job.reload(**self._limits)
+            if job.state == "DONE":
+                return
+            if named is not None:
+                self._watcher.runs(named, time.monotonic() - began)
+            time.sleep(pause)
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between two questions: short at first, then longer, for statements that take minutes."""
+    return (min(2.0, 0.05 * 1.5**n) for n in count())
+
+
+def labels_of(values: Mapping[str, str]) -> dict[str, str]:
+    """Labels as BigQuery takes them: lower case letters, digits, dashes, underscores, 63 at most."""
+    return {name: re.sub(r"[^a-z0-9_-]", "_", value.casefold())[:63] for name, value in values.items()}
+
+
+def job_name(*parts: object) -> str:
+    """A job's name from what it is for: the same for the same, and nothing in it that BigQuery refuses."""
+    text = "/".join(str(part) for part in parts)
+    return f"tidegate_{hashlib.sha256(text.encode()).hexdigest()[:40]}"

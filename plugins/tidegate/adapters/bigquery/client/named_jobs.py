@@ -1,0 +1,59 @@
+"""Jobs of BigQuery that carry a name of their own, as those see them who show them, or wait for them elsewhere."""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tidegate.spec.pipeline import Catalog
+
+
+@dataclass(frozen=True)
+class NamedJob:
+    """A load job or a publish, in the project and the location where it runs; `catalog` says how to get there."""
+
+    catalog: Catalog = field(repr=False)
+    project: str
+    location: str
+    job_id: str
+
+    @classmethod
+    def of(cls, catalog: Catalog, job: Any) -> "NamedJob":
+        """From the client's job."""
+        return cls(catalog, job.project, job.location or "", job.job_id)
+
+    def __str__(self) -> str:
+        return f"{self.project}:{self.location}.{self.job_id}"
+
+    @property
+    def address(self) -> str:
+        """Where people look at it: the console, or what a test server tells of it."""
+        endpoint = self.catalog.properties.get("endpoint")
+        if endpoint:
+            return f"{endpoint}/bigquery/v2/projects/{self.project}/jobs/{self.job_id}"
+        place = f"project={self.project}&j=bq:{self.location}:{self.job_id}"
+        return f"https://console.cloud.google.com/bigquery?{place}&page=queryresults"
+
+
+class Watcher(Protocol):
+    """Who is told of named jobs. `awaited` is the id of the one that was waited for elsewhere, empty for none."""
+
+    awaited: str
+
+    def sent(self, job: NamedJob) -> None:
+        """A job was sent, or found where an earlier call had sent it."""
+        ...
+
+    def runs(self, job: NamedJob, seconds: float) -> None:
+        """It has been waited for so long and runs still; may raise, to wait elsewhere: the job is found by its name."""
+        ...
+
+
+class Nobody:
+    """Nobody is told, and jobs are waited for where they were sent."""
+
+    awaited = ""
+
+    def sent(self, job: NamedJob) -> None:
+        """See the protocol."""
+
+    def runs(self, job: NamedJob, seconds: float) -> None:
+        """See the protocol."""

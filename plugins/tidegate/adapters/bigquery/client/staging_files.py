@@ -1,0 +1,145 @@
+"""The folder between Spark and BigQuery's load jobs: on a disk that both see, or in a bucket of Cloud Storage."""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from tidegate.adapters.bigquery.client.errors import told
+from tidegate.errors import ConfigurationError
+
+
+class Folder(Protocol):
+    """Files by their path below the folder, with slashes."""
+
+    def uri(self, path: str) -> str:
+        """What Spark writes to."""
+        ...
+
+    def source(self, path: str) -> list[Path] | str:
+        """What a load job takes the Parquet files below `path` from: files to upload, or one URI for all."""
+        ...
+
+    def read(self, path: str) -> bytes | None:
+        """A file's content; None where there is none."""
+        ...
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file as a whole: nobody sees half of it."""
+        ...
+
+    def names(self, path: str) -> list[str]:
+        """Paths of all files below `path`."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Remove everything below `path`."""
+        ...
+
+
+def folder_at(address: str, credentials: Callable[[], Any], project: str) -> Folder:
+    """The folder of ``file:///path`` or ``gs://bucket/prefix``."""
+    parts = urlsplit(address)
+    if parts.scheme == "file":
+        return LocalFolder(Path(unquote(parts.path)))
+    if parts.scheme == "gs" and parts.netloc:
+        return Bucket(parts.netloc, parts.path.strip("/"), credentials, project)
+    raise ConfigurationError(f"staging={address}: neither gs://bucket/prefix nor file:///folder; write one of them")
+
+
+class LocalFolder:
+    """A folder that Spark and the workers share; load jobs upload from it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def uri(self, path: str) -> str:
+        """See the protocol."""
+        return f"file://{self._root / path}"  # Hadoop takes a path as it stands, and decodes nothing
+
+    def source(self, path: str) -> list[Path] | str:
+        """See the protocol."""
+        return [file for file in sorted((self._root / path).glob("*.parquet")) if not file.name.startswith((".", "_"))]
+
+    def read(self, path: str) -> bytes | None:
+        """See the protocol."""
+        try:
+            return (self._root / path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, path: str, content: bytes) -> None:
+        """See the protocol."""
+        file = self._root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        fresh = file.with_name(f".{file.name}.{os.getpid()}")
+        fresh.write_bytes(content)
+        fresh.replace(file)
+
+    def names(self, path: str) -> list[str]:
+        """See the protocol."""
+        found = (self._root / path).rglob("*")
+        return sorted(file.relative_to(self._root).as_posix() for file in found if file.is_file())
+
+    def delete(self, path: str) -> None:
+        """See the protocol."""
+        shutil.rmtree(self._root / path, ignore_errors=True)
+
+
+class Bucket:
+    """A prefix of a bucket; load jobs read it themselves."""
+
+    def __init__(self, bucket: str, prefix: str, credentials: Callable[[], Any], project: str) -> None:
+        self._name, self._prefix = bucket, f"{prefix}/" if prefix else ""
+        self._credentials, self._project = credentials, project
+        self._opened: Any = None
+
+    @property
+    def _bucket(self) -> Any:
+        if self._opened is None:
+            from google.cloud import storage
+
+            client = storage.Client(project=self._project, credentials=self._credentials())
+            self._opened = client.bucket(self._name)
+        return self._opened
+
+    def uri(self, path: str) -> str:
+        """See the protocol."""
+        return f"gs://{self._name}/{self._prefix}{path}"
+
+    def source(self, path: str) -> list[Path] | str:
+        """See the protocol."""
+        return f"{self.uri(path)}/*.parquet"
+
+    def read(self, path: str) -> bytes | None:
+        """See the protocol."""
+        from google.api_core.exceptions import NotFound
+
+        with told(f"file={self.uri(path)}"):
+            try:
+                return bytes(self._bucket.blob(self._prefix + path).download_as_bytes())
+            except NotFound:
+                return None
+
+    def write(self, path: str, content: bytes) -> None:
+        """See the protocol."""
+        with told(f"file={self.uri(path)}"):
+            self._bucket.blob(self._prefix + path).upload_from_string(content)
+
+    def names(self, path: str) -> list[str]:
+        """See the protocol."""
+        with told(f"folder={self.uri(path)}"):
+            listed = self._bucket.list_blobs(prefix=f"{self._prefix}{path}/")
+            return sorted(blob.name.removeprefix(self._prefix) for blob in listed)
+
+    def delete(self, path: str) -> None:
+        """See the protocol."""
+        from google.api_core.exceptions import NotFound
+
+        with told(f"folder={self.uri(path)}"):
+            for blob in list(self._bucket.list_blobs(prefix=f"{self._prefix}{path}/")):
+                with suppress(NotFound):  # another run cleans up, too
+                    blob.delete()

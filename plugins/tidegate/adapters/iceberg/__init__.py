@@ -1,0 +1,1 @@
+"""Apache Iceberg through PyIceberg: the destination port, a publication's snapshots, leftovers."""

@@ -1,0 +1,118 @@
+"""What pipelines leave behind in a catalog when their file is deleted: tables of their own, and marks in others."""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pyiceberg.table import Table
+
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.table.errors import judge_error
+from tidegate.adapters.iceberg.table.state import summary_of
+from tidegate.adapters.port_errors import unexpected
+from tidegate.errors import GiveUp, TidegateError
+from tidegate.model import resource_names as names
+from tidegate.model.ownership import BATCHES, DEAD_LETTERS, KIND, PIPELINE, SHAPE, Ownership, check_recognised
+from tidegate.sql.spark import literal, quoted_name
+
+NAMED = {"_batches": ("batches", BATCHES), "_dead_letters": ("dead_letters", DEAD_LETTERS)}
+
+
+def leftovers(
+    catalogs: Catalogs, catalog: str, kept: Collection[str], failures: list[TidegateError]
+) -> list[dict[str, Any]]:
+    """For each pipeline without a file: its tables, the destinations that it has marked, and what removes both.
+
+    A table is a pipeline's own by its mark, or as version 0.1 made it: never by its name alone. A pipeline is known by
+    its control table; `kept` are those that have a file, right or broken. Nothing is changed.
+    What cannot be read is added to `failures`, and left out.
+    """
+    tables = dict(_tables(catalogs, catalog, failures))
+    owners = {name: owner for name, table in tables.items() if (owner := _owner_of(name, table)) is not None}
+    known = {own.pipeline for own in owners.values() if own.kind == "batches"}
+    for name, table in tables.items():
+        if name not in owners and not table.metadata.properties.get(KIND) and SHAPE in table.metadata.properties:
+            owners[name] = Ownership("intermediate", _pipeline_in_name(name, tables, {*known, *kept}))
+    gone = known - set(kept)
+    return [_of_pipeline(pipeline, tables, owners) for pipeline in sorted(gone)]
+
+
+def _tables(catalogs: Catalogs, catalog: str, failures: list[TidegateError]) -> Iterator[tuple[str, Table]]:
+    spaces, names, found = list[str](), list[str](), list[Table | None]()
+    with _keep_apart(catalogs, f"{catalog}.*", failures):
+        spaces += (".".join((catalog, *namespace)) for namespace in catalogs.catalog(catalog).list_namespaces())
+    for space in spaces:
+        with _keep_apart(catalogs, f"{space}.*", failures):
+            names += (f"{space}.{name}" for name in catalogs.names_in(space))
+    for name in names:
+        found.clear()
+        with _keep_apart(catalogs, name, failures):
+            found.append(catalogs.table(name))
+        yield from ((name, table) for table in found if table is not None)
+
+
+@contextmanager
+def _keep_apart(catalogs: Catalogs, table: str, failures: list[TidegateError]) -> Iterator[None]:
+    try:
+        yield
+    except TidegateError as error:
+        failures.append(error)
+    except Exception as error:
+        known = judge_error(catalogs, "leftovers", table, error)
+        failures.append(known or unexpected("leftovers", f"table={table}", error))
+
+
+def _owner_of(name: str, table: Table) -> Ownership | None:
+    """Whose table it is; None for one that no pipeline made, or that several share."""
+    properties = table.metadata.properties
+    if properties.get(KIND):
+        return Ownership(properties[KIND], properties.get(PIPELINE, ""))
+    if SHAPE in properties:  # version 0.1: what was staged there tells by whom
+        staged_by = {pipeline for s in table.metadata.snapshots if (pipeline := summary_of(s).get(PIPELINE))}
+        return Ownership("intermediate", staged_by.pop()) if len(staged_by) == 1 else None
+    bare = name.rpartition(".")[2]
+    for end, (kind, needs) in NAMED.items():
+        if bare.startswith("tidegate_") and bare.endswith(end):
+            own = Ownership(kind, bare[len("tidegate_") : -len(end)], "", needs, is_exact=kind != "batches")
+            return own if _is_recognised(name, own, table) else None
+    return None
+
+
+def _pipeline_in_name(name: str, tables: Collection[str], pipelines: Collection[str]) -> str:
+    """For an empty intermediate table of version 0.1: of pipelines that fit, the longer name has it."""
+    fit = [p for p in pipelines for table in tables if name.startswith(f"{table}_{p}_")]
+    return max(fit, key=len, default="")
+
+
+def _is_recognised(name: str, own: Ownership, table: Table) -> bool:
+    try:
+        check_recognised(name, own, table.schema().column_names, None)
+    except GiveUp:
+        return False
+    return True
+
+
+def _of_pipeline(pipeline: str, tables: Mapping[str, Table], owners: Mapping[str, Ownership]) -> dict[str, Any]:
+    own = sorted(name for name, owner in owners.items() if owner.pipeline == pipeline)
+    marks = {name: _marks(table, pipeline) for name, table in sorted(tables.items()) if name not in own}
+    marked = {name: found for name, found in marks.items() if found}
+    return {
+        "pipeline": pipeline,
+        "tables": own,
+        "destinations": list(marked),
+        "remove": [f"DROP TABLE {quoted_name(name)} PURGE" for name in own]
+        + [statement for name, found in marked.items() for statement in _unmark(name, found, pipeline)]
+        + [f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}"],
+    }
+
+
+def _marks(table: Table, pipeline: str) -> list[str]:
+    """The properties that a pipeline has set on a table."""
+    prefix = names.mark(pipeline, "")
+    return sorted(name for name in table.metadata.properties if name.startswith(prefix))
+
+
+def _unmark(name: str, marks: list[str], pipeline: str) -> Iterator[str]:
+    properties = ", ".join(literal(mark) for mark in marks)
+    yield f"ALTER TABLE {quoted_name(name)} DROP TAG IF EXISTS {quoted_name(names.tag(pipeline))}"
+    yield f"ALTER TABLE {quoted_name(name)} UNSET TBLPROPERTIES ({properties})"

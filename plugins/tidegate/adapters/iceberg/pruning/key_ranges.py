@@ -1,0 +1,129 @@
+"""Literal bounds of a merge's keys, from the statistics of the staged files: no row is read for them.
+
+Only literals in a merge's condition let Spark leave files of the table unread. A row outside of the bounds has none of
+the batch's keys, so that the merge does the same with and without them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from tidegate.sql.pruning import Bound
+from tidegate.sql.spark import literal
+
+# other types have no bounds, or not by Spark's order (NaN)
+TYPES: dict[type, str] = {
+    IntegerType: "INT",
+    LongType: "BIGINT",
+    DecimalType: "DECIMAL",
+    DateType: "DATE",
+    TimestampType: "TIMESTAMP_NTZ",
+    TimestamptzType: "TIMESTAMP",
+    StringType: "STRING",
+}
+EPOCH = date(1970, 1, 1)
+CALENDAR_YEARS, CALENDAR_DAYS = 400, 146_097  # after so many the Gregorian calendar repeats
+SECOND, DAY = 1_000_000, 86_400 * 1_000_000  # microseconds
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """Between which values a leaf of the staged keys lies, and whether some have none."""
+
+    leaf: tuple[str, ...]
+    data_type: PrimitiveType
+    low: Any
+    high: Any
+    nulls: bool
+
+    @property
+    def bound(self) -> Bound:
+        """The same as constants in Spark's SQL."""
+        ends = (_sql(self.data_type, self.low), _sql(self.data_type, self.high))
+        return Bound(self.leaf, (ends,), self.nulls)
+
+
+def ranges_of(staged: Table, values: Mapping[str, Any]) -> tuple[KeyRange, ...]:
+    """For each leaf of the key that a merge filled with `values` compares, and that every staged file tells of."""
+    if "leaves" not in values or staged.metadata.snapshot_by_id(values["snapshot_id"]) is None:
+        return ()
+    scan = staged.scan(snapshot_id=values["snapshot_id"], row_filter=f"batch_number == {values['batch']}")
+    files, parts = [task.file for task in scan.plan_files()], dict(values["keys"])
+    key, found = staged.schema().find_field("key"), []
+    for leaf in (leaf for leaf in values["leaves"] if leaf[0] in parts):
+        field = inner(key, path_in_key(values, leaf))
+        known = _range(files, field, leaf)
+        found += [known] if known else []
+    return tuple(found)
+
+
+def path_in_key(values: Mapping[str, Any], leaf: tuple[str, ...]) -> list[str]:
+    """Where a leaf of the table's key stands in the staged key."""
+    part = dict(values["keys"])[leaf[0]]
+    return [*leaf[1:]] if part is None else [part, *leaf[1:]]
+
+
+def inner(field: NestedField, path: Sequence[str]) -> NestedField:
+    """The field below `field` that the names lead to."""
+    for name in path:
+        assert isinstance(field.field_type, StructType)
+        field = next(below for below in field.field_type.fields if below.name == name)
+    return field
+
+
+def _range(files: Sequence[DataFile], field: NestedField, leaf: tuple[str, ...]) -> KeyRange | None:
+    data_type, number, ends, nulls = field.field_type, field.field_id, [], False
+    if type(data_type) not in TYPES or not isinstance(data_type, PrimitiveType):
+        return None
+    for file in files:
+        missing = (file.null_value_counts or {}).get(number)
+        low, high = (file.lower_bounds or {}).get(number), (file.upper_bounds or {}).get(number)
+        nulls = nulls or missing != 0
+        if low is not None and high is not None:
+            ends += [from_bytes(data_type, low), from_bytes(data_type, high)]
+        elif missing is None or missing != file.record_count:
+            return None  # of this file nothing is known
+    if not ends:
+        return None
+    return KeyRange(leaf, data_type, min(ends), max(ends), nulls)
+
+
+def _sql(data_type: Any, value: Any) -> str:
+    """A constant, in a session whose zone is UTC."""
+    if isinstance(data_type, StringType):
+        return literal(value)
+    name = TYPES[type(data_type)]
+    if isinstance(data_type, DecimalType):
+        value, name = format(value, "f"), f"DECIMAL({data_type.precision}, {data_type.scale})"
+    elif isinstance(data_type, DateType):
+        value = _date(value)
+    elif isinstance(data_type, TimestampType | TimestamptzType):
+        days, micros = divmod(value, DAY)
+        seconds, micros = divmod(micros, SECOND)
+        value = f"{_date(days)} {timedelta(seconds=seconds)!s:0>8}.{micros:06}"
+    return f"CAST({literal(str(value))} AS {name})"
+
+
+def _date(days: int) -> str:
+    """A day since 1970 as Spark reads it: with four digits of the year or more, beyond Python's first and last year."""
+    cycles, rest = divmod(days, CALENDAR_DAYS)
+    day = EPOCH + timedelta(days=rest)
+    year = day.year + CALENDAR_YEARS * cycles
+    return f"{'-' if year < 0 else ''}{abs(year):04}-{day:%m-%d}"

@@ -1,0 +1,190 @@
+"""Puts what a merge wrote onto a newer main, where no file that came or went since can change what the merge does.
+
+Data and delete files stay as they are: only metadata is written, in a moment, while a merge takes seconds to minutes.
+"""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestWriterV2,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
+from pyiceberg.table.update.snapshot import _SnapshotProducer
+
+from tidegate.adapters.iceberg.pruning.file_overlap import outside_of
+from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
+from tidegate.adapters.iceberg.table.commit import MAIN, put_in_place_of
+from tidegate.adapters.iceberg.table.data_files import remove
+from tidegate.adapters.iceberg.table.lineage import Lineage
+from tidegate.adapters.iceberg.table.state import summary_of
+from tidegate.ports.context import CommitRefused, Publication
+
+FORMAT = 2  # deletion vectors of format 3 replace each other: two writers' would have to be joined
+RECOUNTED = ("total-", "removed-", "deleted-", "manifests-", "entries-")
+Added = dict[tuple[ManifestContent, int], list[DataFile]]  # by kind and partition spec
+
+
+def added_by(table: Table, publication: Publication, onto: int, ranges: Sequence[KeyRange] | None) -> Added | None:
+    """The files of the publication's head, if the merge would write just them onto the snapshot `onto`; else None.
+
+    `ranges` hold every key that was merged; None stands for rows that are added whatever the table holds. Proven by:
+
+    1. The cut is an ancestor of `onto`: no delete was taken back.
+    2. The head removed no data file: it copied no row that somebody may have changed since.
+    3. Every data file that is new in `onto` is outside of `ranges`: the merge would meet the same rows of its keys but
+       for those that were deleted since, and what it writes does not depend on the row that it replaces.
+    4. If the head has deletes, every data file of the cut is still in `onto`: they name files, and places in them.
+    """
+    head, cut, newest = (table.metadata.snapshot_by_id(i) for i in (publication.head, publication.cut, onto))
+    if table.metadata.format_version != FORMAT or head is None or cut is None or newest is None:
+        return None
+    if head.parent_snapshot_id != cut.snapshot_id or cut not in Lineage(table.metadata).ancestors_to(newest, cut):
+        return None
+    added = _added(table, head)
+    if added is None:
+        return None
+    came, went = _difference(table, cut, newest)
+    has_deletes = any(content == ManifestContent.DELETES for content, _ in added)
+    if has_deletes and (went or ranges is None):
+        return None
+    if ranges is not None and not _are_outside(table, came, ranges):
+        return None
+    return added
+
+
+def reparent(table: Table, publication: Publication, onto: int, added: Added, target: str = MAIN) -> None:
+    """Give the branch one snapshot with these files and the parent `onto`, if that is still the newest of `target`.
+
+    The snapshot that the merge made is removed in the same commit: files of two snapshots, of which only one becomes
+    main, could be taken for unused when the other expires.
+    """
+    head = table.metadata.snapshot_by_id(publication.head)
+    assert head is not None
+    producer = _OntoNewest(table, head, onto, added)
+    snapshot, *_ = producer._commit()[0]
+    try:
+        put_in_place_of(table, publication, onto, snapshot, target)
+    except CommitRefused:
+        _remove(table, [*producer._written_manifests, *producer._written_manifest_lists])
+        raise
+    own = [m.manifest_path for m in head.manifests(table.io) if m.added_snapshot_id == head.snapshot_id]
+    _remove(table, [*own, head.manifest_list])
+
+
+def _added(table: Table, head: Snapshot) -> Added | None:
+    """The files that a snapshot added, if it did nothing else that counts; delete files that it replaced may stay."""
+    found: Added = {}
+    for manifest in head.manifests(table.io):
+        if manifest.added_snapshot_id != head.snapshot_id:
+            continue
+        entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+        for entry in (e for e in entries if e.snapshot_id == head.snapshot_id):
+            content = entry.data_file.content
+            if entry.status == ManifestEntryStatus.ADDED and content != DataFileContent.EQUALITY_DELETES:
+                found.setdefault((manifest.content, manifest.partition_spec_id), []).append(entry.data_file)
+            elif entry.status != ManifestEntryStatus.DELETED or content == DataFileContent.DATA:
+                return None
+    summary, counts = summary_of(head), dict.fromkeys(ManifestContent, 0)
+    for (kind, _), files in found.items():
+        counts[kind] += len(files)
+    told = [int(summary.get(name, "0")) for name in ("added-data-files", "added-delete-files")]
+    return found if told == [counts[ManifestContent.DATA], counts[ManifestContent.DELETES]] else None
+
+
+def _difference(table: Table, cut: Snapshot, newest: Snapshot) -> tuple[list[DataFile], set[str]]:
+    """The data files that came between two snapshots, and the paths of those that went."""
+    before, after = (
+        {m.manifest_path: m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA}
+        for snapshot in (cut, newest)
+    )
+    old = _live(table, (m for path, m in before.items() if path not in after))
+    new = _live(table, (m for path, m in after.items() if path not in before))
+    return [file for path, file in new.items() if path not in old], set(old) - set(new)
+
+
+def _live(table: Table, manifests: Iterable[ManifestFile]) -> dict[str, DataFile]:
+    entries = (e for m in manifests for e in m.fetch_manifest_entry(table.io, discard_deleted=True))
+    return {entry.data_file.file_path: entry.data_file for entry in entries}
+
+
+def _are_outside(table: Table, files: Iterable[DataFile], ranges: Sequence[KeyRange]) -> bool:
+    is_outside = outside_of(table, ranges)
+    return all(is_outside is not None and is_outside(file) for file in files)
+
+
+def _remove(table: Table, locations: Iterable[str]) -> None:
+    """Best effort: what stays is an orphan, which maintenance removes."""
+    for location in locations:
+        with suppress(Exception):
+            remove(table, location)
+
+
+class _DeleteManifestWriter(ManifestWriterV2):
+    """PyIceberg writes manifests of data files only."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
+    """A snapshot of given files above any other; entries get its own id, which incremental reads look for."""
+
+    def __init__(self, table: Table, head: Snapshot, onto: int, added: Added) -> None:
+        operation = head.summary.operation if head.summary else Operation.OVERWRITE
+        super().__init__(operation, table.transaction(), table.io, uuid.uuid4(), branch=None)
+        self._head, self._added = head, added
+        self._parent_snapshot_id = onto
+        self._onto = table.metadata.snapshot_by_id(onto)
+
+    def _validate_concurrency(self) -> None:
+        """What was written since is looked at before."""
+
+    def _deleted_entries(self) -> list[ManifestEntry]:
+        return []
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        assert self._onto is not None
+        return [m for m in self._onto.manifests(self._io) if m.has_added_files() or m.has_existing_files()]
+
+    def _manifests(self) -> list[ManifestFile]:
+        return [*(self._written(*key, files) for key, files in self._added.items()), *self._existing_manifests()]
+
+    def _written(self, content: ManifestContent, spec_id: int, files: list[DataFile]) -> ManifestFile:
+        spec = self.spec(spec_id)
+        writer: Any = self.new_manifest_writer(spec)
+        if content == ManifestContent.DELETES:
+            writer = _DeleteManifestWriter(
+                spec, self.schema(), self.new_manifest_output(), self._snapshot_id, self._compression
+            )
+        with writer:
+            for file in files:
+                entry = ManifestEntry.from_args(
+                    status=ManifestEntryStatus.ADDED,
+                    snapshot_id=self._snapshot_id,
+                    sequence_number=None,
+                    file_sequence_number=None,
+                    data_file=file,
+                )
+                writer.add(entry)
+        made: ManifestFile = writer.to_manifest_file()
+        return made
+
+    def _summary(self, snapshot_properties: Any = None) -> Summary:
+        """What the merge counted, and new totals."""
+        kept = {k: v for k, v in summary_of(self._head).items() if not k.startswith(RECOUNTED)}
+        before = self._onto.summary if self._onto else None
+        return update_snapshot_summaries(Summary(operation=self._operation, **kept), before)

@@ -1,0 +1,127 @@
+"""The control table in Iceberg: one row per published batch."""
+
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
+from pyiceberg.table import Table
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+
+from tidegate.adapters.iceberg.stores.ownership import claim
+from tidegate.adapters.iceberg.table.commit import MAIN, commit
+from tidegate.adapters.iceberg.table.data_files import files_of, remove
+from tidegate.adapters.iceberg.table.state import summary_of
+from tidegate.failpoints import reached
+from tidegate.model.ownership import own_control
+from tidegate.ports.context import CommitRefused
+from tidegate.tables.batch_history import FRACTIONS, INTEGERS, TEXTS
+
+KINDS = {pa.int64(): INTEGERS, pa.string(): TEXTS, pa.float64(): FRACTIONS}
+COLUMNS = pa.schema([pa.field(name, kind) for kind, names in KINDS.items() for name in names])
+PROPERTIES = {
+    "format-version": "2",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "3",
+    "commit.manifest-merge.enabled": "true",
+}
+BATCH = "tidegate.batch"
+SNAPSHOTS, KEPT = 50, 10
+TRIES = 5
+ROWS = 1000  # a file with so many rows is left alone
+
+
+def append(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
+    """Append one row; the table and its namespace are created if missing. Other writers are waited for."""
+    table = _opened(catalog, identifier)
+    reached("history.opened")
+    newest_batch = {BATCH: str(row["batch"])}
+    rows = pa.Table.from_pylist([row], schema=COLUMNS)
+    for tries_left in reversed(range(TRIES)):
+        try:
+            table.append(rows, snapshot_properties=newest_batch)
+            break
+        except CommitFailedException:  # PyIceberg has tried some times at once; a row is appended once or not at all
+            if not tries_left:
+                raise
+            table = catalog.load_table(identifier)
+    reached("history.appended")
+    if len(table.metadata.snapshots) > SNAPSHOTS:
+        with suppress(CommitRefused):  # another table's merge was faster; the next row brings the next chance
+            _gather(table)
+        forget_snapshots(table.refresh())
+
+
+def _gather(table: Table) -> None:
+    """Put the rows of all small files into one: a file for each batch would make history slow to read."""
+    small = [task for task in table.scan().plan_files() if task.file.record_count < ROWS and not task.delete_files]
+    current = table.current_snapshot()
+    if len(small) < 2 or current is None:
+        return
+    rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
+    transaction = table.transaction()
+    newest_batch = {BATCH: summary_of(current).get(BATCH, "0")}
+    with transaction.update_snapshot(snapshot_properties=newest_batch).overwrite() as overwrite:
+        for task in small:
+            overwrite.delete_data_file(task.file)
+        for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
+            overwrite.append_data_file(file)
+    unmoved = AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id)
+    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), unmoved), transaction._updates)
+
+
+def forget_snapshots(table: Table) -> None:
+    """Drop all snapshots but the newest few once there are many: each costs every later commit, and nobody reads it."""
+    if len(table.metadata.snapshots) <= SNAPSHOTS:
+        return
+    old = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)[:-KEPT]
+    before = files_of(table, old)
+    table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
+    reached("history.expired")
+    for location in before - files_of(table.refresh(), table.metadata.snapshots):
+        remove(table, location)
+
+
+def _opened(catalog: Catalog, identifier: str) -> Table:
+    with suppress(NoSuchTableError):
+        return _widened(_claimed(catalog.load_table(identifier), identifier))
+    _create_namespace(catalog, identifier.rsplit(".", 1)[0])
+    try:
+        return catalog.create_table(
+            identifier, COLUMNS, properties={**PROPERTIES, **own_control(identifier).properties}
+        )
+    except TableAlreadyExistsError:
+        return _claimed(catalog.load_table(identifier), identifier)
+
+
+def _claimed(table: Table, identifier: str) -> Table:
+    claim(table, identifier, own_control(identifier))
+    return table
+
+
+def _create_namespace(catalog: Catalog, namespace: str) -> None:
+    """Whoever loses a race for a new namespace is told so by each catalog in another way; that it is there counts."""
+    try:
+        catalog.create_namespace(namespace)
+    except Exception:
+        if not catalog.namespace_exists(namespace):
+            raise
+
+
+def newest(table: Table, limit: int) -> list[dict[str, Any]]:
+    """The newest rows, newest first."""
+    current = table.current_snapshot()
+    highest = int(summary_of(current).get(BATCH, "0")) if current else 0
+    rows = table.scan(row_filter=f"batch > {highest - limit}").to_arrow().sort_by([("published_at_ms", "descending")])
+    return list(rows.slice(0, limit).to_pylist())
+
+
+def _widened(table: Table) -> Table:
+    """A table that an earlier version made learns the columns that it lacks."""
+    if set(COLUMNS.names) - {column.name for column in table.schema().columns}:
+        with table.update_schema() as change:
+            change.union_by_name(COLUMNS)
+    return table

@@ -1,0 +1,76 @@
+"""The dead-letter table in Iceberg, as status and the command line read it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, EqualTo, Or
+from pyiceberg.expressions.parser import parse
+from pyiceberg.table import Table
+
+from tidegate.model.offsets import Ranges
+from tidegate.ports.context import DeadLetters
+
+MOST_RANGES = 100  # with more, each file of letters would be compared with too many
+PLACE = ("topic", "partition", "offset")
+
+
+def newest(table: Table, limit: int) -> DeadLetters:
+    """Counts, and of those that wait the newest `limit`; keys and values are read for these alone."""
+    seen = table.scan(selected_fields=("written_at", "replayed_at")).to_arrow()
+    waiting = seen.filter(seen["replayed_at"].is_null())
+    times: list[datetime] = sorted(waiting["written_at"].to_pylist(), reverse=True)
+    rows: list[dict[str, Any]] = []
+    if limit and times:
+        since = times[min(limit, len(times)) - 1]
+        wanted = f"replayed_at IS NULL AND written_at >= '{since.isoformat()}'"
+        order = [("written_at", "descending"), *((name, "descending") for name in PLACE)]
+        rows = table.scan(row_filter=wanted).to_arrow().sort_by(order).slice(0, limit).to_pylist()
+    return DeadLetters(waiting.num_rows, seen.num_rows - waiting.num_rows, tuple(rows))
+
+
+def waiting(table: Table, destination: str) -> list[tuple[str, int, int]]:
+    """Where those of a destination lie that were not replayed."""
+    wanted = And(_of(destination), parse("replayed_at IS NULL"))
+    rows = table.scan(row_filter=wanted, selected_fields=PLACE).to_arrow().to_pylist()
+    return [(row["topic"], row["partition"], row["offset"]) for row in rows]
+
+
+def of_attempt(table: Table, destination: str, attempt: str) -> list[dict[str, Any]]:
+    """Those of a destination that this attempt left, ordered by their places."""
+    wanted = And(_of(destination), parse(f"attempt = '{attempt}'"))
+    rows = table.scan(row_filter=wanted).to_arrow().sort_by([(name, "ascending") for name in PLACE])
+    return list(rows.to_pylist())
+
+
+def of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> int:
+    """How many of a destination lie in these ranges and are not this attempt's.
+
+    Asked before every merge: of the letters of all times only the files are opened that may hold such offsets.
+    """
+    parts = [part for part in ranges if part[3] > part[2]]
+    if not parts:
+        return 0
+    wanted = And(_of(destination), parse(f"attempt != '{attempt}'"), _near(parts))
+    rows = table.scan(row_filter=wanted, selected_fields=PLACE).to_arrow().to_pylist()
+    return sum(any(_within(row, *part) for part in parts) for row in rows)
+
+
+def _of(destination: str) -> BooleanExpression:
+    """The table is partitioned by it."""
+    return EqualTo(term="table", value=destination)
+
+
+def _near(parts: Sequence[tuple[str, int, int, int]]) -> BooleanExpression:
+    """Offsets in the ranges; of very many only between the first and the last of them all."""
+    if len(parts) > MOST_RANGES:
+        return parse(f"offset >= {min(part[2] for part in parts)} AND offset < {max(part[3] for part in parts)}")
+    places = (
+        And(EqualTo(term="topic", value=topic), parse(f"partition = {number} AND offset >= {start} AND offset < {end}"))
+        for topic, number, start, end in parts
+    )
+    return Or(AlwaysFalse(), *places)
+
+
+def _within(row: dict[str, Any], topic: str, partition: int, start: int, end: int) -> bool:
+    return (row["topic"], row["partition"]) == (topic, partition) and start <= row["offset"] < end

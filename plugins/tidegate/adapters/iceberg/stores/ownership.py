@@ -1,0 +1,49 @@
+"""The mark on the product's own Iceberg tables: looked at before they are written, and set on those of version 0.1."""
+
+import logging
+from collections.abc import Collection
+from contextlib import suppress
+
+from pyiceberg.table import Table
+from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+
+from tidegate.adapters.iceberg.table.commit import commit
+from tidegate.adapters.iceberg.table.state import summary_of
+from tidegate.errors import GiveUp
+from tidegate.model.ownership import KIND, PIPELINE, SHAPE, Ownership, check_kind, check_recognised, is_marked
+from tidegate.ports.context import CommitRefused
+
+log = logging.getLogger(__name__)
+
+
+def claim(table: Table, name: str, own: Ownership) -> dict[str, str]:
+    """The properties of a table that is ours; one of version 0.1 is marked. `GiveUp` for a table of somebody else."""
+    properties = table.metadata.properties
+    if not is_marked(name, own, own.properties, properties):
+        check_recognised(name, own, table.schema().column_names, properties.get(SHAPE))
+        _check_staged_by(table, name, own)
+        with suppress(CommitRefused):  # others write it too; the next look marks it
+            commit(
+                table,
+                (AssertTableUUID(uuid=table.metadata.table_uuid),),
+                (SetPropertiesUpdate(updates=own.properties),),
+            )
+            log.info("marked a table of version 0.1: table=%s %s", name, own.words)
+    return dict(properties)
+
+
+def _check_staged_by(table: Table, name: str, own: Ownership) -> None:
+    """What is staged tells the pipeline that it was staged by."""
+    found = {summary_of(snapshot).get(PIPELINE, own.pipeline) for snapshot in table.metadata.snapshots}
+    if own.kind == "intermediate" and found - {own.pipeline}:
+        others = ", ".join(sorted(found - {own.pipeline}))
+        raise GiveUp(
+            f"table={name} is needed as {own.words}, and pipeline={others} stages its rows there; nothing was changed; "
+            "rename one of the two pipelines"
+        )
+
+
+def check_removable(table: Table, kinds: Collection[str]) -> None:
+    """`GiveUp` before anything is removed from a table that is not ours."""
+    properties = table.metadata.properties
+    check_kind(".".join(table.name()), properties.get(KIND), properties.get(SHAPE), kinds)

@@ -1,0 +1,243 @@
+"""The intermediate table: which batches wait in it, and how those that are published leave it, bytes included."""
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any
+
+from pyarrow.fs import FileSelector, FileType
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+
+from tidegate.adapters.iceberg.stores.ownership import check_removable
+from tidegate.adapters.iceberg.table import commit
+from tidegate.adapters.iceberg.table.data_files import files_of, remove
+from tidegate.adapters.iceberg.table.state import batch_of, summary_of
+from tidegate.failpoints import reached
+from tidegate.model import resource_names
+from tidegate.model.batch import DELETES, UNCHANGED, Counts, StagedBatch, can_be_merged
+from tidegate.model.offsets import Ranges
+from tidegate.model.ownership import KIND, SHAPE, STAGED, Ownership
+from tidegate.ports.context import Staging
+
+
+def outcome_of(table: Table, attempt: str) -> dict[str, Any] | None:
+    """What the stage job of this attempt left behind, None if it did not finish."""
+    text = table.metadata.properties.get(resource_names.staged_property(attempt))
+    found: dict[str, Any] | None = None if text is None else json.loads(text)
+    return found
+
+
+def audit_answers(table: Table, attempt: str) -> dict[str, Any] | None:
+    """What a merge's audits of this staged attempt found, None if none were asked."""
+    text = table.metadata.properties.get(resource_names.audit_property(attempt))
+    found: dict[str, Any] | None = None if text is None else json.loads(text)
+    return found
+
+
+def staged_in(table: Table, destination: str) -> list[StagedBatch]:
+    """Complete batches in order; of several attempts at one batch the newest counts."""
+    newest: dict[int, StagedBatch] = {}
+    for snapshot in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
+        staged = _staged(table, snapshot, destination)
+        if staged is not None:
+            newest[staged.batch] = staged
+    return [newest[batch] for batch in sorted(newest)]
+
+
+def newest(table: Table, destination: str) -> Staging | None:
+    """What the newest snapshot holds: of each batch the newest attempt's rows, named if that attempt was finished."""
+    current = table.current_snapshot()
+    if current is None:
+        return None
+    held: dict[int, StagedBatch | None] = {}
+    for snapshot in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
+        batch = batch_of(snapshot)
+        if batch is not None:
+            staged = _staged(table, snapshot, destination)
+            held[batch] = staged and replace(staged, snapshot_id=current.snapshot_id)
+    batches = tuple(staged for _, staged in sorted(held.items()) if staged is not None)
+    return Staging(current.snapshot_id, batches)
+
+
+def notes(catalog: Catalog, prefix: str, own: Ownership) -> list[str]:
+    """What is noted in the backfills' tables whose names begin with `prefix`, and that carry this mark or none."""
+    namespace, _, begin = prefix.rpartition(".")
+    try:
+        listed = catalog.list_tables(namespace)
+    except NoSuchNamespaceError:
+        return []
+    found = []
+    for identifier in sorted(listed):
+        if identifier[-1].startswith(begin):
+            with suppress(NoSuchTableError):
+                properties = catalog.load_table(identifier).metadata.properties
+                if not properties.get(KIND) or own.properties.items() <= properties.items():
+                    found.append(properties.get(resource_names.NOTE, ""))
+    return [note for note in found if note]
+
+
+def applied(table: Table, shape: str) -> frozenset[int]:
+    """The slices of a backfill that its table says are applied, if its rows have that shape."""
+    properties = table.metadata.properties
+    if properties.get(SHAPE) != shape:
+        return frozenset()
+    return frozenset(number for name in properties if (number := resource_names.applied_slice(name)) is not None)
+
+
+def mark_applied(table: Table, number: int) -> None:
+    """Say that a slice is applied: a property for each, so that two runners take none from each other."""
+    mark = SetPropertiesUpdate(updates={resource_names.applied_property(number): "true"})
+    commit.commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (mark,))
+
+
+def drop(catalog: Catalog, identifier: str) -> None:
+    """Drop a table that is ours alone, and everything below its location."""
+    try:
+        table = catalog.load_table(identifier)
+        check_removable(table, ("intermediate",))
+        catalog.drop_table(identifier)
+    except NoSuchTableError:
+        return
+    if isinstance(table.io, PyArrowFileIO):
+        scheme, netloc, path = PyArrowFileIO.parse_location(table.location())
+        files = table.io.fs_by_scheme(scheme, netloc)
+        if files.get_file_info(path).type == FileType.Directory:
+            files.delete_dir(path)
+
+
+def _staged(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:
+    summary = summary_of(snapshot)
+    found = outcome_of(table, summary.get("tidegate.attempt", ""))
+    if found is None or found["bad"]:
+        return None
+    asked = json.loads(summary["tidegate.staged"])
+    span = Ranges.from_dict(asked["ranges"]).span
+    return StagedBatch.from_dict(
+        {
+            "table": destination,
+            "batch": int(summary["tidegate.batch"]),
+            "attempt": summary["tidegate.attempt"],
+            "snapshot_id": snapshot.snapshot_id,
+            "counts": asdict(Counts.of(span, found)),
+            "timestamps": found["timestamps"],
+            "bytes": int(summary.get("added-files-size", "0")),
+            **{name: found[name] for name in (*DELETES, *UNCHANGED) if name in found},
+            **asked,
+        }
+    )
+
+
+def highest_batch(table: Table) -> int:
+    """The highest batch number of an attempt that may be merged, or that was ever cleaned up; 0 for none."""
+    cleaned = [int(summary_of(s).get("tidegate.clean-up", "0")) for s in table.metadata.snapshots]
+    at_creation = int(table.metadata.properties.get("tidegate.highest-batch", "0"))
+    return max([at_creation, *cleaned, *(batch_of(s) or 0 for s in table.metadata.snapshots if not _is_dead(table, s))])
+
+
+def _is_dead(table: Table, snapshot: Snapshot) -> bool:
+    """Whether its attempt has ended, and with something that is never merged."""
+    summary = summary_of(snapshot)
+    found = outcome_of(table, summary.get("tidegate.attempt", ""))
+    if found is None or "tidegate.staged" not in summary:
+        return False
+    return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, found)
+
+
+def clean(table: Table, up_to_batch: int) -> dict[str, int]:
+    """Remove batches up to that one: rows, snapshots, counts, then every file that nothing refers to any more.
+
+    Attempts that were killed leave files that no snapshot knows; those of batches that are published may go as well:
+    no merge of such a batch can be published, so a late commit that names them is never read. Of later batches go the
+    attempts that are never merged; their rows too, unless another attempt has written over them.
+    """
+    check_removable(table, STAGED)
+    dead = [s for s in table.metadata.snapshots if _is_dead(table, s) and not _is_bare(table, s)]
+    last = {batch_of(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
+    numbers = [batch for s in dead if (batch := batch_of(s)) and batch > up_to_batch and last[batch] is s]
+    old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch) or s in dead]
+    current = table.metadata.current_snapshot_id
+    nothing_new = [s.snapshot_id for s in old] == [current] and _is_empty(old[0])
+    counts = _counts_without(table, old)
+    if old and not nothing_new:
+        commit.drop_staged(table, up_to_batch, numbers, [s.snapshot_id for s in old], counts)
+    elif counts:
+        commit.drop_counts(table, counts)
+    before = files_of(table, old)
+    fresh = table.catalog.load_table(table.name())
+    kept = files_of(fresh, fresh.metadata.snapshots, live_only=True)
+    doomed = (before - kept) | _strays(fresh, up_to_batch, kept)
+    for location in doomed:
+        remove(fresh, location)
+        reached("clean_up.removed")
+    _remove_empty_folders(fresh, {location.rpartition("/")[0] for location in doomed if "/batch_number=" in location})
+    batches = {batch for snapshot in old if (batch := batch_of(snapshot)) is not None}
+    return {"batches": len(batches), "snapshots": len(old), "files": len(doomed)}
+
+
+def _is_bare(table: Table, snapshot: Snapshot) -> bool:
+    """Whether it is the newest and wrote no row: there is nothing to delete, so it stays until another one follows."""
+    is_current = snapshot.snapshot_id == table.metadata.current_snapshot_id
+    return is_current and summary_of(snapshot).get("added-records", "0") == "0"
+
+
+def _counts_without(table: Table, old: list[Snapshot]) -> list[str]:
+    """Counts and audits of attempts that have no snapshot once the old ones are gone: theirs, and those of late losers.
+
+    Counts are written after their snapshot, so that no attempt still waits for its own.
+    """
+    gone = {snapshot.snapshot_id for snapshot in old}
+    kept = (summary_of(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in gone)
+    named = (resource_names.staged_property, resource_names.audit_property)
+    in_use = {name(attempt) for attempt in kept for name in named}
+    prefixes = tuple(name("") for name in named)
+    return [name for name in table.metadata.properties if name.startswith(prefixes) and name not in in_use]
+
+
+def _is_empty(snapshot: Snapshot) -> bool:
+    return "tidegate.clean-up" in summary_of(snapshot) or summary_of(snapshot).get("total-records") == "0"
+
+
+def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:
+    batch = batch_of(snapshot)
+    return "tidegate.clean-up" in summary_of(snapshot) or (batch is not None and batch <= up_to_batch)
+
+
+def _strays(table: Table, up_to_batch: int, kept: set[str]) -> set[str]:
+    """Files in the folders of published batches that no snapshot refers to."""
+    if not isinstance(table.io, PyArrowFileIO):
+        return set()
+    location = f"{table.location()}/data"
+    scheme, netloc, path = PyArrowFileIO.parse_location(location)
+    listing = table.io.fs_by_scheme(scheme, netloc).get_file_info(
+        FileSelector(path, recursive=True, allow_not_found=True)
+    )
+    prefix = location.removesuffix(path)
+    strays = {prefix + info.path for info in listing if info.is_file and _batch_folder(info.path) <= up_to_batch}
+    return strays - kept
+
+
+def _remove_empty_folders(table: Table, folders: set[str]) -> None:
+    """Delete the folders that a clean-up has emptied, as nobody lists or reads them again.
+
+    In an object store there are none, but Arrow puts an empty object in a folder's place when it deletes a file there.
+    """
+    if not isinstance(table.io, PyArrowFileIO):
+        return
+    for folder in folders:
+        scheme, netloc, path = PyArrowFileIO.parse_location(folder)
+        files = table.io.fs_by_scheme(scheme, netloc)
+        listing = files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+        if not any(info.is_file for info in listing):
+            with suppress(FileNotFoundError):
+                files.delete_dir(path)
+
+
+def _batch_folder(path: str) -> float:
+    found = re.search(r"/batch_number=(\d+)/", path)
+    return int(found.group(1)) if found else float("inf")

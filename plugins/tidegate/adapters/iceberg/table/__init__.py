@@ -1,0 +1,1 @@
+"""One Iceberg table: its catalog, state, commits, files, types and the errors of all these."""

@@ -1,0 +1,189 @@
+"""Commits to Iceberg tables, each a set of requirements and the updates that hold only if all of them do."""
+
+import warnings
+from collections.abc import Iterable
+from uuid import UUID
+
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.name_mapping import create_mapping_from_schema
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+from sqlalchemy.exc import OperationalError
+
+from tidegate.adapters.iceberg.table.data_files import remove_old_metadata
+from tidegate.errors import OutcomeUnknown, RetryLater
+from tidegate.failpoints import reached
+from tidegate.model import resource_names
+from tidegate.ports.context import CommitRefused, Publication
+
+MAIN = "main"
+NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING
+RETENTION = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
+FOREVER_MS = 2**63 - 1
+
+
+def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iterable[TableUpdate]) -> None:
+    """One commit, tried once. `CommitRefused` if a requirement failed, `OutcomeUnknown` if no answer came.
+
+    PyIceberg's own transactions repeat a refused commit on the moved main: right for data, wrong for a
+    compare-and-swap.
+    """
+    try:
+        response = table.catalog.commit_table(table, tuple(requirements), tuple(updates))
+    except CommitFailedException as error:
+        raise CommitRefused(str(error)) from error
+    except CommitStateUnknownException as error:
+        raise OutcomeUnknown(f"table={table.name()}: the catalog gave no answer; read the position: {error}") from error
+    except OperationalError as error:
+        raise OutcomeUnknown(f"table={table.name()}: the catalog's database failed: {error.orig}") from error
+    reached("catalog.committed")
+    remove_old_metadata(table, response.metadata)
+
+
+def cut(table: Table, at: tuple[str, int], branch: str, target: str = MAIN) -> None:
+    """Start `branch` at a snapshot, given with the table's UUID, if the branch that is written is there."""
+    uuid, snapshot_id = at
+    requirements = (
+        AssertTableUUID(uuid=UUID(uuid)),
+        *_stands_at(table, target, snapshot_id),
+        AssertRefSnapshotId(ref=branch, snapshot_id=None),
+    )
+    commit(table, requirements, (_reference(branch, SnapshotRefType.BRANCH, snapshot_id),))
+
+
+def _stands_at(table: Table, target: str, snapshot_id: int) -> tuple[TableRequirement, ...]:
+    """The branch that is written is where it was read; if it was not there then main was, and it still is not."""
+    if target in table.metadata.refs:
+        return (AssertRefSnapshotId(ref=target, snapshot_id=snapshot_id),)
+    main = AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id)
+    return (main,) if target == MAIN else (main, AssertRefSnapshotId(ref=target, snapshot_id=None))
+
+
+def _unmoved(table: Table, publication: Publication, main: int, target: str) -> tuple[TableRequirement, ...]:
+    """Table and schema are those of the publication, main stands at that snapshot, and the branch at the head."""
+    return (
+        AssertTableUUID(uuid=UUID(publication.uuid)),
+        *_stands_at(table, target, main),
+        AssertRefSnapshotId(ref=publication.branch, snapshot_id=publication.head),
+        AssertCurrentSchemaId(current_schema_id=publication.schema_id),
+    )
+
+
+def publish(table: Table, publication: Publication, target: str = MAIN) -> None:
+    """The law: main, tag and properties move together, if main, branch, schema and table are still what was merged.
+
+    With a `target` that moves in place of main, and main stays where it is.
+    """
+    requirements = _unmoved(table, publication, publication.cut, target)
+    updates: list[TableUpdate] = [
+        _moved(table, target, publication.head),
+        SetPropertiesUpdate(updates=publication.properties),
+        RemoveSnapshotRefUpdate(ref_name=publication.branch),
+    ]
+    if publication.tag is not None:
+        updates.append(_reference(publication.tag, SnapshotRefType.TAG, publication.head))
+    commit(table, requirements, updates)
+
+
+def put_in_place_of(
+    table: Table, publication: Publication, onto: int, snapshot: TableUpdate, target: str = MAIN
+) -> None:
+    """Add a snapshot above `onto`, and move the publication's branch to it from the head, which is removed."""
+    assert isinstance(snapshot, AddSnapshotUpdate)
+    requirements = _unmoved(table, publication, onto, target)
+    moved = _reference(publication.branch, SnapshotRefType.BRANCH, snapshot.snapshot.snapshot_id)
+    commit(table, requirements, (snapshot, moved, RemoveSnapshotsUpdate(snapshot_ids=[publication.head])))
+
+
+def append_empty(table: Table, branch: str, summary: dict[str, str]) -> None:
+    """One snapshot without rows on `branch`."""
+    transaction = table.transaction()
+    transaction.append(table.schema().as_arrow().empty_table(), snapshot_properties=summary, branch=branch)
+    commit(table, transaction._requirements, transaction._updates)
+
+
+def seed(table: Table, pipeline: str, properties: dict[str, str], target: str = MAIN) -> None:
+    """The first snapshot of a table, empty, with the starting position and the tag; refused if there is one already."""
+    transaction = table.transaction()
+    transaction.append(table.schema().as_arrow().empty_table(), snapshot_properties=properties)
+    first = transaction.table_metadata.current_snapshot_id
+    if first is None:
+        raise RetryLater(f"table={table.name()}: no first snapshot could be made; it will be tried again")
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId(ref=MAIN, snapshot_id=None))
+    tag = _reference(resource_names.tag(pipeline), SnapshotRefType.TAG, first)
+    if NAME_MAPPING not in table.metadata.properties:  # with it a column may be renamed and is still found
+        properties = {**properties, NAME_MAPPING: create_mapping_from_schema(table.schema()).model_dump_json()}
+    # the first snapshot of all can only be main's; it holds no row
+    branch = [] if target == MAIN else [_reference(target, SnapshotRefType.BRANCH, first)]
+    commit(table, requirements, (*transaction._updates, *branch, tag, SetPropertiesUpdate(updates=properties)))
+
+
+def drop_references(table: Table, references: list[str]) -> None:
+    """Remove branches."""
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
+    commit(table, requirements, [RemoveSnapshotRefUpdate(ref_name=name) for name in references])
+
+
+def forget(table: Table, branches: list[str], mark: str) -> None:
+    """Remove branches and one property; no commit where there are none."""
+    updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=name) for name in branches]
+    if mark in table.metadata.properties:
+        updates.append(RemovePropertiesUpdate(removals=[mark]))
+    if updates:
+        commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
+
+
+def drop_staged(
+    table: Table, up_to_batch: int, numbers: list[int], snapshot_ids: list[int], properties: list[str]
+) -> None:
+    """Remove batches up to one, and of those `numbers`, their snapshots and counts from an intermediate table."""
+    transaction = table.transaction()
+    mark = {"tidegate.clean-up": str(up_to_batch)}
+    with warnings.catch_warnings():  # their rows may be gone already, and only snapshots and counts be left
+        warnings.filterwarnings("ignore", "Delete operation did not match any records")
+        beside = f" or batch_number in ({', '.join(map(str, numbers))})" if numbers else ""
+        transaction.delete(f"batch_number <= {up_to_batch}{beside}", snapshot_properties=mark)
+    updates: list[TableUpdate] = list(transaction._updates)
+    expired = [i for i in snapshot_ids if i != transaction.table_metadata.current_snapshot_id]
+    if expired:
+        updates.append(RemoveSnapshotsUpdate(snapshot_ids=expired))
+    if properties:
+        updates.append(RemovePropertiesUpdate(removals=properties))
+    current = table.current_snapshot()
+    main = AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id if current else None)
+    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), main), updates)
+
+
+def drop_counts(table: Table, properties: list[str]) -> None:
+    """Remove counts of attempts from an intermediate table."""
+    requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
+    commit(table, requirements, [RemovePropertiesUpdate(removals=properties)])
+
+
+def _moved(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
+    """The branch at another snapshot, with the retention that a user may have set on it."""
+    found, moved = table.metadata.refs.get(branch), _reference(branch, SnapshotRefType.BRANCH, snapshot_id)
+    if found is None:
+        return moved
+    kept = {name: getattr(found, name) for name in RETENTION if getattr(found, name) is not None}
+    return moved.model_copy(update=kept)
+
+
+def _reference(name: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
+    # a table's own history.expire.max-ref-age-ms would take the tag away, and with it the proof of the position
+    kept = {"max_ref_age_ms": None if name == MAIN else FOREVER_MS}
+    unset = {"max_snapshot_age_ms": None, "min_snapshots_to_keep": None}
+    return SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **kept, **unset)

@@ -1,0 +1,39 @@
+"""Making an Iceberg table able to hold a pipeline's columns: additive, idempotent, before anything is merged."""
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+from pyiceberg.table.update.schema import UpdateSchema
+
+from tidegate.adapters.iceberg.table.type_mapping import held_by, iceberg_type
+from tidegate.ports.context import CommitRefused
+from tidegate.schema.evolution import Change, Rules, changes
+from tidegate.spec.pipeline import Column
+
+
+def evolve(table: Table, name: str, columns: tuple[Column, ...], rules: Rules) -> list[str]:
+    """Add missing columns, widen types, relax required ones; returns a sentence for each change.
+
+    `IncompatibleSchema` names the column, both types and the way out where the table cannot hold what is asked; then
+    nothing is changed.
+    """
+    wanted = changes(name, held_by(table), columns, rules)
+    if not wanted:
+        return []
+    try:
+        with table.update_schema(case_sensitive=False) as update:
+            for change in wanted:
+                _apply(update, change)
+    except CommitFailedException as error:
+        raise CommitRefused(f"table={name}: another writer changed it: {error}") from error
+    return [str(change) for change in wanted]
+
+
+def _apply(update: UpdateSchema, change: Change) -> None:
+    if change.kind == "add":
+        update.add_column(change.path, iceberg_type(change.type))
+    elif change.kind == "widen":
+        widened = iceberg_type(change.type)
+        assert widened.is_primitive
+        update.update_column(change.path, widened)
+    else:
+        update.make_column_optional(change.path)

@@ -1,0 +1,51 @@
+"""What Kafka's brokers will not tell or let a user do: noticed at once, and said with the right that is missing."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from tidegate.adapters.kafka.broker_answers import check_committed, make_unknown
+
+# A client without a right to its group goes on looking for the group's coordinator until every call has timed out.
+GRACE = 3.0
+NEEDED = {
+    KafkaError._AUTHENTICATION: "to log in",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "READ on the topic, DESCRIBE_CONFIGS for its settings, WRITE to send to it",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "READ on the group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the right to the cluster that this asks for",
+}
+RETENTION = "offsets.retention.minutes"
+
+
+def refusal(servers: str, what: str, error: KafkaError) -> str:
+    """The sentence for an error whose code stands in `NEEDED`."""
+    right = NEEDED[error.code()]
+    return f"brokers={servers} refuse {what}: {error.name()}; give the connection's user what it needs: {right}"
+
+
+def committed(member: Consumer, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
+    """The committed offsets of the member's group. KafkaException after a few seconds where the user may not ask."""
+    with suppress(KafkaException):
+        return check_committed(member.committed(list(places), timeout=min(GRACE, timeout)))
+    told = member.poll(0)  # it reads no records: what comes is an error
+    error = None if told is None else told.error()
+    if error is not None and error.code() in NEEDED:
+        raise KafkaException(error)
+    return check_committed(member.committed(list(places), timeout=timeout))
+
+
+def group_retention(admin: AdminClient, timeout: float) -> float | None:
+    """Seconds for which brokers keep a quiet group's offsets; None where they will not say. KafkaException if gone."""
+    brokers = admin.list_topics(timeout=timeout).brokers
+    if not brokers:
+        raise make_unknown("no broker is named")
+    asked = [ConfigResource(ConfigResource.Type.BROKER, str(min(brokers)))]
+    try:
+        config = admin.describe_configs(asked, request_timeout=timeout)[asked[0]].result(timeout + 5)
+    except KafkaException as error:
+        if error.args[0].code() in NEEDED:
+            return None
+        raise
+    return 60.0 * float(config[RETENTION].value) if RETENTION in config else None

@@ -1,0 +1,291 @@
+"""Kafka's brokers, through confluent-kafka: where the log starts and ends, and a group's committed offsets."""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+
+from tidegate.adapters.kafka.authorization import NEEDED, committed, group_retention, refusal
+from tidegate.adapters.kafka.broker_answers import PASSING, Places, check_description, check_offsets, resolve_offsets
+from tidegate.adapters.kafka.errors import judge, name_brokers
+from tidegate.adapters.kafka.key_sample import SMALL_FETCHES, keys_in
+from tidegate.adapters.kafka.leader_epochs import ONE_RECORD, epochs_of
+from tidegate.adapters.kafka.topics import create, last_timestamps, retentions, send
+from tidegate.adapters.port_errors import translate_errors
+from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.failpoints import reached
+from tidegate.model.leader_epochs import Epochs
+from tidegate.model.offsets import Offsets, Ranges, by_topic, pairs
+from tidegate.ports.context import Log, Message, Retention
+
+T = TypeVar("T")
+PEEK = 5.0  # seconds that a look at one record may take
+PAUSE = 0.2
+LAYOUT = 60.0  # seconds
+READER = "tidegate-status"  # the group that peeks at single records; it commits nothing
+BEAT = "heartbeat="
+TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
+ELECTION = 10.0  # seconds; asked longer, the client goes on knocking at a leader that is gone
+UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+ISOLATION = {
+    "read_committed": IsolationLevel.READ_COMMITTED,
+    "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
+}
+
+
+@translate_errors(judge, name_brokers)
+class KafkaBroker:
+    """Implements the port `Broker`. `settings` are librdkafka's, secrets included."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        if not settings.get("bootstrap.servers"):
+            raise GiveUp("bootstrap.servers is missing from the Kafka connection; add it to the connection's extra")
+        self._servers = settings["bootstrap.servers"]
+        self.settings = {"socket.timeout.ms": "20000", **settings}
+        self._client: AdminClient | None = None
+        self._refusal: GiveUp | None = None
+        self._epochs: tuple[Ranges, Epochs] | None = None
+        self._layout: tuple[float, dict[str, list[int]]] | None = None
+
+    @property
+    def _admin(self) -> AdminClient:
+        if self._client is None:
+            self._client = AdminClient({**self.settings, "error_cb": self._refused_by, "log_level": "0"})
+        return self._client
+
+    def _refused_by(self, error: KafkaError) -> None:
+        """A refused log-in would be retried in silence until every call has timed out."""
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self._refusal = GiveUp(
+                f"brokers={self._servers} refuse the log-in: {error.str().partition(': ')[2] or error.name()}; "
+                "check user, password and mechanism of the Kafka connection, and the certificate's authority"
+            )
+
+    def topics(self, pattern: str) -> tuple[str, ...]:
+        """See the port."""
+        return tuple(sorted(name for name in self._all_partitions() if re.fullmatch(pattern, name)))
+
+    def log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        """See the port."""
+        return self._patiently(f"topics={', '.join(topics)}", lambda: self._log(topics, isolation))
+
+    def _log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        cluster_id, topic_ids, partitions = self._describe(topics)
+        begin = self._offsets(partitions, OffsetSpec.earliest(), isolation)
+        end = self._offsets(partitions, OffsetSpec.latest(), isolation)
+        return Log(cluster_id, topic_ids, check_offsets(begin), check_offsets(end))
+
+    def ends(self, topics: tuple[str, ...], isolation: str) -> Offsets:
+        """See the port. Made to be asked every second: the partitions of a topic are believed for a minute."""
+        if (
+            self._layout is None
+            or time.monotonic() - self._layout[0] > LAYOUT
+            or not self._layout[1].keys() >= {*topics}
+        ):
+            self._layout = time.monotonic(), self._all_partitions()
+        known = self._layout[1]
+        asked = {TopicPartition(t, p): OffsetSpec.latest() for t in topics for p in known.get(t, ())}
+        if not asked:
+            return {}
+        futures = self._admin.list_offsets(asked, isolation_level=ISOLATION[isolation], request_timeout=TIMEOUT)
+        found = {}
+        for place, future in futures.items():
+            with suppress(KafkaException):
+                found[place.topic, place.partition] = future.result(timeout=TIMEOUT + 5).offset
+        return by_topic({place: offset for place, offset in found.items() if offset >= 0})
+
+    def _all_partitions(self) -> dict[str, list[int]]:
+        try:
+            topics = self._admin.list_topics(timeout=TIMEOUT).topics
+        except KafkaException as error:
+            raise self._failure("topics", error) from error
+        return {name: sorted(topic.partitions) for name, topic in topics.items()}
+
+    def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
+        """See the port."""
+        return self._patiently(f"topics={', '.join(topics)}", lambda: self._offsets_at(topics, timestamp_ms))
+
+    def _offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
+        _, _, partitions = self._describe(topics)
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_uncommitted")
+        end = self._offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
+        return resolve_offsets(found, check_offsets(end))
+
+    def compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+        """See the port."""
+        return self._patiently("the settings of topics", lambda: self._compacted(topics))
+
+    def _compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        futures = self._admin.describe_configs(asked, request_timeout=TIMEOUT)
+        found = {resource.name: self._result(f"topic={resource.name}", future) for resource, future in futures.items()}
+        return tuple(topic for topic in topics if "compact" in found[topic]["cleanup.policy"].value)
+
+    def timestamp_of(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
+        """See the port."""
+        with self._member(READER, isolation) as reader:
+            reader.assign([TopicPartition(topic, partition, offset)])
+            message = reader.poll(PEEK)
+            return None if message is None or message.error() else message.timestamp()[1]
+
+    def newest(self, ends: Offsets) -> Offsets:
+        """See the port."""
+        with self._member(READER) as reader:
+            return by_topic(last_timestamps(reader, ends, PEEK))
+
+    def retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
+        """See the port."""
+        return self._patiently("the settings of topics", lambda: retentions(self._admin, topics, TIMEOUT))
+
+    def group_retention(self) -> float | None:
+        """See the port."""
+        return self._patiently("the brokers' settings", lambda: group_retention(self._admin, TIMEOUT))
+
+    def send(self, topic: str, records: Sequence[Message]) -> None:
+        """See the port."""
+        self._patiently(f"topic={topic}", lambda: create(self._admin, topic, TIMEOUT))
+        self._patiently(f"topic={topic}", lambda: send(self.settings, topic, records, TIMEOUT))
+
+    def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
+        """See the port. Tables that share a batch share the answer."""
+        if self._epochs is None or self._epochs[0] != ranges:
+            settings = {**self.settings, **ONE_RECORD, "group.id": "tidegate-epochs", "isolation.level": isolation}
+            consumer = Consumer(settings)
+            try:
+                self._epochs = ranges, epochs_of(consumer, ranges)
+            finally:
+                consumer.close()
+        return self._epochs[1]
+
+    def keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
+        """See the port."""
+        consumer = Consumer({**self.settings, **SMALL_FETCHES, "group.id": READER})
+        try:
+            return keys_in(consumer, ranges)
+        finally:
+            consumer.close()
+
+    def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
+        """See the port."""
+        _, _, partitions = self._patiently(f"topics={', '.join(topics)}", lambda: self._describe(topics))
+        with self._member(group) as member:
+            return self._read_back(group, member, [TopicPartition(t, p) for t, p in partitions])
+
+    def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
+        """See the port. The heartbeat's time travels as the commit's metadata."""
+        with self._member(group) as member:
+            before = self._beat(group, member, offsets)
+            beat = before if beat_ms is None else beat_ms
+            note = "" if beat is None else BEAT + str(beat)
+            wanted = [TopicPartition(t, p, o, note) for t, p, o in pairs(offsets)]
+            answers = self._patiently(
+                f"a commit of group={group}", lambda: member.commit(offsets=wanted, asynchronous=False)
+            )
+            for answer in filter(lambda tp: tp.error is not None, answers or []):
+                raise self._failure(f"a commit of group={group}", KafkaException(answer.error))
+            reached("group.committed")
+            found = self._read_back(group, member, wanted)
+        self._check_read_back(group, offsets, found)
+        return before
+
+    def _beat(self, group: str, member: Consumer, offsets: Offsets) -> int | None:
+        places = [TopicPartition(t, p) for t, p, _ in pairs(offsets)]
+        known = self._patiently(f"offsets of group={group}", lambda: committed(member, places, TIMEOUT))
+        notes = [place.metadata.removeprefix(BEAT) for place in known if (place.metadata or "").startswith(BEAT)]
+        return max((int(note) for note in notes if note.isdecimal()), default=None)
+
+    def _check_read_back(self, group: str, offsets: Offsets, found: Offsets) -> None:
+        missed = [(t, p, o) for t, p, o in pairs(offsets) if found.get(t, {}).get(p) != o]
+        if missed:
+            topic, partition, offset = missed[0]
+            raise RetryLater(
+                f"group={group}: committed offset={offset} of topic={topic} partition={partition} and read back "
+                f"offset={found.get(topic, {}).get(partition)}; another client commits to this group, or it has members"
+            )
+
+    def _read_back(self, group: str, member: Consumer, partitions: list[TopicPartition]) -> Offsets:
+        what = f"offsets of group={group}"
+        known = self._patiently(what, lambda: committed(member, partitions, TIMEOUT)) if partitions else []
+        return by_topic({(tp.topic, tp.partition): tp.offset for tp in known if tp.offset >= 0})
+
+    def _patiently(self, what: str, call: Callable[[], T]) -> T:
+        """A young topic may have no leader yet, and a group's coordinator may be loading: both pass in a moment."""
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                return call()
+            except KafkaException as error:
+                if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+                    raise self._failure(what, error) from error
+                time.sleep(PAUSE)
+
+    @contextmanager
+    def _member(self, group: str, isolation: str = "read_committed") -> Iterator[Consumer]:
+        """A client that acts for the group without joining it.
+
+        The admin client's calls for the same would crash the process while a coordinator is loading (librdkafka 2.16).
+        """
+        own = {"group.id": group, "isolation.level": isolation, "enable.auto.commit": "false"}
+        # told of the log's end, a reader need not wait for records that are not there
+        consumer = Consumer({**self.settings, **own, "enable.partition.eof": "true", "log_level": "3"})
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def _describe(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], Places]:
+        if not topics:
+            return "", {}, []
+        cluster = self._result("cluster", self._admin.describe_cluster(request_timeout=TIMEOUT))
+        futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT)
+        return check_description(cluster, [self._result(f"topic={topic}", future) for topic, future in futures.items()])
+
+    def _offsets(self, partitions: Places, spec: OffsetSpec, isolation: str) -> dict[tuple[str, int], int]:
+        if not partitions:
+            return {}
+        asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+        futures = self._admin.list_offsets(asked, isolation_level=ISOLATION[isolation], request_timeout=ELECTION)
+        return {(tp.topic, tp.partition): self._result("offsets", f).offset for tp, f in futures.items()}
+
+    def _result(self, what: str, future: "Future[Any]") -> Any:
+        deadline = time.monotonic() + TIMEOUT + 5
+        while True:
+            try:
+                return future.result(timeout=PAUSE if self._refusal is None else 0)
+            except KafkaException as error:
+                if error.args[0].code() in PASSING:
+                    raise
+                raise self._failure(what, error) from error
+            except TimeoutError as error:
+                self._admin.poll(0)
+                if self._refusal is not None:
+                    raise self._refusal from error
+                if time.monotonic() > deadline:
+                    raise RetryLater(
+                        f"brokers={self._servers} gave no answer within {TIMEOUT:.0f} s: {what}"
+                    ) from error
+
+    def _failure(self, what: str, failure: KafkaException) -> Exception:
+        error: KafkaError = failure.args[0]
+        self._admin.poll(0)
+        if self._refusal is not None:
+            return self._refusal
+        if error.code() in UNKNOWN_TOPIC:
+            return PositionLost(
+                f"{what} does not exist on brokers={self._servers}: create it, or correct source.topics"
+            )
+        if error.code() in NEEDED:
+            return GiveUp(refusal(self._servers, what, error))
+        return RetryLater(f"brokers={self._servers} cannot be asked for {what}: {error.name()}: {error.str()}")

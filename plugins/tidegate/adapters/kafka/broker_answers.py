@@ -1,0 +1,72 @@
+"""What Kafka's brokers answer, believed only where it is whole: an election leaves holes that look like answers."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from tidegate.model.offsets import Offsets, by_topic
+from tidegate.model.table_state import NO_TOPIC_ID
+
+END = -1  # of a time: no record is that late. Every other negative offset is one that nobody knows now.
+PASSING = (  # what Kafka's own clients ask again after; a young topic's leader and its epoch travel separately
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError._PARTIAL,
+)
+Places = list[tuple[str, int]]
+
+
+def make_unknown(what: str) -> KafkaException:
+    """The error of an answer with a hole, which the brokers are asked again for."""
+    told = f"{what}: a partition's leader may be in election; nothing was changed, run it again in a moment"
+    return KafkaException(KafkaError(KafkaError._PARTIAL, told))
+
+
+def check_offsets(answers: Mapping[tuple[str, int], int]) -> Offsets:
+    """Offsets of the log's begin or end; `KafkaException` where one is not known now."""
+    for (topic, partition), offset in answers.items():
+        if offset < 0:
+            raise make_unknown(f"no offset is known now of topic={topic} partition={partition}")
+    return by_topic(answers)
+
+
+def resolve_offsets(answers: Mapping[tuple[str, int], int], end: Offsets) -> Offsets:
+    """Offsets of a time; the end of the log where no record is that late, `KafkaException` where nobody knows now."""
+    return check_offsets({(t, p): end[t][p] if offset == END else offset for (t, p), offset in answers.items()})
+
+
+def check_description(cluster: Any, topics: Iterable[Any]) -> tuple[str, dict[str, str], Places]:
+    """The cluster's id, the topics' ids and their partitions; `KafkaException` where a part of them is missing.
+
+    Brokers before 2.8 know no id of any topic; one topic without beside others that have one is a hole.
+    """
+    topics = list(topics)
+    if not cluster.cluster_id:
+        raise make_unknown("the brokers do not tell their cluster's id")
+    ids = {topic.name: str(topic.topic_id) for topic in topics}
+    for topic in topics:
+        partitions = sorted(partition.id for partition in topic.partitions)
+        if not partitions or partitions != list(range(len(partitions))):
+            raise make_unknown(f"topic={topic.name} partitions={partitions} are not all that it has")
+        if ids[topic.name] == NO_TOPIC_ID and set(ids.values()) != {NO_TOPIC_ID}:
+            raise make_unknown(f"topic={topic.name} has no id now")
+    return cluster.cluster_id, ids, [(t.name, p.id) for t in topics for p in t.partitions]
+
+
+def check_committed(answers: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """A group's offsets; `KafkaException` where one of them is an error, and not an offset that was never committed."""
+    answers = list(answers)
+    for answer in answers:
+        if answer.error is not None:
+            raise KafkaException(answer.error)
+    return answers

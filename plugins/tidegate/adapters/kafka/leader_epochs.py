@@ -1,0 +1,47 @@
+"""Reads single records to learn under which leader's epoch they were written: Spark's source does not tell."""
+
+import time
+from functools import partial
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from tidegate.errors import RetryLater
+from tidegate.model.leader_epochs import Epochs, boundaries
+from tidegate.model.offsets import Ranges
+
+PATIENCE = 30.0  # seconds for one record
+ONE_RECORD = {  # nothing is fetched ahead, and the end of a partition is told instead of waited for
+    "enable.partition.eof": "true",
+    "enable.auto.commit": "false",
+    "queued.min.messages": "1",
+    "fetch.message.max.bytes": "4096",
+    "log_level": "3",
+}
+
+
+def epochs_of(consumer: Consumer, ranges: Ranges) -> Epochs:
+    """The epochs of every partition that has any, by the offset at which each begins."""
+    found: Epochs = {}
+    for topic, partition, start, end in ranges:
+        seen = boundaries(partial(_look, consumer, topic, partition, end), start, end) if end > start else []
+        if seen:
+            found.setdefault(topic, {})[partition] = seen
+    return found
+
+
+def _look(consumer: Consumer, topic: str, partition: int, end: int, offset: int) -> tuple[int, int | None] | None:
+    consumer.assign([TopicPartition(topic, partition, offset)])
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        message = consumer.poll(1.0)
+        if message is None:
+            continue
+        error = message.error()
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:
+            return None
+        if error is not None:
+            raise RetryLater(f"topic={topic} partition={partition} offset={offset} cannot be read: {error.str()}")
+        if (at := message.offset()) is not None and at >= offset:
+            epoch = message.leader_epoch()
+            return (at, epoch if epoch is not None and epoch >= 0 else None) if at < end else None
+    raise RetryLater(f"topic={topic} partition={partition} offset={offset}: no record within {PATIENCE:.0f} s")

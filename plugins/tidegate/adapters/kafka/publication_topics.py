@@ -1,0 +1,164 @@
+"""The topics of a publication, through confluent-kafka: made compacted, checked, and the progress read from them."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from tidegate.adapters.kafka.authorization import NEEDED, refusal
+from tidegate.adapters.kafka.broker import PAUSE, TIMEOUT, KafkaBroker
+from tidegate.adapters.kafka.errors import judge, name_brokers
+from tidegate.adapters.port_errors import translate_errors
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.model.offsets import Ranges
+from tidegate.model.publication_progress import Standing
+from tidegate.model.table_state import Message
+from tidegate.ports.publication_ports import FoundTopics
+from tidegate.spec.publication import Publication
+
+COMPACTED = {"cleanup.policy": "compact"}
+# A state topic stays small: compaction gets at a segment after an hour instead of a week.
+STATE = {**COMPACTED, "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.1"}
+READER = {
+    "enable.auto.commit": "false",
+    "enable.partition.eof": "true",
+    "auto.offset.reset": "earliest",
+    "fetch.wait.max.ms": "10",
+}
+
+
+@translate_errors(judge, name_brokers)
+class KafkaTopics:
+    """Implements the port `Topics`. `settings` are librdkafka's, secrets included."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.settings = {"socket.timeout.ms": "20000", **settings}
+        self._broker = KafkaBroker(settings)
+        self._client: AdminClient | None = None
+
+    @property
+    def _admin(self) -> AdminClient:
+        if self._client is None:
+            self._client = AdminClient({**self.settings, "log_level": "3"})
+        return self._client
+
+    def found(self, publication: Publication) -> FoundTopics:
+        """See the port."""
+        existing = self._existing()
+        there = tuple(topic for topic in publication.topics if topic in existing)
+        if publication.state_topic in existing:
+            lost = "the publication's progress go, and it would begin anew; set it to compact"
+            self._refuse_uncompacted(publication, publication.state_topic, lost)
+        if not there:
+            return FoundTopics()
+        lost = "the last record of a key go; set it to compact, or allow_uncompacted: true where readers keep what "
+        for topic in () if publication.allow_uncompacted else there:
+            self._refuse_uncompacted(publication, topic, lost + "they have read")
+        log = self._broker.log(there, "read_committed")
+        partitions = {topic: len(offsets) for topic, offsets in log.end.items()}
+        return FoundTopics(log.topic_ids, partitions, Ranges.between(log.begin, log.end))
+
+    def create(self, publication: Publication) -> None:
+        """See the port."""
+        asked = publication.create
+        existing = self._existing()
+        missing = [topic for topic in publication.topics if topic not in existing]
+        if missing and not asked.enabled:
+            raise GiveUp(
+                f"publication={publication.name} topic={missing[0]} does not exist and create.enabled is false; "
+                "create it with cleanup.policy=compact"
+            )
+        config = {**COMPACTED, **asked.properties}
+        new = [NewTopic(t, asked.partitions, asked.replication_factor, config=config) for t in missing]
+        if publication.state_topic not in existing:
+            parts = publication.parallelism
+            new.append(NewTopic(publication.state_topic, parts, asked.replication_factor, config=STATE))
+        for topic, future in (self._admin.create_topics(new) if new else {}).items():
+            try:
+                future.result(TIMEOUT)
+            except KafkaException as error:
+                if error.args[0].code() in NEEDED:
+                    asked_for = f"to create topic={topic}"
+                    raise GiveUp(refusal(self.settings["bootstrap.servers"], asked_for, error.args[0])) from error
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another run was faster
+                    raise RetryLater(f"topic={topic} cannot be created: {error.args[0].str()}") from error
+        self._wait_for_leaders((*publication.topics, publication.state_topic))
+
+    def _wait_for_leaders(self, topics: tuple[str, ...]) -> None:
+        """The controller answers before every broker has heard of a new topic."""
+        deadline = time.monotonic() + TIMEOUT
+        while not self._existing() >= {*topics} and time.monotonic() < deadline:
+            time.sleep(PAUSE)
+        self._broker.log(topics, "read_uncommitted")
+
+    def send(self, topic: str, records: Sequence[Message]) -> None:
+        """See the port."""
+        self._broker.send(topic, records)
+
+    def standing(self, publication: Publication, at_rest: bool = False) -> Standing:
+        """See the port."""
+        topic, parts = publication.state_topic, publication.parallelism
+        if topic not in self._existing():
+            return Standing((None,) * parts)
+        ends = self._end(topic, "read_committed")
+        if len(ends) != parts:
+            raise GiveUp(
+                f"publication={publication.name} topic={topic}: it has {len(ends)} partitions and parallelism={parts}; "
+                f"a publication keeps its parallelism: set it back to {len(ends)}"
+            )
+        if at_rest:
+            self._wait_for_markers(topic)
+        newest: dict[int, str] = {}
+        consumer = Consumer({**self.settings, **READER, "group.id": "tidegate-publications", "log_level": "3"})
+        try:
+            consumer.assign([TopicPartition(topic, number, 0) for number in ends])
+            left = set(ends)
+            while left:
+                self._take(topic, consumer.poll(TIMEOUT), newest, left)
+        finally:
+            consumer.close()
+        return Standing(tuple(newest.get(number) for number in range(parts)))
+
+    def _wait_for_markers(self, topic: str) -> None:
+        """A commit is answered before the brokers have written it everywhere; until then readers do not see it."""
+        deadline = time.monotonic() + TIMEOUT
+        while self._end(topic, "read_committed") != self._end(topic, "read_uncommitted"):
+            if time.monotonic() > deadline:  # somebody's transaction is open: what is committed before it is the answer
+                return
+            time.sleep(PAUSE)
+
+    def _end(self, topic: str, isolation: str) -> dict[int, int]:
+        return self._broker.log((topic,), isolation).end[topic]
+
+    def _take(self, topic: str, message: Any, newest: dict[int, str], left: set[int]) -> None:
+        """Note one message's progress, or that a partition has been read to its end."""
+        if message is None:
+            raise RetryLater(f"topic={topic}: its progress was not answered within {TIMEOUT:.0f} s")
+        error = message.error()
+        if error is None:
+            newest[message.partition()] = message.value().decode()
+        elif error.code() == KafkaError._PARTITION_EOF:
+            left.discard(message.partition())
+        elif error.code() in NEEDED:
+            raise GiveUp(refusal(self.settings["bootstrap.servers"], f"the progress in topic={topic}", error))
+        elif not error.retriable():
+            raise RetryLater(f"topic={topic}: its progress cannot be read: {error.str()}")
+
+    def _existing(self) -> set[str]:
+        admin = self._admin  # wrong settings are told of as such
+        try:
+            return set(admin.list_topics(timeout=TIMEOUT).topics)
+        except KafkaException as error:
+            raise RetryLater(f"the brokers cannot be asked for topics: {error.args[0].str()}") from error
+
+    def _refuse_uncompacted(self, publication: Publication, topic: str, lost: str) -> None:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        try:
+            config = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource].result(TIMEOUT + 5)
+        except KafkaException as error:
+            raise RetryLater(f"topic={topic}: its settings cannot be read: {error.args[0].str()}") from error
+        policy = config["cleanup.policy"].value
+        if policy != "compact":
+            raise GiveUp(f"publication={publication.name} topic={topic}: cleanup.policy={policy} would let {lost}")

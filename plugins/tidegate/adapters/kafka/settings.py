@@ -1,0 +1,137 @@
+"""Settles how records are fetched: librdkafka's settings, and the same for Spark's Java client."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.connections import Resolve, required, variable_name
+from tidegate.errors import ConfigurationError
+
+# librdkafka's name -> the Java client's, where only the name differs.
+RENAMED = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.key.pem": "ssl.keystore.key",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "fetch.wait.max.ms": "fetch.max.wait.ms",
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+    "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
+}
+# Meaningless to Java: logging, callbacks and librdkafka's own queues; or ours to decide, not the user's.
+_DROPPED = """
+    debug log_level log.queue log.thread.name log.connection.close builtin.features opaque statistics.interval.ms
+    api.version.request api.version.request.timeout.ms api.version.fallback.ms broker.version.fallback
+    broker.address.family broker.address.ttl enable.sasl.oauthbearer.unsecure.jwt enable.ssl.certificate.verification
+    enable.partition.eof enable.auto.offset.store enable.auto.commit group.id auto.offset.reset isolation.level
+    queued.min.messages queued.max.messages.kbytes fetch.error.backoff.ms consume.callback.max.messages
+    message.max.bytes message.copy.max.bytes receive.message.max.bytes
+    max.in.flight max.in.flight.requests.per.connection
+    socket.keepalive.enable socket.nagle.disable socket.max.fails socket.timeout.ms socket.blocking.max.ms
+    socket.connection.setup.timeout.ms internal.termination.signal plugin.library.paths
+    topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse topic.metadata.propagation.max.ms
+    topic.blacklist sasl.kerberos.keytab sasl.kerberos.principal sasl.kerberos.kinit.cmd
+    ssl.crl.location ssl.curves.list ssl.sigalgs.list ssl.engine.id ssl.providers
+"""
+DROPPED = frozenset(_DROPPED.split())
+# Folded into other settings by the functions below.
+_FOLDED = """
+    sasl.username sasl.password ssl.ca.location ssl.ca.pem ssl.key.location ssl.certificate.location
+    sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.scope sasl.oauthbearer.method
+    sasl.oauthbearer.extensions sasl.oauthbearer.config
+"""
+FOLDED = frozenset(_FOLDED.split())
+# A connection made for Airflow's own consumer carries these; in a pipeline they are decided elsewhere.
+OURS = ("group.id", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level")
+LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+OAUTH_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+
+
+def kafka_settings(kafka: str | Mapping[str, str], resolve: Resolve) -> dict[str, str]:
+    """librdkafka's settings: `kafka` itself when inline, else the connection of that id (its extra, host and login)."""
+    if not isinstance(kafka, str):
+        return dict(kafka)
+    connection = required(kafka, resolve)
+    settings = {n: _text(v) for n, v in connection.extra.items() if n not in OURS and not n.endswith("_cb")}
+    if connection.host:
+        place = f"{connection.host}:{connection.port}" if connection.port else connection.host
+        settings.setdefault("bootstrap.servers", place)
+    for name, value in (("sasl.username", connection.login), ("sasl.password", connection.password)):
+        if value is not None:
+            settings.setdefault(name, value)
+    if "bootstrap.servers" not in settings and "metadata.broker.list" not in settings:
+        where = f"the connection's extra ({variable_name(kafka)})"
+        raise ConfigurationError(f"connection={kafka}: bootstrap.servers is missing; add it to {where}")
+    return settings
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def java_settings(librdkafka: Mapping[str, str]) -> dict[str, str]:
+    """The same settings for Kafka's Java client (no ``kafka.`` prefix). Names without a meaning there are dropped."""
+    plain = {n: v for n, v in librdkafka.items() if n not in DROPPED and n not in FOLDED}
+    java = {RENAMED.get(name, name): value for name, value in plain.items()}
+    if "security.protocol" in java:
+        java["security.protocol"] = java["security.protocol"].upper()
+    if java.get("ssl.endpoint.identification.algorithm") == "none":
+        java["ssl.endpoint.identification.algorithm"] = ""  # Java's way to say none
+    java |= _trust(librdkafka) | _client_certificate(librdkafka) | _sasl(librdkafka)
+    if librdkafka.get("enable.ssl.certificate.verification", "true") == "false":
+        raise ConfigurationError(
+            "enable.ssl.certificate.verification=false: the Java client always verifies; give ssl.ca.location instead"
+        )
+    return java
+
+
+def _trust(settings: Mapping[str, str]) -> dict[str, str]:
+    if "ssl.ca.pem" in settings:
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": settings["ssl.ca.pem"]}
+    if settings.get("ssl.ca.location", "probe") != "probe":
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.location": settings["ssl.ca.location"]}
+    return {}
+
+
+def _client_certificate(settings: Mapping[str, str]) -> dict[str, str]:
+    if "ssl.key.pem" in settings:
+        return {"ssl.keystore.type": "PEM"}
+    if "ssl.keystore.location" in settings:
+        return {"ssl.keystore.type": "PKCS12"}  # the only kind that librdkafka reads
+    if "ssl.key.location" not in settings:
+        return {}
+    if settings.get("ssl.certificate.location", settings["ssl.key.location"]) != settings["ssl.key.location"]:
+        raise ConfigurationError(
+            "ssl.key.location: the Java client wants key and certificates in one PEM file; "
+            "name that one file in ssl.key.location and ssl.certificate.location, or use ssl.keystore.location"
+        )
+    return {"ssl.keystore.type": "PEM", "ssl.keystore.location": settings["ssl.key.location"]}
+
+
+def _sasl(settings: Mapping[str, str]) -> dict[str, str]:
+    mechanism = (settings.get("sasl.mechanisms") or settings.get("sasl.mechanism") or "").upper()
+    if mechanism in LOGIN_MODULES and "sasl.username" in settings:
+        options = {"username": settings["sasl.username"], "password": settings.get("sasl.password", "")}
+        return {"sasl.jaas.config": _jaas(LOGIN_MODULES[mechanism], options)}
+    if mechanism == "OAUTHBEARER" and "sasl.oauthbearer.client.id" in settings:
+        words = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
+        options = {
+            o: settings[f"sasl.oauthbearer.{n}"] for o, n in words.items() if f"sasl.oauthbearer.{n}" in settings
+        }
+        return {"sasl.jaas.config": _jaas(OAUTH_MODULE, options), "sasl.login.callback.handler.class": OAUTH_HANDLER}
+    return {}
+
+
+def _jaas(module: str, options: Mapping[str, str]) -> str:
+    """One JAAS entry; quotes and backslashes inside a value would end it early, so they are escaped."""
+    quoted = (f'{name}="{_escaped(value)}"' for name, value in options.items())
+    return f"{module} required {' '.join(quoted)};"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,166 @@
+"""One reading of a Kafka cluster for everybody who only looks: hundreds of pipelines ask the brokers once."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka.leader_epochs import ONE_RECORD
+from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.model.offsets import Offsets
+from tidegate.ports.context import Log
+
+T = TypeVar("T")
+Place = tuple[str, int, int]
+AGES_PATIENCE = 3.0  # seconds for the timestamps of all partitions together
+# Partitions take turns in the client's queue: by default each waits a second for its own.
+PROMPT = {"fetch.wait.max.ms": "20", "fetch.queue.backoff.ms": "10"}
+MANY = 50_000
+NOTHING = Log("", {}, {}, {})
+
+
+class SharedBroker:
+    """The port `Broker` for onlookers. What was read stands until `forget`; a failure stands as long.
+
+    The log and the ages of records are shared; everything else is asked of the brokers, and nothing is changed.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        # a dead broker is knocked at once a second: each knock is a line in the log of whoever looks
+        self._settings = {"reconnect.backoff.ms": "1000", **settings}
+        self._broker = KafkaBroker(self._settings)
+        self._lock = threading.RLock()
+        self._ages: dict[Place, int] = {}
+        self._asked: dict[str, set[str]] = {}
+        self._failure: RetryLater | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Read anew from now on."""
+        with self._lock:
+            if self._failure is not None:  # a client that nobody waits for would go on knocking
+                self._broker = KafkaBroker(self._settings)
+            self._names: tuple[str, ...] | None = None
+            self._logs: dict[str, Log] = {}
+            self._failure = None
+
+    def topics(self, pattern: str) -> tuple[str, ...]:
+        """See the port."""
+        with self._lock:
+            return tuple(name for name in self._once(self._all_names) if re.fullmatch(pattern, name))
+
+    def log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        """See the port. All topics that anybody asked for before are read together."""
+        with self._lock:
+            return self._once(lambda: self._log(topics, isolation))
+
+    def _once(self, call: Callable[[], T]) -> T:
+        """Brokers that do not answer are waited for once, not once for each pipeline."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return call()
+        except RetryLater as failure:
+            self._failure = failure
+            raise
+
+    def _all_names(self) -> tuple[str, ...]:
+        if self._names is None:
+            self._names = self._broker.topics(".*")
+        return self._names
+
+    def _log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        missing = sorted(set(topics) - set(self._all_names()))
+        if missing:
+            raise PositionLost(f"topics={', '.join(missing)} do not exist: create them, or correct source.topics")
+        asked = self._asked.setdefault(isolation, set())
+        asked |= set(topics)
+        if isolation not in self._logs:
+            self._logs[isolation] = self._together(tuple(sorted(asked & set(self._all_names()))), isolation)
+        found = self._logs[isolation]
+        if late := tuple(topic for topic in topics if topic not in found.end):
+            found = self._logs[isolation] = _joined(found, self._broker.log(late, isolation))
+        return _part(found, topics)
+
+    def _together(self, topics: tuple[str, ...], isolation: str) -> Log:
+        try:
+            return self._broker.log(topics, isolation)
+        except GiveUp:  # one topic that may not be read must not hide the others: each is asked for by itself
+            return NOTHING
+
+    def learn(self, places: Iterable[Place]) -> None:
+        """Ask for the timestamps of the first records at or after these offsets; what is known is not asked again."""
+        wanted = [place for place in places if place not in self._ages]
+        if len(self._ages) > MANY:
+            self._ages.clear()
+        settings = {**self._settings, **ONE_RECORD, **PROMPT, "group.id": "tidegate-status"}
+        consumer = Consumer(settings) if wanted else None
+        try:
+            deadline = time.monotonic() + AGES_PATIENCE
+            while consumer is not None and wanted and time.monotonic() < deadline:
+                batch = {(topic, partition): offset for topic, partition, offset in reversed(wanted)}
+                self._ages |= _first_records(consumer, batch, deadline)
+                wanted = [place for place in wanted if batch[place[:2]] != place[2]]
+        finally:
+            if consumer is not None:
+                consumer.close()
+
+    def timestamp_of(self, topic: str, partition: int, offset: int, *isolation: str) -> int | None:
+        """What `learn` has found, None where nothing came; of another isolation what the brokers say now."""
+        if isolation and isolation != ("read_committed",):
+            return self._broker.timestamp_of(topic, partition, offset, *isolation)
+        return self._ages.get((topic, partition, offset))
+
+    def ends(self, topics: tuple[str, ...], isolation: str) -> Offsets:
+        """See the port."""
+        return self._once(lambda: self._broker.ends(topics, isolation))
+
+    def newest(self, ends: Offsets) -> Offsets:
+        """See the port."""
+        return self._once(lambda: self._broker.newest(ends))
+
+    def commit(self, group: str, *asked: object) -> None:
+        """Onlookers change nothing."""
+        raise GiveUp(f"group={group}: a shared reading of the brokers commits nothing; flush instead")
+
+    def send(self, topic: str, *asked: object) -> None:
+        """Onlookers change nothing."""
+        raise GiveUp(f"topic={topic}: a shared reading of the brokers sends nothing; flush instead")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)  # whatever else one may ask the brokers is asked each time
+
+
+def _first_records(consumer: Consumer, wanted: Mapping[tuple[str, int], int], deadline: float) -> dict[Place, int]:
+    """Timestamps of one record for each partition, those that came in time."""
+    consumer.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in wanted.items()])
+    found: dict[Place, int] = {}
+    open_ones = set(wanted)
+    while open_ones and time.monotonic() < deadline:
+        for message in consumer.consume(len(open_ones), timeout=0.2):
+            place = (message.topic() or "", message.partition() or 0)
+            if place in open_ones and _is_answer(message):
+                open_ones.discard(place)
+                consumer.incremental_unassign([TopicPartition(*place)])
+                if message.error() is None:
+                    found[*place, wanted[place]] = message.timestamp()[1]
+    return found
+
+
+def _is_answer(message: Message) -> bool:
+    error = message.error()
+    return error is None or error.code() == KafkaError._PARTITION_EOF
+
+
+def _joined(one: Log, other: Log) -> Log:
+    ids = {**one.topic_ids, **other.topic_ids}
+    return Log(other.cluster_id, ids, {**one.begin, **other.begin}, {**one.end, **other.end})
+
+
+def _part(log: Log, topics: tuple[str, ...]) -> Log:
+    ids = {topic: log.topic_ids[topic] for topic in topics}
+    return Log(log.cluster_id, ids, {t: log.begin[t] for t in topics}, {t: log.end[t] for t in topics})

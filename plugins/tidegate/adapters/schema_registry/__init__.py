@@ -1,0 +1,1 @@
+"""Schemas of keys and values from a registry or a descriptor file."""

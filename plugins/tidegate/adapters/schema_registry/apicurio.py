@@ -1,0 +1,96 @@
+"""Schemas of a record's key and value from Apicurio Registry's own API, v2 or v3: all versions of an artifact."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+from urllib.parse import quote
+
+from tidegate.adapters.schema_registry.client import RETRIES, TIMEOUT, Version, explain_status
+from tidegate.errors import ConfigurationError, RetryLater
+
+API = "/apis/registry/v"
+PAGE = 500  # versions of one answer
+KNOWN = {"url", "basic.auth.user.info", "bearer.auth.token", "ssl.ca.location"}
+USE_ID = {"2": "globalId", "3": "contentId"}  # what Apicurio's serializers of that time write by default
+
+
+def is_apicurio(url: str) -> bool:
+    """Whether the address is that of Apicurio's own API; its ccompat API is asked as Confluent's."""
+    return API in url
+
+
+class ApicurioRegistry:
+    """One registry. `use_id` says which of a version's ids stand in records; by default that of the API's version."""
+
+    def __init__(self, name: str, settings: Mapping[str, Any], use_id: str | None = None) -> None:
+        self._name, self._url = name, str(settings["url"]).rstrip("/")
+        self._settings = settings
+        self._use_id = use_id or USE_ID.get(self._url.partition(API)[2][:1], "contentId")
+        unknown = sorted(set(settings) - KNOWN)
+        if unknown:
+            raise ConfigurationError(
+                f"registry={name}: {', '.join(unknown)} is no setting of Apicurio's API; remove it"
+            )
+        self.versions = cache(self._versions)
+
+    def _versions(self, subject: str) -> tuple[Version, ...]:
+        """All versions of `artifact`, or of `group/artifact`, the newest last; disabled ones before the others."""
+        group, _, artifact = subject.rpartition("/")
+        place = f"groups/{quote(group or 'default', safe='')}/artifacts/{quote(artifact, safe='')}/versions"
+        found: list[dict[str, Any]] = []
+        while True:
+            page = self._json(f"{place}?limit={PAGE}&offset={len(found)}", subject)
+            found += page["versions"]
+            if not page["versions"] or len(found) >= int(page["count"]):
+                break
+        if not found:
+            raise self._explain(subject, 404, "it has no version")
+        ordered = sorted(found, key=lambda v: (v.get("state") != "DISABLED", int(v["globalId"])))
+        return tuple(self._version(one, subject) for one in ordered)
+
+    def _version(self, told: dict[str, Any], subject: str) -> Version:
+        kind = str(told.get("artifactType") or told.get("type"))
+        if kind not in ("AVRO", "JSON"):
+            raise ConfigurationError(
+                f"registry={self._name} subject={subject}: a schema of type={kind} is not read through Apicurio's own "
+                "API; give the address of its ccompat API"
+            )
+        content, texts = int(told["contentId"]), dict[str, str]()
+        place = f"ids/contentIds/{content}"
+        self._follow(place, texts, subject)
+        text = self._get(place, subject).text
+        return Version(int(told[self._use_id]), kind, text, texts, "", int(told["globalId"]), content)
+
+    def _follow(self, place: str, texts: dict[str, str], subject: str) -> None:
+        for one in self._json(f"{place}/references", subject):
+            if one["name"] in texts:
+                continue
+            names = [quote(str(one.get(k) or "default"), safe="") for k in ("groupId", "artifactId", "version")]
+            at = f"groups/{names[0]}/artifacts/{names[1]}/versions/{names[2]}"
+            texts[one["name"]] = self._get(f"{at}/content" if f"{API}3" in self._url else at, subject).text
+            self._follow(at, texts, subject)
+
+    def _json(self, place: str, subject: str) -> Any:
+        return self._get(place, subject).json()
+
+    def _get(self, place: str, subject: str) -> Any:
+        import httpx
+
+        user, _, password = str(self._settings.get("basic.auth.user.info", "")).partition(":")
+        token = self._settings.get("bearer.auth.token")
+        try:
+            with httpx.Client(
+                transport=httpx.HTTPTransport(retries=RETRIES, verify=self._settings.get("ssl.ca.location") or True),
+                auth=(user, password) if user else None,
+                headers={"Authorization": f"Bearer {token}"} if token else {},
+                timeout=TIMEOUT,
+            ) as client:
+                answer = client.get(f"{self._url}/{place}")
+        except (httpx.HTTPError, OSError) as fault:
+            raise RetryLater(f"registry={self._name} cannot be asked for subject={subject}: {fault}") from fault
+        if answer.status_code != 200:
+            raise self._explain(subject, answer.status_code, answer.text[:200])
+        return answer
+
+    def _explain(self, subject: str, status: int, message: str) -> Exception:
+        return explain_status(self._name, subject, status, message)

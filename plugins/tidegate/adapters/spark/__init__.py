@@ -1,0 +1,1 @@
+"""Spark as an engine: Connect and spark-submit, and where they run."""

@@ -1,0 +1,87 @@
+"""Derives Spark's words for a catalog from PyIceberg's, so that both write a record's row into the very same table."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from tidegate.connections import Resolve, required
+from tidegate.errors import ConfigurationError
+from tidegate.spec.pipeline import Catalog
+
+# Words that only PyIceberg understands.
+PYICEBERG_ONLY = ("py-", "echo", "pool_pre_ping", "init_catalog_tables", "downcast-ns-timestamp", "s3.force-virtual")
+# Connections live as long as the server: of these answers of PostgreSQL, to a session that it has ended, Iceberg would
+# not connect again. It has not run the statement, or has undone it.
+ENDED_BY_DATABASE = "57P01,57P02,57P03,57P05"
+UNIFIED = ("access-key-id", "secret-access-key", "session-token")  # PyIceberg has them as client.*, too
+BUSY_TIMEOUT_MS = 30_000  # how long SQLite's second writer waits; its own default gives up at once
+
+
+def catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, str]:
+    """PyIceberg's properties with the connection's secrets merged in. For use only: never log them."""
+    properties = {name: str(value) for name, value in catalog.properties.items()}
+    if catalog.connection is None or catalog.type != "iceberg":
+        return properties
+    connection = required(catalog.connection, resolve)
+    properties |= {name: str(value) for name, value in connection.extra.items()}
+    if properties.get("type") == "sql" and connection.login:
+        properties["uri"] = _with_login(properties["uri"], connection.login, connection.password)
+    elif properties.get("type") == "rest" and connection.login:
+        properties.setdefault("credential", f"{connection.login}:{connection.password or ''}")
+    elif properties.get("type") == "rest" and connection.password:
+        properties.setdefault("token", connection.password)
+    return properties
+
+
+def _with_login(uri: str, login: str, password: str | None) -> str:
+    parts = urlsplit(uri)
+    secret = f":{quote(password, safe='')}" if password else ""
+    return parts._replace(netloc=f"{quote(login, safe='')}{secret}@{parts.netloc.rpartition('@')[2]}").geturl()
+
+
+def spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) -> dict[str, str]:
+    """Spark session settings for `catalog`; `properties` are `catalog_properties`. May hold secrets: never log them."""
+    given = {name: str(value) for name, value in properties.items() if not name.startswith(PYICEBERG_ONLY)}
+    kind = given.get("type")
+    if catalog.type != "iceberg" or kind not in ("sql", "rest"):
+        raise ConfigurationError(f"catalog={catalog.name} type={kind}: Spark's side is known for sql and rest; use one")
+    words = given | (_jdbc(given["uri"]) if kind == "sql" else {"type": "rest"}) | _s3(properties)
+    words.setdefault("cache-enabled", "false")  # a cached table would hide the branch that PyIceberg has just cut
+    if words.get("uri", "").startswith("jdbc:postgresql:"):
+        words.setdefault("retryable_status_codes", ENDED_BY_DATABASE)
+    prefix = f"spark.sql.catalog.{catalog.name}"
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{n}": v for n, v in sorted(words.items())}
+
+
+def _jdbc(uri: str) -> dict[str, str]:
+    """SQLAlchemy's address in JDBC's words, for the table layout that PyIceberg writes (V1)."""
+    shared = {"type": "jdbc", "jdbc.schema-version": "V1"}
+    if uri.startswith("sqlite"):
+        path = urlsplit(uri).path.removeprefix("/")
+        return shared | {"uri": f"jdbc:sqlite:{path}?busy_timeout={BUSY_TIMEOUT_MS}"}
+    parts = urlsplit(uri)
+    options = dict(parse_qsl(parts.query))
+    place = parts.netloc.rpartition("@")[2] + parts.path
+    words = shared | {"uri": f"jdbc:postgresql://{place}" + (f"?{urlencode(options)}" if options else "")}
+    login = {"jdbc.user": parts.username, "jdbc.password": parts.password}
+    return words | {name: unquote(value) for name, value in login.items() if value}
+
+
+def _s3(properties: Mapping[str, Any]) -> dict[str, str]:
+    """What the Java side needs said where PyIceberg has another word or another default.
+
+    A REST catalog's warehouse is often a name: that files lie in S3 is known by the settings for it, too.
+    """
+    given = {name: str(value) for name, value in properties.items()}
+    in_s3 = given.get("warehouse", "").startswith(("s3://", "s3a://"))
+    if not in_s3 and not any(name.startswith("s3.") for name in given):
+        return {}
+    words = {"io-impl": given.get("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")} if in_s3 else {}
+    unified = {name: given[f"client.{name}"] for name in UNIFIED if f"client.{name}" in given}
+    words |= {f"s3.{name}": value for name, value in unified.items() if f"s3.{name}" not in given}
+    if region := given.get("client.region", given.get("s3.region")):
+        words["client.region"] = region
+    if "s3.endpoint" in given and "s3.path-style-access" not in given:
+        virtual = given.get("s3.force-virtual-addressing", "false").lower() == "true"
+        words["s3.path-style-access"] = "false" if virtual else "true"
+    return words

@@ -1,0 +1,47 @@
+"""Finds the Spark Connect server that does the heavy part of a record's journey."""
+
+import os
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from tidegate.connections import Connection, Resolve, variable_name
+from tidegate.errors import ConfigurationError
+from tidegate.spec.runtime import SparkTarget
+
+
+def spark_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[str, str] | None = None) -> str:
+    """``sc://host:port``: the pipeline's own, its connection's, or `SPARK_REMOTE`. May hold a token: never log it."""
+    if spark.remote:
+        return spark.remote
+    connection = resolve(spark.connection)
+    if connection is not None:
+        return _of_connection(connection)
+    remote = (os.environ if environ is None else environ).get("SPARK_REMOTE", "")
+    if not remote:
+        raise ConfigurationError(
+            f"connection={spark.connection}: not found and SPARK_REMOTE is not set; run `make up` for a local server, "
+            f"or set {variable_name(spark.connection)}, SPARK_REMOTE or the pipeline's spark.remote to sc://host:port"
+        )
+    return remote
+
+
+def _of_connection(connection: Connection) -> str:
+    """The address as Airflow's Spark Connect hook would build it."""
+    if connection.conn_type != "spark_connect":
+        raise ConfigurationError(
+            f"connection={connection.id} conn_type={connection.conn_type}: mode connect needs the type spark_connect; "
+            "change it, or set spark.mode: submit"
+        )
+    if not connection.host:
+        raise ConfigurationError(f"connection={connection.id}: no host; set it to sc://host and the port beside it")
+    host = connection.host if "://" in connection.host else f"sc://{connection.host}"
+    address = f"{host}:{connection.port}" if connection.port else host
+    given = {"user_id": connection.login, "token": connection.password, "use_ssl": connection.extra.get("use_ssl")}
+    options = "".join(
+        f";{name}={quote(_text(value), safe='')}" for name, value in given.items() if value is not None and value != ""
+    )
+    return f"{address}/{options}" if options else address
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

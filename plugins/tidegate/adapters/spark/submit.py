@@ -1,0 +1,136 @@
+"""Spark through spark-submit: each job an application of its own, for clusters without a Connect server."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from tidegate.adapters.spark.entry_points import JOBS_FOLDER, verb
+from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, Job, JobFailure
+from tidegate.redaction import redacted_in_application
+from tidegate.schema.avro_limits import with_limits
+
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+# What a Connect session leaves in its process; each would turn a submitted driver into a Connect client.
+CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE")
+LONGEST_ARGUMENT = 100_000  # Linux takes 128 KiB
+LIBRARIES = (
+    ("plugins", "tidegate/*.py"),
+    *(("plugins", f"tidegate/{package}/*.py") for package in ("jobs", "model", "spec", "schema", "sql")),
+    ("jobs", "tidegate_spark/**/*.py"),
+)
+
+
+class SubmitEngine:
+    """Implements the port `Engine` with a spark-submit process; `jars` and `conf` go with every job."""
+
+    def __init__(self, master: str, jars: str, conf: Mapping[str, str]) -> None:
+        self._master = master
+        self._jars = jars
+        self._conf = conf
+
+    def run(self, job: Job) -> None:
+        """Submit the job and wait for it; the error that ended it, or `RetryLater` with the last error line."""
+        with packed({**self._conf, **job_conf(job)}) as files:
+            command = [str(_spark_submit()), "--master", self._master, "--properties-file", files.properties]
+            command += ["--name", f"tidegate {verb(job)} {job.pipeline} {job.batch}", "--py-files", files.libraries]
+            command += ["--jars", self._jars] if self._jars else []
+            command += [application(job), *arguments(job)]
+            done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+            if done.returncode:
+                reason = _last_error(done.stdout + done.stderr)
+                where = f"pipeline={job.pipeline} batch={job.batch}: {verb(job)}"
+                raise files.read_failure(where) or RetryLater(f"{where} failed: {reason}")
+
+
+def application(job: Job) -> str:
+    """The job's entry point."""
+    return str(JOBS_FOLDER / f"{verb(job)}.py")
+
+
+def arguments(job: Job) -> list[str]:
+    """The program's argument: the job, unless it is longer than an argument may be."""
+    return [] if job_conf(job) else [job.to_json()]
+
+
+def job_conf(job: Job) -> dict[str, str]:
+    """Configuration that holds a job which is too long for an argument: many columns, or descriptors of messages."""
+    text = job.to_json()
+    return {JOB_CONF: text} if len(text) > LONGEST_ARGUMENT else {}
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The paths of a job's files: what it is given, and where its driver, on this machine, leaves why it failed."""
+
+    properties: str
+    libraries: str
+    failure: str
+
+    def read_failure(self, where: str) -> TidegateError | None:
+        """The error that ended the job; None for one that left none, because it never began or was killed."""
+        path = Path(self.failure)
+        return JobFailure.from_json(path.read_text()).to_error(where) if path.exists() else None
+
+
+@contextmanager
+def packed(conf: Mapping[str, str]) -> Iterator[Packed]:
+    """A properties file with `conf`, readable by this user only, and the libraries as one zip; all removed after."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        failure = str(Path(folder) / "failure.json")
+        properties = Path(folder) / "spark.properties"
+        properties.touch(mode=0o600)
+        settings = redacted_in_application(_complete({**conf, FAILURE_CONF: failure}))
+        lines = [f"{key} {_escaped(value)}" for key, value in settings.items()]
+        properties.write_text("\n".join(lines) + "\n")
+        libraries = Path(folder) / "tidegate.zip"
+        with zipfile.ZipFile(libraries, "w") as archive:
+            for root, pattern in LIBRARIES:
+                for source in sorted((JOBS_FOLDER.parent / root).glob(pattern)):
+                    archive.write(source, source.relative_to(JOBS_FOLDER.parent / root).as_posix())
+        yield Packed(str(properties), str(libraries), failure)
+
+
+def _complete(conf: Mapping[str, str]) -> dict[str, str]:
+    return with_limits({"spark.sql.extensions": EXTENSIONS, **conf})
+
+
+def _escaped(value: str) -> str:
+    """As java.util.Properties reads a value."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _spark_submit() -> Path:
+    found = spark_home() / "bin" / "spark-submit"
+    if not found.exists():
+        raise ConfigurationError(f"SPARK_HOME={spark_home()}: it has no bin/spark-submit; set it to Spark's folder")
+    return found
+
+
+def spark_home() -> Path:
+    """`SPARK_HOME`, else the Spark that came with the pyspark package."""
+    home = os.environ.get("SPARK_HOME")
+    spec = find_spec("pyspark")
+    if home:
+        return Path(home)
+    if spec is None or spec.origin is None:
+        raise ConfigurationError("pyspark is not installed and SPARK_HOME is not set; run: make setup")
+    return Path(spec.origin).parent
+
+
+def _environment() -> dict[str, str]:
+    # the executors' Python must be the driver's
+    kept = {key: value for key, value in os.environ.items() if key not in CONNECT_VARIABLES}
+    return {"PYSPARK_PYTHON": sys.executable, **kept, "SPARK_HOME": str(spark_home())}
+
+
+def _last_error(told: str) -> str:
+    lines = [line for line in told.splitlines() if "Error" in line or "Exception" in line]
+    return (lines or told.splitlines() or ["no output"])[-1][:500]

@@ -1,0 +1,1 @@
+"""What one key cannot say alone: a check per subject, each appending problems."""

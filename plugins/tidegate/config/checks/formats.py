@@ -1,0 +1,131 @@
+"""Checks that a format, its options and its columns fit together, for keys and for values."""
+
+import re
+
+from tidegate.config.models.formats import AvroModel, KeyModel, ValueModel, WrittenModel
+from tidegate.config.parsing.problems import Findings
+from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.errors import ConfigurationError
+from tidegate.schema.avro import columns_of, is_record, parsed, spark_type
+from tidegate.schema.data_types import Primitive, parse
+from tidegate.spec.pipeline import Column
+
+ONE_COLUMN = ("string", "raw")
+TRUNCATES = ("debezium-json", "debezium-avro", "canal-json", "ogg-json")
+OPTIONS = ("avro", "protobuf", "csv", "raw")
+RAW = ("BINARY", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
+WITH_NUMBERS = ("debezium-json", "maxwell-json", "ogg-json")  # of the options of json they know this one
+NUMBERS = re.compile(r"\b(TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
+WRITTEN = ("subject_name_strategy", "records", "ignored_records", "wire_format", "use_id")
+RECORDS = "[shop.Order]"
+Columns = tuple[Column, ...] | None
+
+
+def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Findings) -> None:
+    """Note what the format of a key or a value cannot do with its columns, and options of a format that is not used."""
+    _check_options(part, path, findings)
+    if part.format in ONE_COLUMN and columns is not None and len(columns) > 1:
+        findings.add((*path, "schema"), f"a {what} of format {part.format} is one value; declare one column")
+    if part.format == "raw":
+        for column in columns or ():
+            if column.type not in RAW:
+                said = f"a {what} of format raw is bytes or a number; declare {column.name} as one of {', '.join(RAW)}"
+                findings.add((*path, "schema"), said)
+    if part.format in ("string", "csv", "canal-json"):
+        for column in columns or ():
+            if not isinstance(parse(column.type), Primitive):
+                problem = f"{column.name} is {column.type}, and format {part.format} has no parts inside a column"
+                findings.add((*path, "schema"), f"{problem}; use STRING, or format json")
+    if part.avro is not None and part.avro.schema_ is not None:
+        check_avro(part.avro, (*path, "avro"), findings)
+    _check_protobuf(part, path, findings)
+    _check_written(part, path, findings)
+    if isinstance(part, ValueModel) and isinstance(part.timestamp_unit, dict) and columns is not None:
+        names = {column.name.casefold() for column in columns}
+        for name in sorted(name for name in part.timestamp_unit if name.casefold() not in names):
+            findings.add((*path, "timestamp_unit", name), "no column of value.schema; name one that holds a time")
+    _check_numbers(part, columns, path, findings)
+    if part.json_ is not None and part.json_.subject is not None and part.json_.registry is None:
+        findings.add((*path, "json", "subject"), "a subject of no registry; give json.registry")
+    if part.format == "csv" and what == "value" and part.schema_ is None:
+        findings.add((*path, "format"), "columns of csv are known by their place; give value.schema in their order")
+
+
+def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:
+    used = {word for word in OPTIONS if getattr(part, word) is not None and word not in part.format}
+    if part.json_ is not None and part.format != "json":
+        more = part.json_.model_fields_set - {"numbers"}
+        used |= {"json"} if more or part.format not in WITH_NUMBERS else set()
+    for word in sorted(used):
+        findings.add((*path, word), f"options of another format than {part.format}; leave them out")
+    if isinstance(part, ValueModel) and part.truncate != "refuse" and part.format not in TRUNCATES:
+        findings.add((*path, "truncate"), f"format {part.format} knows no truncate; leave it out")
+
+
+def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Findings) -> None:
+    """Note columns under json.numbers that are none, or that hold no number."""
+    given = part.json_.numbers if part.json_ is not None else None
+    if not isinstance(given, dict) or columns is None:
+        return
+    types = {column.name.casefold(): column.type for column in columns}
+    for name in given:
+        if not NUMBERS.search(types.get(name.casefold(), "")):
+            findings.add((*path, "json", "numbers", name), "no column of the schema that holds a number; name one")
+
+
+def _check_written(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:
+    """Note record types and wire formats that do not fit the format, its registry, or each other."""
+    for word, given in (("avro", part.avro), ("protobuf", part.protobuf), ("json", part.json_)):
+        if given is None:
+            continue
+        at = (*path, word)
+        told = [name for name in WRITTEN if getattr(given, name) is not None]
+        if told and _has_no_registry(part):
+            findings.add((*at, told[0]), "of records whose schema comes from no registry; leave it out, or give one")
+        if given.wire_format in ("apicurio", "apicurio-header") and word == "protobuf":
+            findings.add((*at, "wire_format"), "Apicurio's Protobuf has a form of its own, which is not read")
+        _check_records(given, part.format, at, findings)
+
+
+def _has_no_registry(part: KeyModel | ValueModel) -> bool:
+    fixed = part.avro is not None and part.avro.schema_ is not None
+    fixed |= part.protobuf is not None and part.protobuf.descriptor is not None
+    return fixed or (part.json_ is not None and part.json_.registry is None)
+
+
+def _check_records(given: WrittenModel, word: str, at: KeyPath, findings: Findings) -> None:
+    names, ignored = given.records or [], given.ignored_records or []
+    if given.subject_name_strategy in (None, "TopicNameStrategy"):
+        for key in (key for key in ("records", "ignored_records") if getattr(given, key)):
+            told = "record types are subjects only with RecordNameStrategy and TopicRecordNameStrategy"
+            findings.add((*at, key), f"{told}; give subject_name_strategy, or leave it out")
+        return
+    if not names:
+        findings.add((*at, "records"), f"missing; name the record types that are read, as {RECORDS}")
+    if getattr(given, "subject", None) is not None:
+        findings.add((*at, "subject"), "the subjects are those of records; leave it out, or subject_name_strategy")
+    if len(names) > 1 and word != "avro":
+        findings.add((*at, "records"), f"format {word} reads one record type; give each table its own value")
+    for name in sorted(set(names) & set(ignored)):
+        findings.add((*at, "ignored_records"), f"{name} is read too; keep it in one of the two")
+
+
+def _check_protobuf(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:
+    given = part.protobuf
+    if given is None or given.descriptor is None:
+        return
+    if given.subject is not None or "registry" in given.model_fields_set:
+        findings.add((*path, "protobuf", "descriptor"), "a registry is given too; keep the file or the registry")
+    if given.message is None:
+        findings.add((*path, "protobuf", "message"), "missing; name the message of the descriptor set")
+
+
+def check_avro(avro: AvroModel, path: KeyPath, findings: Findings) -> None:
+    """Note a schema that is none, or that stands beside a registry."""
+    if avro.subject is not None or "registry" in avro.model_fields_set:
+        findings.add((*path, "schema"), "a registry is given too; keep the schema or the registry")
+    try:
+        schema = parsed(avro.schema_ or "")
+        _ = columns_of(schema) if is_record(schema) else spark_type(schema, {})
+    except (ConfigurationError, KeyError, TypeError, ValueError) as fault:
+        findings.add((*path, "schema"), f"not an Avro schema ({fault}); write its JSON")

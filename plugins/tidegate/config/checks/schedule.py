@@ -1,0 +1,66 @@
+"""Checks when a record's flush runs and where its Spark jobs go."""
+
+from tidegate.config.models.pipeline import PipelineModel
+from tidegate.config.models.runtime import SparkModel
+from tidegate.config.parsing.problems import Findings
+from tidegate.redaction import holds_secret, is_secret_name
+
+ELSEWHERE = (
+    "makes Spark write outside of the branch that is published; leave it out, and use the table's branch: or audits:"
+)
+IN_A_FILE = "a secret in a file; put it into the Spark connection"
+
+
+def check_timing_and_spark(model: PipelineModel, findings: Findings) -> None:
+    """Note impossible intervals and contradicting places for Spark."""
+    if model.merge.interval == 0:
+        findings.add(("merge", "interval"), "out of range; must be at least 1s, or -1 to disable")
+    if model.merge.interval == -1 and model.merge.records_threshold == -1:
+        findings.add(("merge", "interval"), "nothing would ever flush: records_threshold is -1 too; set one of them")
+    if model.merge.records_threshold == 0:
+        findings.add(("merge", "records_threshold"), "out of range; must be at least 1, or -1 to disable")
+    larger = model.merge.catch_up_records
+    if larger is not None and larger < model.merge.max_records:
+        findings.add(
+            ("merge", "catch_up_records"),
+            f"smaller than max_records={model.merge.max_records}; raise it or leave it out",
+        )
+    _check_notifiers(model, findings)
+    check_spark(model.spark, findings)
+
+
+def check_spark(spark: SparkModel, findings: Findings) -> None:
+    """Note contradicting places, and settings that are none or that hold a secret."""
+    _check_place(spark, findings)
+    for name, value in spark.conf.items():
+        if name.startswith("spark.wap."):
+            findings.add(("spark", "conf", name), ELSEWHERE)
+        elif is_secret_name(name) or holds_secret(value):
+            findings.add(("spark", "conf", name), IN_A_FILE)
+        elif not name.startswith("spark."):
+            findings.add(
+                ("spark", "conf", name), f"not a Spark setting; their names start with spark., e.g. spark.{name}"
+            )
+
+
+def _check_place(spark: SparkModel, findings: Findings) -> None:
+    given = spark.model_fields_set
+    if spark.remote is not None and spark.master is not None:
+        findings.add(("spark", "master"), "remote is given too; keep remote for Connect or master for spark-submit")
+    if spark.remote is not None and holds_secret(spark.remote):
+        findings.add(("spark", "remote"), IN_A_FILE)
+    elif spark.remote is not None and not spark.remote.startswith("sc://"):
+        findings.add(("spark", "remote"), "not a Spark Connect address; write sc://host:port")
+    if spark.remote is not None and spark.mode == "submit":
+        findings.add(("spark", "remote"), "spark-submit has no remote; use master, or mode: connect")
+    if spark.master is not None and "mode" in given and spark.mode == "connect":
+        findings.add(("spark", "master"), "Spark Connect has no master; use remote, or mode: submit")
+
+
+def _check_notifiers(model: PipelineModel, findings: Findings) -> None:
+    for index, told in enumerate(model.on_failure):
+        for name, value in told.kwargs.items():
+            if is_secret_name(name) or holds_secret(value):
+                findings.add(
+                    ("on_failure", index, "kwargs", name), "a secret in a file; put it into an Airflow connection"
+                )

@@ -1,0 +1,84 @@
+"""Checks the `select` of a table: what it reads must be there, and what rows are found by must come through it."""
+
+from collections.abc import Mapping
+
+from tidegate.config.models.pipeline import PipelineModel, TableModel
+from tidegate.config.parsing.problems import Findings, closest
+from tidegate.config.parsing.select_statement import parse_select
+from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.spec.pipeline import Catalog
+from tidegate.spec.projection import BESIDE, Field, Select, find_made, passed
+
+WITHOUT_SCHEMA = ("avro", "debezium-avro", "protobuf", "string", "raw")  # they say what a record holds
+
+
+def check_select(
+    table: TableModel, record: set[str] | None, keys: set[str], path: KeyPath, findings: Findings
+) -> set[str] | None:
+    """The names of the table's columns as `select` makes them, without case; None without a usable one.
+
+    `record` are the names of a decoded record's columns, None where the pipeline file does not tell them.
+    """
+    where = (*path, "select")
+    select = _parsed(table, where, findings)
+    if select is None:
+        return None
+    fields = [Field(name, "STRING") for name in record or ()]
+    if record is not None:
+        _check_reads(select, record | {field.name for field in BESIDE}, where, findings)
+        kept = passed(select, fields)
+        ordered = {name.casefold() for name in table.sequence_by} - set(find_made(select))
+        for what, names in (("key.fields", keys), ("sequence_by", ordered)):
+            changed = sorted(names & record - kept)
+            if changed:
+                told = f"leaves out or changes {', '.join(changed)} of {what}, by which rows are found and ordered"
+                findings.add(where, f"{told}; select such columns as they are")
+    made = [item.name.casefold() for item in select.items if item.name is not None]
+    for item in select.items:
+        made += [] if item.name else sorted((record or set()) - {name.casefold() for name in item.left_out})
+    twice = sorted({name for name in made if made.count(name) > 1})
+    if twice:
+        findings.add(where, f"makes two columns of one name: {', '.join(twice)}; rename one with AS")
+    if table.deletes == "soft" and table.deleted_column.casefold() in made:
+        findings.add(where, f"makes the column {table.deleted_column}, which soft deletes set; name another with AS")
+    return set(made)
+
+
+def _check_reads(select: Select, known: set[str], where: KeyPath, findings: Findings) -> None:
+    reads = [name for item in select.items for name in (*item.reads, *item.left_out)]
+    for name in dict.fromkeys((*reads, *select.reads)):
+        if name.casefold() not in known:
+            findings.add(where, f"{name} is not a column of the record; {closest(name, known)}")
+
+
+def check_selects(model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+    """Note dimension tables that cannot be joined, and records whose columns nobody tells."""
+    own = {table.name.casefold() for table in model.tables}
+    for index, table in enumerate(model.tables):
+        path: KeyPath = ("tables", index, "select")
+        value = table.value or model.source.value
+        select = _parsed(table, path, None)
+        if select is None:
+            continue
+        if value.schema_ is None and value.format not in WITHOUT_SCHEMA:
+            findings.add(
+                path, "needs value.schema: the table's columns are made by it, so they do not tell the record's"
+            )
+        for dimension in select.dimensions:
+            catalog = catalogs.get(dimension.table.partition(".")[0])
+            if not isinstance(catalog, Catalog) or catalog.type != "iceberg":
+                findings.add(path, f"joins {dimension.table}, which is in no Iceberg catalog of catalogs.yaml")
+            elif dimension.table.casefold() in own:
+                told = (
+                    f"joins {dimension.table}, a table of this pipeline: what it holds depends on where batches are cut"
+                )
+                findings.add(path, f"{told}; write it with another pipeline")
+
+
+def _parsed(table: TableModel, where: KeyPath, findings: Findings | None) -> Select | None:
+    try:
+        return None if table.select is None else parse_select(table.select)
+    except ValueError as fault:
+        if findings is not None:
+            findings.add(where, str(fault))
+        return None

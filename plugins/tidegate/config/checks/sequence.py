@@ -1,0 +1,172 @@
+"""Checks what decides between records of one key: sequences, soft deletes, partial updates, keys to find rows by."""
+
+from dataclasses import dataclass
+
+from tidegate.config.models.formats import KeyModel
+from tidegate.config.models.pipeline import HistoryModel, PipelineModel, TableModel
+from tidegate.config.models.sequence_groups import check_groups
+from tidegate.config.parsing.ddl import parse_columns
+from tidegate.config.parsing.problems import Findings, closest
+from tidegate.config.parsing.select_statement import parse_select
+from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.schema.data_types import Array, DataType, Map, Struct, parse
+from tidegate.spec.projection import Select, find_made
+from tidegate.spec.record_metadata import TYPES
+
+REMEMBERED = ("sequence", "topic", "partition", "offset", "timestamp")
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """One table with the key and the columns that feed it; `types` are by names without case, None without a schema."""
+
+    table: TableModel
+    path: KeyPath
+    key: KeyModel
+    key_path: KeyPath
+    types: dict[str, str] | None
+    metadata: dict[str, str]
+
+    @property
+    def upsert(self) -> bool:
+        return bool(self.key.fields) if self.table.upsert is None else self.table.upsert
+
+    @property
+    def delete(self) -> bool:
+        return bool(self.key.fields) if self.table.delete is None else self.table.delete
+
+    @property
+    def key_names(self) -> list[str]:
+        return [(self.key.prefix + field).casefold() for field in self.key.fields]
+
+
+def check_sequences(model: PipelineModel, findings: Findings) -> None:
+    """Note what is wrong with `sequence_by`, `deletes: soft` and the key columns of each table."""
+    metadata = {name.casefold(): TYPES.get(word, "STRING") for name, word in model.source.metadata.items()}
+    for index, table in enumerate(model.tables):
+        path: KeyPath = ("tables", index)
+        key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
+        types = _types((table.value or model.source.value).schema_)
+        checked = _Checked(table, path, key, key_path, types, metadata)
+        _check_key_types(checked, findings)
+        _check_soft(checked, findings)
+        _check_partial(checked, findings)
+        _check_history(checked, findings)
+        if table.sequence_by:
+            _check_sequence_by(checked, findings)
+
+
+def _types(ddl: str | None) -> dict[str, str] | None:
+    """Types by column; what is wrong with the schema is noted where the source is checked."""
+    try:
+        return None if ddl is None else {c.name.casefold(): c.type for c in parse_columns(ddl)}
+    except ValueError:
+        return None
+
+
+def _check_key_types(checked: _Checked, findings: Findings) -> None:
+    if not (checked.upsert or checked.delete):
+        return
+    types = {**(checked.types or {}), **(_types(checked.key.schema_) or {})}
+    for index, name in enumerate(checked.key.fields):
+        if _holds(parse(types.get(name.casefold(), "STRING")), Array, Map):
+            message = "holds an array or a map, and rows cannot be found by it; choose other fields"
+            findings.add((*checked.key_path, "fields", index), message)
+
+
+def _check_soft(checked: _Checked, findings: Findings) -> None:
+    where = (*checked.path, "deletes")
+    if checked.table.deletes != "soft":
+        return
+    if not (checked.upsert and checked.delete):
+        findings.add(where, "keeps rows that upserts write and deletes mark; set upsert and delete, or use hard")
+    flag = checked.table.deleted_column
+    if flag.casefold() in {*(checked.types or ()), *checked.metadata, *checked.key_names}:
+        findings.add(where, f"adds the column {flag}, and the record has one too; name another in deleted_column")
+
+
+def _check_partial(checked: _Checked, findings: Findings) -> None:
+    where = (*checked.path, "partial_updates")
+    if not checked.table.partial_updates:
+        return
+    if not checked.upsert:
+        findings.add(where, "changes rows that are there; set upsert: true, or leave it out")
+    types = None if checked.types is None else {**checked.types, **checked.metadata}
+    check_groups(checked.table, types, checked.key_names, checked.path, findings)
+    if checked.table.sequence_by:
+        late = "sequence_by knows one order for a whole row, and a late record may be newer for some columns only"
+        findings.add(where, f"{late}; keep one of the two")
+
+
+def _check_history(checked: _Checked, findings: Findings) -> None:
+    table, where = checked.table, (*checked.path, "history")
+    names = list(table.history_columns.model_dump().values())
+    if table.history == "none":
+        if table.history_columns != HistoryModel():
+            findings.add((*checked.path, "history_columns"), "only for history: scd2; set that, or leave it out")
+        return
+    if not checked.upsert:
+        findings.add(where, "keeps the versions that upserts make; give key.fields and upsert: true, or leave it out")
+    for word, is_set in (("deletes", table.deletes == "soft"), ("partial_updates", table.partial_updates)):
+        if is_set:
+            findings.add(
+                (*checked.path, word), "not with history: scd2, which keeps rows as they were; keep one of the two"
+            )
+    folded = [name.casefold() for name in names]
+    taken = {*(checked.types or ()), *checked.metadata, *checked.key_names}
+    for name in names:
+        if name.casefold() in taken and table.select is None:
+            findings.add(where, f"adds the column {name}, and the record has one too; name another in history_columns")
+        if folded.count(name.casefold()) > 1:
+            findings.add((*checked.path, "history_columns"), f"{name} is given twice; name three columns")
+
+
+def _check_sequence_by(checked: _Checked, findings: Findings) -> None:
+    where = (*checked.path, "sequence_by")
+    if not checked.upsert:
+        findings.add(where, "orders records that replace one another; set upsert: true, or leave it out")
+    folded = [name.casefold() for name in checked.table.sequence_by]
+    for index, name in enumerate(folded):
+        problem = "listed twice; keep one" if name in folded[:index] else _column_problem(checked, name)
+        if problem:
+            findings.add((*where, index), problem)
+    remembers = checked.delete and checked.table.history == "none"
+    for index, name in enumerate(checked.key_names if remembers else ()):
+        if name in REMEMBERED:
+            message = f"{checked.table.name}_deletes has a column {name} of its own; use key.prefix, or another name"
+            findings.add((*checked.key_path, "fields", index), message)
+
+
+def _column_problem(checked: _Checked, name: str) -> str | None:
+    select = _select(checked.table)
+    made = {} if select is None else find_made(select)
+    known = {**(checked.types or {}), **checked.metadata, **{n: item.type or "STRING" for n, item in made.items()}}
+    if name in checked.key_names:
+        return "a key column, which is the same in all records of a key; choose another"
+    if name not in known:
+        if select is not None and any(item.is_joined and (item.name or "").casefold() == name for item in select.items):
+            return "made of a joined table, of which a delete shows nothing; make it of the record alone"
+        known_for_sure = checked.types is not None
+        return f"not a column of the value or of metadata; {closest(name, known)}" if known_for_sure else None
+    return "holds a map, which has no order; choose another column" if _holds(parse(known[name]), Map) else None
+
+
+def _select(table: TableModel) -> Select | None:
+    """What is wrong with it is noted where it is checked itself."""
+    try:
+        return None if table.select is None else parse_select(table.select)
+    except ValueError:
+        return None
+
+
+def _holds(data_type: DataType, *kinds: type) -> bool:
+    if isinstance(data_type, kinds):
+        return True
+    match data_type:
+        case Array(element):
+            return _holds(element, *kinds)
+        case Map(key, value):
+            return _holds(key, *kinds) or _holds(value, *kinds)
+        case Struct(fields):
+            return any(_holds(inner, *kinds) for _, inner in fields)
+    return False

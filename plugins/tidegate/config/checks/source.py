@@ -1,0 +1,157 @@
+"""Checks the source side of a pipeline file as a whole: topics, Kafka settings, key, value and metadata columns."""
+
+import re
+
+from tidegate.config.checks.formats import ONE_COLUMN, check_format
+from tidegate.config.models.formats import KeyModel, ValueModel
+from tidegate.config.models.pipeline import PipelineModel, StartOffsets
+from tidegate.config.parsing.ddl import parse_columns
+from tidegate.config.parsing.problems import Findings
+from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.redaction import is_secret_name
+from tidegate.spec.pipeline import Column
+from tidegate.spec.record_metadata import known
+
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+OURS = ("group.id", "enable.auto.commit", "enable.auto.offset.store", "isolation.level", "auto.offset.reset")
+JAVA_NAMES = {
+    "sasl.jaas.config": "sasl.username, and the password in a connection",
+    "ssl.truststore.location": "ssl.ca.location",
+    "key.deserializer": "source.key.format",
+    "value.deserializer": "source.value.format",
+}
+
+
+def check_source(model: PipelineModel, findings: Findings) -> None:
+    """Note everything that is wrong with the source."""
+    _check_topics(model, findings)
+    _check_start(model, findings)
+    check_kafka(model.source.kafka, ("source", "kafka"), findings)
+    _check_metadata(model, findings)
+    _check_errors(model, findings)
+    for index, pattern in enumerate(model.heartbeat.ignore_topics):
+        check_pattern(("heartbeat", "ignore_topics", index), pattern, findings)
+
+
+def _check_errors(model: PipelineModel, findings: Findings) -> None:
+    source, path = model.source, ("source", "errors", "topic")
+    topic = source.errors.topic
+    if topic is None:
+        return
+    if source.errors.tolerance != "all":
+        findings.add(path, "with errors.tolerance: none no record is set aside; write all, or leave the topic out")
+    if not TOPIC.fullmatch(topic):
+        findings.add(path, "not a topic name; letters, digits, dot, dash and underscore, at most 249")
+    read = source.topic_pattern is not None and re.fullmatch(source.topic_pattern, topic)
+    if topic in source.topics or read:
+        findings.add(path, "this pipeline reads that topic; choose another one for what it cannot read")
+
+
+def _check_topics(model: PipelineModel, findings: Findings) -> None:
+    source = model.source
+    if source.topic_pattern is not None:
+        check_pattern(("source", "topic_pattern"), source.topic_pattern, findings)
+        if source.topics:
+            findings.add(("source", "topic_pattern"), "topics are given too; keep one of topics and topic_pattern")
+    elif not source.topics:
+        findings.add(("source", "topics"), "no topic to read; list topics or give topic_pattern")
+    for index, topic in enumerate(source.topics):
+        if not TOPIC.fullmatch(topic):
+            findings.add(
+                ("source", "topics", index), "not a topic name; letters, digits, dot, dash and underscore, at most 249"
+            )
+        if model.heartbeat.produce and topic == model.heartbeat.topic:
+            findings.add(("heartbeat", "topic"), "the pipeline reads this topic; heartbeats need another one")
+        if topic in source.topics[:index]:
+            findings.add(("source", "topics", index), "listed twice; keep one")
+
+
+def check_pattern(path: KeyPath, pattern: str, findings: Findings) -> None:
+    """Note a regular expression that does not compile."""
+    try:
+        re.compile(pattern)
+    except re.error as fault:
+        findings.add(path, f"not a regular expression ({fault}); write e.g. 'shop\\.public\\..*'")
+
+
+def _check_start(model: PipelineModel, findings: Findings) -> None:
+    start = model.source.start
+    if isinstance(start, StartOffsets) and model.source.topics:
+        for topic in start.offsets:
+            if topic not in model.source.topics:
+                findings.add(("source", "start", "offsets", topic), "not one of source.topics; correct it or drop it")
+
+
+def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Findings) -> None:
+    """Note an empty connection id, and what must not stand in inline settings."""
+    if isinstance(kafka, str):
+        if not kafka.strip():
+            findings.add(path, "empty; name an Airflow connection such as kafka_default")
+        return
+    if "bootstrap.servers" not in kafka and "metadata.broker.list" not in kafka:
+        findings.add(path, "bootstrap.servers is missing; write e.g. {bootstrap.servers: 'localhost:9092'}")
+    for name in kafka:
+        if is_secret_name(name) and name not in JAVA_NAMES:
+            findings.add(
+                (*path, name),
+                f"a secret in a file; put it into an Airflow connection and name that in {'.'.join(map(str, path))}",
+            )
+        elif name in OURS:
+            ours = (
+                "source.group" if name == "group.id" else "source.isolation" if name == "isolation.level" else "nothing"
+            )
+            findings.add(
+                (*path, name),
+                f"set by the product; use {ours} instead" if ours != "nothing" else "set by the product; leave it out",
+            )
+        elif name in JAVA_NAMES:
+            findings.add(
+                (*path, name), f"a name of the Java client; librdkafka's words are used here: {JAVA_NAMES[name]}"
+            )
+
+
+def _check_metadata(model: PipelineModel, findings: Findings) -> None:
+    formats = {(table.value or model.source.value).format for table in model.tables} or {model.source.value.format}
+    for column, word in model.source.metadata.items():
+        for value_format in sorted(formats):
+            if word not in known(value_format):
+                there = f"not a metadata key of value.format={value_format}"
+                findings.add(("source", "metadata", column), f"{there}; use one of {', '.join(known(value_format))}")
+
+
+def check_key(key: KeyModel, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:
+    """The key's columns as its schema declares them, None without a usable one; notes what is wrong with the key."""
+    columns = read_schema(key.schema_, (*path, "schema"), findings)
+    folded = [name.casefold() for name in key.fields]
+    for index, name in enumerate(folded):
+        if name in folded[:index]:
+            findings.add((*path, "fields", index), "listed twice; keep one")
+    if columns is not None:
+        names = {column.name for column in columns}
+        for index, name in enumerate(key.fields):
+            if name not in names:
+                findings.add(
+                    (*path, "fields", index), f"not a column of key.schema ({', '.join(sorted(names))}); add it there"
+                )
+    if key.format in ONE_COLUMN and len(key.fields) > 1:
+        findings.add((*path, "fields"), f"a key of format {key.format} is one value; give one field or use format json")
+    check_format("key", key, columns, path, findings)
+    return columns
+
+
+def check_value(value: ValueModel, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:
+    """The value's columns, None without a usable schema."""
+    columns = read_schema(value.schema_, (*path, "schema"), findings)
+    check_format("value", value, columns, path, findings)
+    return columns
+
+
+def read_schema(ddl: str | None, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:
+    """Columns of a DDL text; a mistake in it is noted and None returned."""
+    if ddl is None:
+        return None
+    try:
+        return parse_columns(ddl)
+    except ValueError as fault:
+        findings.add(path, str(fault))
+        return None

@@ -1,0 +1,189 @@
+"""Checks the destination side of a pipeline file as a whole: names, topics, keys and conditions of its tables."""
+
+import re
+from collections.abc import Mapping
+
+from tidegate.adapters.iceberg.table.format_version import NEWEST, REASON
+from tidegate.config.checks.source import check_pattern
+from tidegate.config.checks.templates import check_templates
+from tidegate.config.checks.unsupported import DESTINATIONS, not_available
+from tidegate.config.models.pipeline import PipelineModel, TableModel
+from tidegate.config.models.sequence_groups import needs_no_offsets
+from tidegate.config.parsing.ddl import check_audit, check_condition
+from tidegate.config.parsing.problems import Findings, closest
+from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.model.resource_names import on_branch
+from tidegate.spec.pipeline import Catalog
+from tidegate.spec.table_template import FIELD, is_template, split_template
+
+NAME_PART = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")
+
+
+def check_tables(
+    pipeline: str, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Findings
+) -> None:
+    """Note everything that is wrong with the tables. A catalog given as text is one whose declaration is broken."""
+    if not model.tables:
+        findings.add(("tables",), "no table to write; add e.g. - name: lake.shop.orders")
+    for index, table in enumerate(model.tables):
+        path: KeyPath = ("tables", index)
+        check_name(table.name, (*path, "name"), catalogs, findings)
+        _check_modes(table, model, path, findings)
+        _check_iceberg_only(table, path, catalogs, findings)
+        _check_feeding_topics(table, model, path, findings)
+        if table.route is not None and table.route.pattern is not None:
+            check_pattern((*path, "route", "pattern"), table.route.pattern, findings)
+        for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
+            _check_condition(condition, (*path, word), findings)
+        _check_when_false(table, model, path, findings)
+        for number, audit in enumerate(table.audits):
+            _check_audit(audit, (*path, "audits", number), findings)
+    check_templates(model, findings)
+    _check_collisions(pipeline, model, findings)
+    _check_every_topic_is_used(model, findings)
+
+
+def check_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+    """Note a name that is no table's, or whose catalog cannot be used."""
+    parts = [FIELD.sub("x", name).split(".")[0], *split_template(FIELD.sub("x", name).partition(".")[2])]
+    if is_template(FIELD.sub("x", name)) or len(parts) < 3 or not all(NAME_PART.fullmatch(part) for part in parts):
+        findings.add(path, "not a table's full name; write <catalog>.<namespace>.<table>, e.g. lake.shop.orders")
+        return
+    catalog = catalogs.get(parts[0])
+    if catalog is None:
+        known = closest(parts[0], catalogs) if catalogs else "it declares none"
+        findings.add(path, f"catalog={parts[0]} is not in catalogs.yaml; {known}")
+    elif isinstance(catalog, str):
+        findings.add(path, f"catalog={parts[0]} is declared wrongly: {catalog}")
+    elif catalog.type not in DESTINATIONS:
+        findings.add(path, f"catalog={parts[0]} type={catalog.type}: {not_available(*DESTINATIONS)}")
+
+
+def _check_iceberg_only(
+    table: TableModel, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Findings
+) -> None:
+    catalog = catalogs.get(table.name.partition(".")[0])
+    if isinstance(catalog, Catalog) and catalog.type != "iceberg" and table.branch != "main":
+        findings.add((*path, "branch"), f"not available for a {catalog.type} catalog; write to an Iceberg table")
+    if table.branch != "main" and is_template(table.name):
+        findings.add((*path, "branch"), "not for a name that records fill in; give such tables' branches one by one")
+    version = table.create.properties.get("format-version", str(NEWEST))
+    if not isinstance(catalog, Catalog) or catalog.type == "iceberg":
+        if not version.isdecimal():
+            findings.add((*path, "create", "properties", "format-version"), "not a number; write '2', or leave it out")
+        elif int(version) > NEWEST:
+            findings.add((*path, "create", "properties", "format-version"), f"not supported: {REASON}")
+    if table.branch.startswith("tidegate_"):
+        findings.add((*path, "branch"), "branches of this beginning are the product's own; choose another name")
+
+
+def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
+    key = table.key or model.source.key
+    if key.fields:
+        return
+    given = key.model_fields_set
+    if given and "fields" not in given and table.upsert is None and table.delete is None:
+        findings.warn(
+            (*path, "key") if table.key else ("source", "key"),
+            f"no key.fields, so every record is appended to {table.name} and no row is ever found by its key; give "
+            "key.fields, or key.fields: [] if that is meant",
+        )
+    for word, wanted in (("upsert", table.upsert), ("delete", table.delete)):
+        if wanted:
+            findings.add((*path, word), "needs a key to find the row by; give source.key.fields, or set it to false")
+    if table.delete_when is not None:
+        findings.add((*path, "delete_when"), "needs a key to find the row by; give source.key.fields, or leave it out")
+
+
+def _check_when_false(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
+    where = (*path, "when_false")
+    if table.when_false == "ignore":
+        return
+    if table.when is None:
+        findings.add(where, "says what a record does for which when does not hold, and there is no when; add it")
+    if not (bool((table.key or model.source.key).fields) if table.delete is None else table.delete):
+        findings.add(where, "deletes rows by their key; give key.fields and delete: true, or leave it out")
+
+
+def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
+    source = model.source
+    for index, topic in enumerate(table.topics or []):
+        if source.topic_pattern is None and topic not in source.topics:
+            findings.add((*path, "topics", index), f"not one of source.topics; {closest(topic, source.topics)}")
+    if table.topics == []:
+        findings.add((*path, "topics"), "no topic feeds this table; leave the key out for all of source.topics")
+    keyed = bool((table.key or source.key).fields)
+    changes = any(keyed if word is None else word for word in (table.upsert, table.delete))
+    feeding = source.topics if table.topics is None else table.topics
+    several = len(feeding) > 1 or (source.topic_pattern is not None and table.topics is None)
+    is_ordered = bool(table.sequence_by) or table.disjoint_keys or needs_no_offsets(table, model)
+    if changes and several and not is_ordered:
+        findings.add(
+            (*path, "topics") if table.topics else (*path, "name"),
+            "several topics feed it, and records of one key in two topics have no order; "
+            "give each topic its own table, or state disjoint_keys: true if they never share a key"
+            + (", or put all columns into sequence_groups and set delete: false" if table.partial_updates else ""),
+        )
+
+
+def _check_every_topic_is_used(model: PipelineModel, findings: Findings) -> None:
+    if not model.tables or any(table.topics is None for table in model.tables):
+        return
+    used = {topic for table in model.tables for topic in table.topics or []}
+    for index, topic in enumerate(model.source.topics):
+        if topic not in used and not _ignored(topic, model.heartbeat.ignore_topics):
+            findings.add(("source", "topics", index), "feeds no table; name it in tables[].topics or drop it")
+
+
+def _ignored(topic: str, patterns: list[str]) -> bool:
+    try:
+        return any(re.fullmatch(pattern, topic) for pattern in patterns)
+    except re.error:
+        return True
+
+
+def _check_condition(condition: str | None, path: KeyPath, findings: Findings) -> None:
+    if condition is None:
+        return
+    try:
+        check_condition(condition)
+    except ValueError as fault:
+        findings.add(path, str(fault))
+
+
+def _check_audit(audit: str, path: KeyPath, findings: Findings) -> None:
+    try:
+        check_audit(audit)
+    except ValueError as fault:
+        findings.add(path, str(fault))
+
+
+def _check_collisions(pipeline: str, model: PipelineModel, findings: Findings) -> None:
+    """One name, one purpose: no destination may be another one's, nor a table that the product makes beside it."""
+    names = [table.name.casefold() for table in model.tables]
+    made = {
+        name.casefold()
+        for name in made_beside(pipeline, [t.name for t in model.tables], model.merge.intermediate_suffix)
+    }
+    made |= {f"{table.name}_changes".casefold() for table in model.tables if table.history == "scd2"}
+    branched = [(f"{table.name}_{on_branch(table.branch)}", table) for table in model.tables if table.branch != "main"]
+    made |= {f"{name}{'changes' if t.history == 'scd2' else 'deletes'}".casefold() for name, t in branched}
+    for index, name in enumerate(names):
+        if name and name in names[:index]:
+            findings.add(
+                ("tables", index, "name"), f"the same destination as tables[{names.index(name)}]; keep one of them"
+            )
+        if name in made:
+            findings.add(
+                ("tables", index, "name"), "the product makes a table of this name for itself; rename the destination"
+            )
+
+
+def made_beside(pipeline: str, destinations: list[str], suffix: str) -> list[str]:
+    """Full names of the tables that the product keeps beside `destinations`."""
+    names = [f"{name}_{pipeline}{suffix}" for name in destinations] + [f"{name}_deletes" for name in destinations]
+    names += [f"{name}_tidegate_position" for name in destinations]
+    if destinations and "." in destinations[0]:
+        namespace = destinations[0].rsplit(".", 1)[0]
+        names += [f"{namespace}.tidegate_{pipeline}_{kind}" for kind in ("batches", "dead_letters")]
+    return names

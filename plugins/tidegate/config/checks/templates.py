@@ -1,0 +1,54 @@
+"""Checks the entry of a pipeline file whose table name records fill in: `lake.shop.{type}`."""
+
+import re
+
+from tidegate.config.checks.source import read_schema
+from tidegate.config.models.pipeline import PipelineModel, TableModel
+from tidegate.config.parsing.problems import Findings, closest
+from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.spec.table_template import FIELD, is_template, split_template
+
+NAMESPACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
+
+
+def check_templates(model: PipelineModel, findings: Findings) -> None:
+    """Note everything that is wrong with name templates, and their keys where there is none."""
+    seen = 0
+    for index, table in enumerate(model.tables):
+        path: KeyPath = ("tables", index)
+        if is_template(table.name):
+            seen += 1
+            if seen > 1:
+                findings.add((*path, "name"), "a second name template; a pipeline has at most one, make two pipelines")
+            _check_template(model, table, path, findings)
+        elif table.namespaces:
+            findings.add((*path, "namespaces"), "only for a name with a {field} in it; leave it out")
+
+
+def _check_template(model: PipelineModel, table: TableModel, path: KeyPath, findings: Findings) -> None:
+    catalog, _, identifier = table.name.partition(".")
+    namespace, _ = split_template(identifier)
+    if is_template(catalog):
+        findings.add((*path, "name"), "the catalog must be a fixed name; write e.g. lake.shop.{type}")
+    if is_template(namespace) and not table.namespaces:
+        findings.add((*path, "namespaces"), f"missing: name={table.name} may lead anywhere; list those it may lead to")
+    for place, name in enumerate(table.namespaces):
+        if name.lower() != name or not NAMESPACE.fullmatch(name):
+            findings.add(
+                (*path, "namespaces", place), "not a namespace; lower-case letters, digits, underscore, dash and dots"
+            )
+    if not is_template(namespace) and table.namespaces and table.namespaces != [namespace]:
+        wrong = f"the name has the namespace {namespace} in it; put a {{field}} there, or leave this out"
+        findings.add((*path, "namespaces"), wrong)
+    if model.source.errors.tolerance != "none":
+        told = "all is not available beside a name template: a record that names no table has nowhere to be set aside"
+        findings.add(("source", "errors", "tolerance"), f"{told}; write none")
+    value = table.value or model.source.value
+    columns = read_schema(value.schema_, (*path, "value", "schema"), findings)
+    if columns is None:
+        findings.add((*path, "name"), "needs value.schema: there is no table yet to take the columns from")
+        return
+    known = {column.name for column in columns} | set(model.source.metadata) | {"topic"}
+    for field in FIELD.findall(table.name):
+        if field.casefold() not in {name.casefold() for name in known}:
+            findings.add((*path, "name"), f"{{{field}}} is not a column of the value; {closest(field, known)}")

@@ -1,0 +1,1 @@
+"""The keys of each YAML file with their defaults, as pydantic models."""

@@ -1,0 +1,292 @@
+"""The words of a pipeline file with their defaults: all that a user may say about a record's journey."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+
+from tidegate.config.models.formats import ErrorsModel, KeyModel, ValueModel, Words
+from tidegate.config.models.runtime import Duration, MaintenanceModel, SparkModel
+from tidegate.config.models.settings import KafkaPlace, PropertyText
+from tidegate.config.parsing.cron import interval_or_cron
+
+DurationOrCron = Annotated[
+    int | str,
+    BeforeValidator(interval_or_cron),
+    WithJsonSchema({"type": ["integer", "string"], "examples": ["60s", "10m", "0 * * * *"]}),
+]
+
+
+def _moment(value: object) -> datetime:
+    remedy = "write it with its zone, e.g. 2026-01-01T00:00:00Z"
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError(f"not a time; {remedy}") from None
+    if not isinstance(moment, datetime):
+        raise ValueError(f"not a time; {remedy}")
+    if moment.tzinfo is None:
+        raise ValueError(f"a time without a zone means another moment on every machine; {remedy}")
+    return moment
+
+
+def _partition(value: object) -> object:
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+Moment = Annotated[datetime, BeforeValidator(_moment)]
+Partition = Annotated[int, BeforeValidator(_partition), Field(ge=0)]
+
+
+def _start_tag(value: object) -> str | None:
+    if isinstance(value, dict):
+        return "<timestamp>" if "timestamp" in value else "<offsets>"
+    return "<word>" if isinstance(value, str) else None
+
+
+class StartTimestamp(Words):
+    """Begin at a time."""
+
+    timestamp: Moment = Field(description="The first record at or after this time, per partition.")
+
+
+class StartOffsets(Words):
+    """Begin at given offsets."""
+
+    offsets: dict[str, dict[Partition, Annotated[int, Field(ge=0)]]] = Field(description="topic: {partition: offset}.")
+
+
+class SourceModel(Words):
+    """The topics and how their records are read."""
+
+    kafka: KafkaPlace = Field(
+        default="kafka_default", description="Airflow connection id, or inline librdkafka settings without secrets."
+    )
+    topics: list[str] = Field(default=[], description="Topics to read; this or topic_pattern.")
+    topic_pattern: str | None = Field(default=None, description="Regular expression that a topic's whole name matches.")
+    start: Annotated[
+        Annotated[Literal["earliest", "latest", "group"], Tag("<word>")]
+        | Annotated[StartTimestamp, Tag("<timestamp>")]
+        | Annotated[StartOffsets, Tag("<offsets>")],
+        Discriminator(
+            _start_tag,
+            custom_error_type="start",
+            custom_error_message="write earliest, latest, group, {timestamp: ...} or {offsets: ...}",
+        ),
+    ] = Field(default="earliest", description="Where to begin while the table has no position.")
+    isolation: Literal["read_committed", "read_uncommitted"] = Field(
+        default="read_committed", description="As Kafka's isolation.level."
+    )
+    group: str | None = Field(
+        default=None, min_length=1, description="Consumer group that reports progress; default tidegate-<pipeline>."
+    )
+    key: KeyModel = KeyModel()
+    value: ValueModel = ValueModel()
+    verify_integrity: bool = Field(default=False, description="A field present in key and value must be equal.")
+    metadata: dict[str, str] = Field(default={}, description="Column name: Kafka metadata key.")
+    errors: ErrorsModel = ErrorsModel()
+
+
+class RouteModel(Words):
+    """Routing by the value of a field."""
+
+    field: str = Field(min_length=1, description="A column of the value, a metadata column, or topic.")
+    pattern: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Regular expression that the field's whole text matches; default: the table's name.",
+    )
+
+
+class CreateModel(Words):
+    """How a missing destination is made."""
+
+    enabled: bool = Field(default=True, description="Create namespace and table when they are missing.")
+    partition_by: list[str] = Field(
+        default=[], description="Columns or transforms, e.g. days(created_at), bucket(4, id)."
+    )
+    cluster_by: list[str] = Field(default=[], description="Columns to sort or cluster by.")
+    properties: dict[str, PropertyText] = Field(default={}, description="Table properties.")
+    force_optional: bool = Field(default=False, description="No column is made required, whatever the schema says.")
+
+
+class EvolveModel(Words):
+    """Which changes of a table's schema are made on the way."""
+
+    add_columns: bool = Field(default=True, description="Add columns that the schema has and the table lacks.")
+    widen: bool = Field(default=True, description="INT to BIGINT, FLOAT to DOUBLE, a wider DECIMAL.")
+    relax: bool = Field(default=True, description="NOT NULL to nullable.")
+
+
+class HistoryModel(Words):
+    """The names of the columns that a table with history has beside the record's."""
+
+    valid_from: str = Field(default="valid_from", min_length=1, description="From when on the row holds.")
+    valid_to: str = Field(default="valid_to", min_length=1, description="Until when; NULL for the current row.")
+    is_current: str = Field(default="is_current", min_length=1, description="Whether it holds now.")
+
+
+class GroupsModel(Words):
+    """Partial updates in which groups of columns have sequences of their own."""
+
+    sequence_groups: dict[str, list[str]] = Field(
+        description="Sequence column: the columns that a record writes only if its sequence is newer."
+    )
+
+
+def _partial_tag(value: object) -> str:
+    return "<groups>" if isinstance(value, dict | GroupsModel) else "<word>"
+
+
+class TableModel(Words):
+    """One destination."""
+
+    name: str = Field(description="<catalog>.<namespace>.<table>; the catalog is a key of catalogs.yaml.")
+    namespaces: list[str] = Field(
+        default=[], description="Namespaces that a name template may lead to; default: the template's own."
+    )
+    max_tables: int = Field(default=1000, ge=1, description="Most tables that a name template may make.")
+    topics: list[str] | None = Field(default=None, description="Which of source.topics feed this table; default all.")
+    key: KeyModel | None = Field(default=None, description="Instead of source.key for this table.")
+    value: ValueModel | None = Field(default=None, description="Instead of source.value for this table.")
+    disjoint_keys: bool = Field(default=False, description="States that the topics of this table never share a key.")
+    when: str | None = Field(default=None, description="SQL condition on the decoded record; others are not written.")
+    when_false: Literal["ignore", "delete"] = Field(
+        default="ignore", description="delete: a record whose when does not hold deletes its key's row."
+    )
+    route: RouteModel | None = Field(default=None, description="Routing by a field's value.")
+    upsert: bool | None = Field(default=None, description="Default true when key.fields is given, else false.")
+    delete: bool | None = Field(default=None, description="Default true when key.fields is given, else false.")
+    delete_when: str | None = Field(
+        default=None, description="SQL condition that deletes, beside tombstones and delete events."
+    )
+    deletes: Literal["hard", "soft"] = Field(
+        default="hard", description="hard removes the row; soft keeps it and sets deleted_column."
+    )
+    deleted_column: str = Field(
+        default="_deleted", min_length=1, description="The BOOLEAN column that soft deletes set."
+    )
+    history: Literal["none", "scd2"] = Field(
+        default="none", description="scd2: a row for each version of a key, with valid_from, valid_to and is_current."
+    )
+    history_columns: HistoryModel = HistoryModel()
+    branch: str = Field(
+        default="main",
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+        description="The branch that is written, and that holds the position; made from main if it is not there.",
+    )
+    partial_updates: Annotated[
+        Annotated[bool, Tag("<word>")] | Annotated[GroupsModel, Tag("<groups>")], Discriminator(_partial_tag)
+    ] = Field(
+        default=False, description="true: NULL or missing fields keep the row's value; or {sequence_groups: ...}."
+    )
+    sequence_by: list[str] = Field(
+        default=[], description="Columns that order records of one key before the offset does."
+    )
+    tombstone_retention: Duration = Field(default=7 * 86400, gt=0, description="How long deletes are remembered.")
+    max_pending: int = Field(
+        default=10, ge=1, description="Staged batches that may wait for this table while others go on."
+    )
+    last_per_key: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="always: where it gives the same table, only the last record of each raw key is staged; "
+        "auto: where that also saves work.",
+    )
+    select: str | None = Field(default=None, description="SELECT ... FROM record: what is written of each record.")
+    strategy: Literal["merge", "cdc"] = Field(
+        default="merge",
+        description="How rows come into the table; cdc, for BigQuery, is not available in this version.",
+    )
+    create: CreateModel = CreateModel()
+    evolve: EvolveModel = EvolveModel()
+    audits: list[str] = Field(
+        default=[],
+        description="What must hold before a batch is published: conditions on its rows, or queries over {table}.",
+    )
+
+
+class MergeModel(Words):
+    """When a flush runs and how large a batch may be."""
+
+    interval: DurationOrCron = Field(
+        default=60, description="Pause between flushes, or a cron expression in UTC; -1 disables."
+    )
+    records_threshold: int = Field(default=-1, ge=-1, description="Flush when this many records wait; -1 disables.")
+    max_records: int = Field(default=1_000_000, ge=1, description="Most records of one batch.")
+    catch_up_records: int | None = Field(
+        default=None,
+        ge=1,
+        description="Most records of one batch while more than max_records wait; default max_records.",
+    )
+    batch_time: Duration = Field(
+        default=600, ge=0, description="How long a batch should take, by the rate of earlier ones; 0: no such limit."
+    )
+    max_bytes: int = Field(
+        default=2 << 30,
+        ge=0,
+        description="Bytes that a batch should stage, by those of earlier ones; 0: no such limit.",
+    )
+    intermediate_suffix: str = Field(
+        default="_tmp", pattern=r"^[A-Za-z0-9_]+$", description="End of the intermediate table's name."
+    )
+    partition_time: Literal["record", "wall-clock"] = Field(
+        default="record", description="What partition_time of a staged row holds: the record's time, or the staging's."
+    )
+
+
+class HeartbeatModel(Words):
+    """How a position moves without rows."""
+
+    interval: Duration = Field(default=600, ge=0, description="How often a position moves without rows; 0 disables.")
+    produce: bool = Field(default=False, description="Send heartbeat records to the topic.")
+    topic: str = Field(
+        default="connect-heartbeats", pattern=r"^[A-Za-z0-9._-]{1,249}$", description="Created if it is missing."
+    )
+    hook: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
+        description="module:function below plugins/ or dags/ that may raise or add offsets.",
+    )
+    ignore_topics: list[str] = Field(
+        default=["__debezium-heartbeat.*"], description="Topics that only advance offsets (patterns)."
+    )
+
+
+class NotifierModel(Words):
+    """One of Airflow's notifiers, called when a run fails."""
+
+    notifier: str = Field(
+        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", description="Import path of the notifier's class."
+    )
+    kwargs: dict[str, Any] = Field(default={}, description="Its arguments: connection ids, texts; never a secret.")
+
+
+class PipelineModel(Words):
+    """The whole file."""
+
+    description: str = Field(default="", description="For people; shown in Airflow.")
+    source: SourceModel
+    tables: list[TableModel]
+    merge: MergeModel = MergeModel()
+    heartbeat: HeartbeatModel = HeartbeatModel()
+    maintenance: MaintenanceModel = MaintenanceModel()
+    on_rollback: Literal["fail", "rewind", "keep"] = Field(
+        default="fail", description="What to do when the table was rolled back."
+    )
+    on_partition_growth: Literal["fail", "accept"] = Field(
+        default="fail", description="What to do when a topic gains partitions."
+    )
+    on_incomplete_start: Literal["fail", "accept"] = Field(
+        default="fail", description="What to do when a new table would start behind what it needs, or is asked to read."
+    )
+    freshness_target: Duration | None = Field(
+        default=None, gt=0, description="The run turns red when a record has waited longer than this."
+    )
+    on_failure: list[NotifierModel] = Field(default=[], description="Who is told of a failed run.")
+    spark: SparkModel = SparkModel()
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of a pipeline file, for editors."""
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return dialect | PipelineModel.model_json_schema(by_alias=True) | {"title": "Tidegate pipeline"}

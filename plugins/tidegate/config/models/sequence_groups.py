@@ -1,0 +1,101 @@
+"""The sequence groups of partial updates in a pipeline file: read, and checked against the table's columns."""
+
+from collections.abc import Mapping
+
+from tidegate.config.models.pipeline import GroupsModel, PipelineModel, TableModel
+from tidegate.config.parsing.ddl import parse_columns
+from tidegate.config.parsing.problems import Findings, closest
+from tidegate.config.parsing.select_statement import parse_select
+from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.schema.data_types import Primitive, parse
+from tidegate.spec.projection import Field, passed
+
+# of one total order, the same in Spark and in BigQuery: NaN, among others, has another place in each
+ORDERED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
+EXAMPLE = "write e.g. {version: [name, city]}"
+Groups = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def find_groups(table: TableModel) -> Groups:
+    """The sequence columns, each with the columns that follow it; none where there are no groups."""
+    given = table.partial_updates.sequence_groups if isinstance(table.partial_updates, GroupsModel) else {}
+    return tuple((sequence, tuple(columns)) for sequence, columns in given.items())
+
+
+def check_groups(
+    table: TableModel, types: Mapping[str, str] | None, keys: list[str], path: KeyPath, findings: Findings
+) -> None:
+    """Note columns that are not there, are in two groups or have no order.
+
+    `types` are those of the record's columns by names without case, None where the file does not tell them.
+    """
+    groups = find_groups(table)
+    if isinstance(table.partial_updates, GroupsModel) and not groups:
+        findings.add((*path, "partial_updates", "sequence_groups"), f"no group; {EXAMPLE}, or partial_updates: true")
+    known = None if types is None else _types_of_table(table, types)
+    sequences = {sequence.casefold() for sequence, _ in groups}
+    seen: set[str] = set()
+    for sequence, members in groups:
+        where = (*path, "partial_updates", "sequence_groups", sequence)
+        problem = _find_problem(sequence, known, keys) or _find_disorder(sequence, known)
+        if sequence.casefold() in seen:
+            problem = "listed twice; a column follows one sequence"
+        elif not members:
+            problem = f"no column follows it; {EXAMPLE}"
+        if problem:
+            findings.add(where, problem)
+        seen.add(sequence.casefold())
+        for index, name in enumerate(members):
+            problem = _find_problem(name, known, keys)
+            if name.casefold() in sequences:
+                problem = "the sequence of a group, which is written with it; leave it out here"
+            elif name.casefold() in seen:
+                problem = "listed twice; a column follows one sequence"
+            if problem:
+                findings.add((*where, index), problem)
+            seen.add(name.casefold())
+
+
+def needs_no_offsets(table: TableModel, model: PipelineModel) -> bool:
+    """Whether nothing in the table is decided by offsets, which several topics do not share: all columns are in groups,
+    and there are no deletes."""
+    groups, value, key = find_groups(table), table.value or model.source.value, table.key or model.source.key
+    if not groups or table.delete is not False or value.schema_ is None:
+        return False
+    try:
+        types = {column.name.casefold(): column.type for column in parse_columns(value.schema_)}
+    except ValueError:
+        return False  # said where the schema is checked
+    types |= {name.casefold(): "STRING" for name in model.source.metadata}
+    keys = {(key.prefix + field).casefold() for field in key.fields}
+    grouped = {name.casefold() for sequence, members in groups for name in (sequence, *members)}
+    return set(_types_of_table(table, types)) - keys <= grouped
+
+
+def _types_of_table(table: TableModel, types: Mapping[str, str]) -> dict[str, str]:
+    """The types of the columns that `select` makes, else the record's; STRING where they are not told here."""
+    try:
+        select = None if table.select is None else parse_select(table.select)
+    except ValueError:
+        select = None  # said where the statement is checked
+    if select is None:
+        return dict(types)
+    as_they_are = passed(select, [Field(name, "STRING") for name in types])
+    made = {item.name.casefold(): item.type or "STRING" for item in select.items if item.name}
+    return {**made, **{name: types[name] for name in as_they_are}}
+
+
+def _find_problem(name: str, known: Mapping[str, str] | None, keys: list[str]) -> str | None:
+    if name.casefold() in keys:
+        return "a key column, which is the same in all records of a key; leave it out"
+    if known is None or name.casefold() in known:
+        return None
+    return f"not a column of the table; {closest(name, [column for column in known if column not in keys])}"
+
+
+def _find_disorder(name: str, known: Mapping[str, str] | None) -> str | None:
+    kind = None if known is None else known.get(name.casefold())
+    data_type = None if kind is None else parse(kind)
+    if data_type is None or (isinstance(data_type, Primitive) and (data_type.decimal or data_type.name in ORDERED)):
+        return None
+    return f"{kind} has no order to go by; choose a whole number, DECIMAL, STRING, DATE or TIMESTAMP"

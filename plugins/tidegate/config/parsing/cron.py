@@ -1,0 +1,32 @@
+"""Times of the day at which records are flushed, as cron writes them."""
+
+from datetime import UTC, datetime
+
+from croniter import croniter
+
+from tidegate.spec.time_text import parse_duration
+
+FIELDS = 5
+BEGIN, YEAR, HUNDRED = datetime(2024, 1, 1, tzinfo=UTC), 366, 100
+
+
+def interval_or_cron(value: object) -> int | str:
+    """Whole seconds of a duration, or a cron expression with single spaces; ValueError for anything else."""
+    if not isinstance(value, str) or len(value.split()) == 1:
+        return parse_duration(value)
+    expression = " ".join(value.split())
+    if len(value.split()) != FIELDS or not croniter.is_valid(expression):
+        raise ValueError("not a cron expression; write minute hour day month weekday, e.g. '0 * * * *'")
+    return expression
+
+
+def longest_pause(expression: str) -> int:
+    """The most seconds between two of its next times, counted over a year or a hundred times from a fixed day on."""
+    times = croniter(expression, BEGIN)
+    found, last = 0, times.get_next(datetime)
+    for _ in range(HUNDRED):
+        following = times.get_next(datetime)
+        found, last = max(found, int((following - last).total_seconds())), following
+        if (following - BEGIN).days > YEAR:
+            break
+    return found

@@ -1,0 +1,144 @@
+"""Reads the Spark DDL and SQL conditions of a pipeline file, so that a typo is found before the first record."""
+
+from functools import lru_cache
+from typing import Any
+
+from tidegate.merge.audits import PLACEHOLDER
+from tidegate.spec.pipeline import Column
+from tidegate.sql.spark import quoted
+
+# sqlglot's name of a type -> Spark's. What is missing here Spark or Iceberg cannot hold.
+SIMPLE = {
+    "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INT", "BIGINT": "BIGINT",
+    "FLOAT": "FLOAT", "DOUBLE": "DOUBLE", "TEXT": "STRING", "BINARY": "BINARY", "VARBINARY": "BINARY", "DATE": "DATE",
+    "TIMESTAMPTZ": "TIMESTAMP", "TIMESTAMPLTZ": "TIMESTAMP",
+    "TIMESTAMP": "TIMESTAMP_NTZ", "TIMESTAMPNTZ": "TIMESTAMP_NTZ",
+}  # fmt: skip
+KNOWN = (
+    "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), STRING, BINARY, DATE, "
+    "TIMESTAMP, TIMESTAMP_NTZ, ARRAY<>, MAP<,>, STRUCT<:>"
+)
+EXAMPLE = "write e.g. id BIGINT NOT NULL, name STRING"
+AUDIT_EXAMPLE = "e.g. SELECT count(*) > 0 FROM {table}"
+
+
+@lru_cache(maxsize=1024)
+def parse_columns(ddl: str) -> tuple[Column, ...]:
+    """The columns of ``id BIGINT NOT NULL, name STRING`` in one canonical spelling. ValueError says what is wrong."""
+    from sqlglot import exp
+
+    statement = parse_one(f"CREATE TABLE t ({ddl}\n)", EXAMPLE)
+    schema = statement.this if isinstance(statement, exp.Create) else None
+    if not isinstance(schema, exp.Schema) or statement.args.get("expression") or not schema.expressions:
+        raise ValueError(f"not a list of columns; {EXAMPLE}")
+    columns = tuple(_column(definition) for definition in schema.expressions)
+    _check_once([column.name for column in columns], "column")
+    return columns
+
+
+def _check_once(names: list[str], what: str) -> None:
+    folded = [name.casefold() for name in names]
+    twice = [name for i, name in enumerate(names) if folded[i] in folded[:i]]
+    if twice:
+        raise ValueError(f"{what} {twice[0]} is given twice (names are compared without case); keep one")
+
+
+def _column(definition: Any) -> Column:
+    from sqlglot import exp
+
+    if not isinstance(definition, exp.ColumnDef) or definition.args.get("kind") is None:
+        raise ValueError(f"{definition.name or definition.sql('spark')} has no type; {EXAMPLE}")
+    return Column(definition.name, _type_text(definition.kind), _nullable(definition))
+
+
+def _nullable(definition: Any) -> bool:
+    """NOT NULL is understood, a COMMENT is for people; other constraints would be silently lost: refused."""
+    from sqlglot import exp
+
+    kinds = [constraint.kind for constraint in definition.args.get("constraints") or []]
+    for kind in kinds:
+        if not isinstance(kind, exp.NotNullColumnConstraint | exp.CommentColumnConstraint):
+            raise ValueError(
+                f"column {definition.name} has {kind.sql('spark')}; only NOT NULL and COMMENT are understood"
+            )
+    return not any(isinstance(k, exp.NotNullColumnConstraint) and not k.args.get("allow_null") for k in kinds)
+
+
+def _type_text(kind: Any) -> str:
+    name = getattr(kind.this, "name", str(kind.this))
+    inner = kind.expressions
+    if name == "DECIMAL":
+        return _decimal(inner)
+    if name == "ARRAY" and len(inner) == 1:
+        return f"ARRAY<{_type_text(inner[0])}>"
+    if name == "MAP" and len(inner) == 2:
+        return f"MAP<{_type_text(inner[0])}, {_type_text(inner[1])}>"
+    if name == "STRUCT" and inner:
+        _check_once([field.name for field in inner], "field")
+        return f"STRUCT<{', '.join(_field(field) for field in inner)}>"
+    if name in SIMPLE and not inner:
+        return SIMPLE[name]
+    if name in {"VARCHAR", "CHAR"}:
+        raise ValueError(f"{kind.sql('spark')} would lose its length limit in the table; use STRING")
+    raise ValueError(f"{kind.sql('spark')} is not a type of the destination; use one of {KNOWN}")
+
+
+def _decimal(inner: list[Any]) -> str:
+    numbers = [int(argument.name) for argument in inner]
+    precision, scale = (*numbers, 0)[:2] if numbers else (10, 0)  # Spark's own meaning of a bare DECIMAL
+    if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+        raise ValueError(f"DECIMAL({precision},{scale}) is out of range; precision is 1 to 38, scale 0 to precision")
+    return f"DECIMAL({precision},{scale})"
+
+
+def _field(definition: Any) -> str:
+    column = _column(definition)
+    return f"{quoted(column.name)}: {column.type}{'' if column.nullable else ' NOT NULL'}"
+
+
+@lru_cache(maxsize=1024)
+def check_condition(sql: str) -> None:
+    """ValueError unless `sql` is one SQL condition on a single row: no statement, subquery, aggregate or window."""
+    from sqlglot import exp
+
+    example = "write one condition, e.g. status = 'open'"
+    tree = parse_one(sql, example)
+    if not isinstance(tree, exp.Condition) or tree.find(exp.Query):
+        raise ValueError(f"not a condition on the record; {example}")
+    if tree.find(exp.AggFunc, exp.Window):
+        raise ValueError(f"a condition sees one record, so aggregates and windows have no meaning; {example}")
+
+
+@lru_cache(maxsize=1024)
+def check_audit(sql: str) -> None:
+    """ValueError unless `sql` is a condition on a row, or one query with `{table}` in it."""
+    from sqlglot import exp
+
+    if PLACEHOLDER not in sql:
+        try:
+            check_condition(sql)
+        except ValueError as fault:
+            raise ValueError(f"{fault}; or a query over {PLACEHOLDER}, {AUDIT_EXAMPLE}") from fault
+        return
+    tree = parse_one(sql.replace(PLACEHOLDER, "_tidegate_table"), AUDIT_EXAMPLE)
+    tables = {table.name for table in tree.find_all(exp.Table)}
+    if not isinstance(tree, exp.Query) or "_tidegate_table" not in tables:
+        raise ValueError(f"not one query over {PLACEHOLDER}; {AUDIT_EXAMPLE}")
+    if len(tree.selects) != 1:
+        raise ValueError(f"an audit's query gives one column, true or false; {AUDIT_EXAMPLE}")
+
+
+def parse_one(sql: str, example: str) -> Any:
+    """The tree of one statement or expression in Spark's SQL. ValueError shows where it cannot be read."""
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    try:
+        statements = sqlglot.parse(sql, read="spark")
+    except SqlglotError as fault:
+        errors = getattr(fault, "errors", None)
+        near = f" near {errors[0]['highlight']!r}" if errors and errors[0].get("highlight") else ""
+        raise ValueError(f"not SQL that Spark reads{near}; {example}") from fault
+    if len(statements) != 1 or statements[0] is None:
+        raise ValueError(f"one expression expected, {len(statements)} statements found; {example}")
+    return statements[0]

@@ -1,0 +1,86 @@
+"""Collects everything that is wrong with one file, so that its author hears of all mistakes at once."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from tidegate.config.parsing.yaml_document import Document, KeyPath
+from tidegate.errors import ConfigurationError
+from tidegate.redaction import HIDDEN, holds_secret, is_secret_name
+
+LONGEST_VALUE = 60
+
+
+class Findings:
+    """The problems of one document, each ``file:line: key.path=value: what is wrong; the way out``."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.found = [(line, f"{document.shown}:{line}: {message}") for line, message in document.problems]
+        self.broken: list[KeyPath] = []
+        self.warnings: list[str] = []
+
+    def add(self, path: KeyPath, message: str) -> None:
+        """Note a problem at `path`, unless the value there is already known to be broken."""
+        if any(path[: len(b)] == b or b[: len(path)] == path for b in self.broken if b):
+            return
+        entry = self._entry(path, message)
+        if entry not in self.found:
+            self.found.append(entry)
+
+    def warn(self, path: KeyPath, message: str) -> None:
+        """Note what is allowed and probably not meant."""
+        _, text = self._entry(path, message)
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def _entry(self, path: KeyPath, message: str) -> tuple[int, str]:
+        line = self.document.line(path)
+        where = dotted(path) + shown_value(path, value_at(self.document.data, path)) + ": " if path else ""
+        return line, f"{self.document.shown}:{line}: {where}{message}"
+
+    def add_broken(self, path: KeyPath, message: str) -> None:
+        """Note that the value at `path` cannot be used at all: later checks of it would only repeat that."""
+        self.add(path, message)
+        self.broken.append(path)
+
+    def raise_if_any(self) -> None:
+        """ConfigurationError with all problems in the order of their lines."""
+        if self.found:
+            raise ConfigurationError(*(line for _, line in sorted(self.found, key=lambda entry: entry[0])))
+
+
+def dotted(path: KeyPath) -> str:
+    """``("tables", 0, "name")`` as ``tables[0].name``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def value_at(data: Any, path: KeyPath) -> Any:
+    """What stands at `path` in YAML data; Ellipsis when nothing does."""
+    for part in path:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return ...
+    return data
+
+
+def shown_value(path: KeyPath, value: Any) -> str:
+    """``=value`` for a message: short, on one line, and never a secret."""
+    if value is ... or isinstance(value, dict):
+        return ""
+    if any(is_secret_name(part) for part in path) or holds_secret(value):
+        return f"={HIDDEN}"
+    if isinstance(value, bool) or value is None:
+        return f"={'null' if value is None else str(value).lower()}"
+    if isinstance(value, list) and any(isinstance(item, dict | list) or holds_secret(item) for item in value):
+        return ""
+    text = " ".join(f"[{', '.join(map(str, value))}]".split() if isinstance(value, list) else str(value).split())
+    return "=" + (text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…")
+
+
+def closest(word: object, allowed: Iterable[str]) -> str:
+    """``did you mean a or b?``, or all that is allowed when nothing comes near."""
+    names = sorted(allowed)
+    near = difflib.get_close_matches(str(word).lower(), names, n=2, cutoff=0.55)
+    return f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(names)}"

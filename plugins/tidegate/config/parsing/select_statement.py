@@ -1,0 +1,219 @@
+"""Takes the SELECT of a pipeline file apart: sqlglot says what it means, and the user's own words go to Spark."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from tidegate.config.parsing.ddl import parse_columns, parse_one
+from tidegate.spec.projection import RECORD, Dimension, Item, Select
+
+EXAMPLE = "e.g. SELECT id, upper(name) ... FROM record, or FROM record r LEFT JOIN lake.shop.customers c ON ..."
+CLAUSES = {"expressions", "from_", "from", "joins", "kind", "hint"}
+TYPED = "write CAST(... AS TYPE) AS name"
+
+
+@lru_cache(maxsize=256)
+def parse_select(text: str) -> Select:
+    """The statement as `Select`. ValueError says what is wrong and what to write instead."""
+    from sqlglot import exp
+
+    tree = parse_one(text, EXAMPLE)
+    if not isinstance(tree, exp.Select):
+        raise ValueError(f"not one SELECT; {EXAMPLE}")
+    _check_clauses(tree)
+    alias = _record_alias(tree)
+    joins = tree.args.get("joins") or []
+    for join in joins:
+        _check_join(join)
+    texts, conditions = _texts(text)
+    if not _are_same([*texts, *conditions], [*tree.expressions, *(join.args["on"] for join in joins)]):
+        raise ValueError(f"not a statement that can be taken apart; {EXAMPLE}")
+    names = [".".join(part.name for part in join.this.parts) for join in joins]
+    dimensions = tuple(Dimension(n, j.this.alias, on) for n, j, on in zip(names, joins, conditions, strict=True))
+    aliases = [alias, *(d.alias for d in dimensions)]
+    if len({name.casefold() for name in aliases}) < len(aliases):
+        raise ValueError(f"two tables are called the same: {', '.join(aliases)}; give each an alias of its own")
+    items = tuple(_item(node, sql, alias, aliases) for node, sql in zip(tree.expressions, texts, strict=True))
+    reads = tuple(name for join in joins for name in _reads(join.args["on"], alias, aliases))
+    return Select(" ".join(text.split()), items, alias, dimensions, reads)
+
+
+def _check_clauses(tree: Any) -> None:
+    from sqlglot import exp
+
+    clauses = sorted(name.rstrip("_") for name, value in tree.args.items() if value and name not in CLAUSES)
+    if clauses:
+        raise ValueError(
+            f"each record becomes one row, so there is no {clauses[0].upper()} here; leave records out with when"
+        )
+    for node in tree.walk():
+        if isinstance(node, exp.Query) and node is not tree:
+            raise ValueError("a subquery; join a dimension table with LEFT JOIN instead")
+        if isinstance(node, exp.AggFunc | exp.Window):
+            raise ValueError("an aggregate or window over several records; select sees one record at a time")
+        if isinstance(node, exp.UDTF | exp.Explode | exp.Inline):
+            raise ValueError("a function that makes several rows; each record becomes one row")
+
+
+def _record_alias(tree: Any) -> str:
+    from sqlglot import exp
+
+    source = (tree.args.get("from_") or tree.args.get("from") or exp.From()).this
+    if not isinstance(source, exp.Table) or [part.name.casefold() for part in source.parts] != [RECORD]:
+        raise ValueError(f"it reads FROM {RECORD}, the decoded record; {EXAMPLE}")
+    return str(source.alias or RECORD)
+
+
+def _check_join(join: Any) -> None:
+    from sqlglot import exp
+
+    words = [str(join.args[word]) for word in ("side", "kind", "method") if join.args.get(word)]
+    table = join.this
+    if words not in (["LEFT"], ["LEFT", "OUTER"]) or not join.args.get("on"):
+        raise ValueError("only LEFT JOIN ... ON: a record without a match is a row too; leave it out with when")
+    if not isinstance(table, exp.Table) or len(table.parts) < 3 or not table.alias:
+        name = join.this.sql("spark")
+        raise ValueError(f"LEFT JOIN {name}: write <catalog>.<namespace>.<table> and an alias")
+    if table.args.get("version"):
+        raise ValueError("a version of a table is pinned by each batch itself; for the past join a table with history")
+
+
+def _item(node: Any, sql: str, alias: str, aliases: Sequence[str]) -> Item:
+    from sqlglot import exp
+
+    if _is_star(node):
+        return _star(node, alias)
+    name, inner = node.alias, node.this if isinstance(node, exp.Alias) else node
+    if isinstance(inner, exp.Column | exp.Dot):
+        steps = _steps(inner)
+        if steps is not None:
+            return _column(name or steps[-1], steps, alias, aliases)
+    if not isinstance(inner, exp.Cast) or not name:
+        raise ValueError(f"{sql}: the type of what is computed must be said; {TYPED}")
+    value, type_text = _cast(sql)
+    word = parse_columns(f"c {type_text}")[0].type
+    is_strict = not inner.args.get("safe")
+    reads = tuple(_reads(inner, alias, aliases))
+    columns = list(inner.find_all(exp.Column))
+    return Item(name, sql=value, type=word, is_checked=is_strict, reads=reads, is_joined=len(reads) < len(columns))
+
+
+def _is_star(node: Any) -> bool:
+    from sqlglot import exp
+
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def _star(node: Any, alias: str) -> Item:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Column) and node.table.casefold() != alias.casefold():
+        raise ValueError(f"{node.sql('spark')}: name the columns of a dimension table one by one")
+    star = node if isinstance(node, exp.Star) else node.this
+    extra = [word for word, value in star.args.items() if value and word not in ("except_", "except")]
+    if extra:
+        raise ValueError(f"* {extra[0].rstrip('_').upper()}: only EXCEPT (...) is understood")
+    left_out = star.args.get("except_") or star.args.get("except") or []
+    return Item(None, left_out=tuple(column.name for column in left_out))
+
+
+def _column(name: str, steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> Item:
+    owner, path = _owner(steps, alias, aliases)
+    reads = path[:1] if owner == alias else ()
+    return Item(name, owner, path, reads=reads, is_joined=owner != alias)
+
+
+def _owner(steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Whose column it is; beside dimension tables every column says so, as nobody could tell otherwise."""
+    owner = next((known for known in aliases if known.casefold() == steps[0].casefold()), None)
+    if owner is not None and len(steps) > 1:
+        return owner, steps[1:]
+    if len(aliases) > 1:
+        raise ValueError(f"{'.'.join(steps)}: beside a join each column names its table, e.g. {alias}.{steps[0]}")
+    return alias, steps
+
+
+def _steps(node: Any) -> tuple[str, ...] | None:
+    """The names on the way to a column or to a field of it; None for anything else."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Column):
+        return tuple(part.name for part in node.parts)
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        before = _steps(node.this)
+        return None if before is None else (*before, node.expression.name)
+    return None
+
+
+def _reads(node: Any, alias: str, aliases: Sequence[str]) -> Iterator[str]:
+    """The record's columns in an expression."""
+    from sqlglot import exp
+
+    for column in node.find_all(exp.Column):
+        if isinstance(column.this, exp.Star):
+            raise ValueError("a star inside of an expression; name the columns")
+        owner, path = _owner(tuple(part.name for part in column.parts), alias, aliases)
+        if owner == alias:
+            yield path[0]
+
+
+def _texts(text: str) -> tuple[list[str], list[str]]:
+    """The user's own words: of each entry of the list without its alias, and of each join's condition."""
+    from sqlglot.dialects.spark import Spark
+
+    tokens = Spark().tokenize(text)
+    depth, begin = 0, tokens[0].end + 1
+    items: list[str] = []
+    conditions: list[str] = []
+    pieces, is_condition = items, False
+    for index, token in enumerate(tokens[1:]):
+        word = token.text.upper() if token.token_type.name not in ("STRING", "IDENTIFIER") else ""
+        depth += {"L_PAREN": 1, "L_BRACKET": 1, "R_PAREN": -1, "R_BRACKET": -1}.get(token.token_type.name, 0)
+        is_call = index + 2 < len(tokens) and tokens[index + 2].token_type.name == "L_PAREN"
+        ends = depth == 0 and (word in (",", "FROM", "JOIN", ";") or (word == "LEFT" and not is_call))
+        if ends and begin >= 0:
+            pieces.append(text[begin : token.start].strip())
+            begin = -1
+        if depth == 0 and word == "FROM":
+            is_condition, pieces = True, conditions
+        if depth == 0 and ((word == "," and not is_condition) or (word == "ON" and is_condition)):
+            begin = token.end + 1
+    if begin >= 0:
+        pieces.append(text[begin:].strip())
+    return [_without_alias(piece) for piece in items], conditions
+
+
+def _are_same(texts: list[str], nodes: list[Any]) -> bool:
+    """Whether the user's words, cut out of the statement, mean what was read in their place."""
+    from sqlglot import exp
+
+    if len(texts) != len(nodes):
+        return False
+    inner = [node.this if isinstance(node, exp.Alias) else node for node in nodes]
+    return all(parse_one(f"SELECT {t}\n", EXAMPLE).expressions[0] == n for t, n in zip(texts, inner, strict=True))
+
+
+def _without_alias(piece: str) -> str:
+    """An entry's expression: what stands before its last AS outside of brackets."""
+    cut = _last_as(piece)
+    return piece if cut is None else piece[: cut[0]].strip()
+
+
+def _cast(sql: str) -> tuple[str, str]:
+    """The two parts of ``CAST(value AS TYPE)``."""
+    inside = sql[sql.index("(") + 1 : sql.rindex(")")] if sql.rstrip().endswith(")") and "(" in sql else ""
+    cut = _last_as(inside)
+    if cut is None or not sql.upper().lstrip().startswith(("CAST", "TRY_CAST")):
+        raise ValueError(f"{sql}: the type of what is computed must be said; {TYPED}")
+    return inside[: cut[0]].strip(), inside[cut[1] :].strip()
+
+
+def _last_as(text: str) -> tuple[int, int] | None:
+    from sqlglot.dialects.spark import Spark
+
+    depth, found = 0, None
+    for token in Spark().tokenize(text):
+        depth += {"L_PAREN": 1, "R_PAREN": -1}.get(token.token_type.name, 0)
+        if depth == 0 and token.token_type.name == "ALIAS":
+            found = (token.start, token.end + 1)
+    return found

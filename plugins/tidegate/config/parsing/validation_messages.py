@@ -1,0 +1,94 @@
+"""Turns what Pydantic says about a pipeline file into messages with a remedy, and cuts the broken parts out.
+
+What is left can still be checked as a whole, so that one wrong word does not hide the other mistakes.
+"""
+
+from copy import deepcopy
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from tidegate.config.parsing.problems import Findings, closest, value_at
+from tidegate.config.parsing.yaml_document import KeyPath
+
+REMEDIES = {
+    "missing": "missing, and it has no default; add it",
+    "string_type": "must be text; put it in quotes",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list, e.g. [a, b]",
+    "dict_type": "must be a mapping of key: value",
+    "model_type": "must be a mapping of key: value",
+    "model_attributes_type": "must be a mapping of key: value",
+    "invalid_key": "a key must be text; put it in quotes",
+    "string_too_short": "must not be empty",
+}
+# What stands in for a required value that is broken; every check of it is silent, since its path is.
+STAND_INS: dict[Any, Any] = {"source": {}, "tables": []}  # any other: empty text
+MOST_ROUNDS = 5
+M = TypeVar("M", bound=BaseModel)
+
+
+def read_model(model: type[M], data: dict[Any, Any], findings: Findings, root: KeyPath = ()) -> M:
+    """`data` as `model`; what does not fit is noted in `findings` under `root` and left at its default."""
+    left = deepcopy(data)
+    for _ in range(MOST_ROUNDS):
+        try:
+            return model.model_validate(left)
+        except ValidationError as fault:
+            for error in fault.errors(include_url=False):
+                path = tuple(part for part in error["loc"] if not str(part).startswith(("<", "[key]")))
+                findings.add_broken((*root, *path), _message(error, model, path))
+                _cut(left, path, missing=error["type"] == "missing")
+    findings.raise_if_any()
+    raise AssertionError(f"model={model.__name__}: its defaults do not fit it; fix the model")
+
+
+def _message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f"unknown key; {closest(path[-1], _allowed(model, path[:-1]))}"
+    if kind == "literal_error":
+        words = [word.strip(" '") for word in context["expected"].replace(" or ", ",").split(",")]
+        return f"not a known word; {closest(error['input'], words)}"
+    if kind in {"greater_than_equal", "greater_than"}:
+        bound = context.get("ge", context.get("gt"))
+        return f"out of range; must be {'at least' if 'ge' in context else 'more than'} {bound}"
+    if kind == "string_pattern_mismatch":
+        return f"must match {context['pattern']}"
+    if kind == "value_error":
+        return str(context["error"])
+    return REMEDIES.get(kind, str(error["msg"]))
+
+
+def _allowed(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """The keys that the mapping at `path` may have."""
+    models = [model]
+    for part in path:
+        if isinstance(part, str):
+            fields = [(n, f) for m in models for n, f in m.model_fields.items()]
+            models = [m for n, f in fields if part in (n, f.alias) for m in _models(f.annotation)]
+    return [field.alias or name for m in models for name, field in m.model_fields.items()]
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models(argument)]
+
+
+def _cut(data: Any, path: KeyPath, *, missing: bool) -> None:
+    """Drop the value at `path`, or the list around it; a required one gets its stand-in."""
+    if path[:2] == ("source", "start") and len(path) == 3:
+        path = path[:2]  # half a start means nothing
+    while path:
+        around = value_at(data, path[:-1])
+        if isinstance(around, dict):
+            around.pop(path[-1], None)
+            if missing:
+                around[path[-1]] = deepcopy(STAND_INS.get(path[-1], ""))
+            return
+        if isinstance(around, list) and path[-2:-1] == ("tables",):
+            around[int(path[-1])] = {}  # not removed: the others keep their numbers
+            return
+        path = path[:-1]

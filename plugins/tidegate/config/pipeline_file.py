@@ -1,0 +1,127 @@
+"""Reads a pipeline file into the nouns of a record's journey, or says all that is wrong with it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tidegate.config.catalogs_file import read_catalogs
+from tidegate.config.checks.bigquery import check_warehouses
+from tidegate.config.checks.columns import check_columns
+from tidegate.config.checks.schedule import check_timing_and_spark
+from tidegate.config.checks.select import check_selects
+from tidegate.config.checks.sequence import check_sequences
+from tidegate.config.checks.source import check_source
+from tidegate.config.checks.tables import check_tables
+from tidegate.config.checks.unsupported import refuse_not_yet
+from tidegate.config.defaults_file import filled_in, read_defaults
+from tidegate.config.models.pipeline import PipelineModel, json_schema
+from tidegate.config.parsing.problems import Findings
+from tidegate.config.parsing.validation_messages import read_model
+from tidegate.config.parsing.yaml_document import read_document
+from tidegate.config.pipeline_spec import to_pipeline
+from tidegate.errors import ConfigurationError
+from tidegate.model.ownership import Ownership, tables_made_by
+from tidegate.settings import shown_path
+from tidegate.spec.pipeline import Catalog, Pipeline
+
+__all__ = ["check_tables_of_others", "json_schema", "load_all", "load_pipeline"]
+
+DESTINATION = Ownership("destination")
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
+BACKFILLS = re.compile(r"_backfill(_([0-9a-f]+|replay))?$")  # the latter stands where a backfill has its id
+
+
+def load_pipeline(
+    path: Path, catalogs: Mapping[str, Catalog | str] | None = None, defaults: Mapping[str, Any] | None = None
+) -> Pipeline:
+    """One pipeline file, checked against catalogs and defaults beside its folder. ConfigurationError: every problem."""
+    document = read_document(path)
+    if defaults is None:
+        defaults = read_defaults(path.resolve().parents[1])
+    findings = Findings(document)
+    if path.suffix != ".yaml" or not NAME.fullmatch(path.stem):
+        findings.add((), f"name={path.name}: a pipeline's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters; rename it")
+    if BACKFILLS.search(path.stem):
+        findings.add((), f"name={path.stem}: names that end in _backfill are those of backfills; rename the file")
+    if not isinstance(document.data, dict):
+        findings.add((), "no pipeline in it; start with source: and tables:, see docs/pipeline-file.md")
+        findings.raise_if_any()
+    model = read_model(PipelineModel, filled_in(document.data, defaults), findings)
+    _check_whole(path, model, _catalogs_beside(path, findings) if catalogs is None else catalogs, findings)
+    findings.raise_if_any()
+    return replace(to_pipeline(path.stem, model), warnings=tuple(findings.warnings))
+
+
+def _catalogs_beside(path: Path, findings: Findings) -> Mapping[str, Catalog | str]:
+    try:
+        return read_catalogs(path.resolve().parents[1])
+    except ConfigurationError as fault:
+        findings.found += [(0, problem) for problem in fault.problems]
+        return {}
+
+
+def _check_whole(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+    refuse_not_yet(model.model_dump(by_alias=True, exclude={"source": {"start", "kafka"}}), findings)
+    check_source(model, findings)
+    check_columns(model, findings)
+    check_sequences(model, findings)
+    check_tables(path.stem, model, catalogs, findings)
+    check_warehouses(model, catalogs, findings)
+    check_selects(model, catalogs, findings)
+    check_timing_and_spark(model, findings)
+
+
+def load_all(include: Path, only: str | None = None) -> list[tuple[str, Pipeline | ConfigurationError]]:
+    """Every file under ``pipelines/`` by name, or one; each read on its own: a broken one takes no other down."""
+    try:
+        shared: Any = read_catalogs(include), read_defaults(include)
+    except ConfigurationError as fault:
+        shared = fault
+    files = sorted((include / "pipelines").glob(f"{only or '*'}.y*ml"))
+    files = [file for file in files if not file.name.startswith(".")]
+    return _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
+
+
+def _load_or_problem(path: Path, shared: Any) -> Pipeline | ConfigurationError:
+    if isinstance(shared, ConfigurationError):
+        return shared
+    try:
+        return load_pipeline(path, *shared)
+    except ConfigurationError as fault:
+        return fault
+
+
+def check_tables_of_others(include: Path, name: str) -> None:
+    """ConfigurationError where a pipeline needs a table that a pipeline before it has for another purpose."""
+    found = dict(load_all(include)).get(name)
+    if isinstance(found, ConfigurationError):
+        raise found
+
+
+def _refuse_shared_tables(
+    include: Path, loaded: list[tuple[str, Pipeline | ConfigurationError]]
+) -> list[tuple[str, Pipeline | ConfigurationError]]:
+    """No two writers with different purposes share a table: of two pipelines that would, the later name is refused.
+
+    A destination may be that of several pipelines, and then so is what remembers its deletes; every other table that a
+    pipeline makes is its own, and no destination.
+    """
+    owners: dict[str, tuple[Ownership, str]] = {}
+    answer: list[tuple[str, Pipeline | ConfigurationError]] = []
+    for name, pipeline in loaded:
+        if isinstance(pipeline, Pipeline):
+            needed = {table.name: DESTINATION for table in pipeline.tables if table.naming is None}
+            needed |= tables_made_by(pipeline)
+            taken = [t for t, own in needed.items() if owners.get(t.casefold(), (own, name))[0] != own]
+            if taken:
+                shown = shown_path(include / "pipelines" / f"{name}.yaml")
+                other = owners[taken[0].casefold()][1]
+                problem = f"{shown}: pipeline {other} needs {taken[0]} too; rename one of the two files or destinations"
+                answer.append((name, ConfigurationError(problem)))
+                continue
+            for table, own in needed.items():
+                owners.setdefault(table.casefold(), (own, name))
+        answer.append((name, pipeline))
+    return answer

@@ -1,0 +1,89 @@
+"""What a worker asks of Spark to publish: one frozen argument as JSON, without a secret in it."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tidegate.model.offsets import Ranges
+from tidegate.model.publication_progress import Progress
+from tidegate.spec.publication import Grouped, KeyOut, MetadataOut, ValueOut
+
+PRODUCER_CONF = "spark.tidegate.secret.producer"
+REGISTRY_CONF = "spark.tidegate.secret.registries"
+
+
+@dataclass(frozen=True)
+class TouchedFiles:
+    """Data files whose rows may differ between two snapshots: those of the older one, and those of the newer."""
+
+    old: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the keys in a run: the record that must still be its newest, and the key to go on after."""
+
+    number: int
+    expected: str | None
+    after: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PublishJob:
+    """Produce what differs between `position.origin` and `position.to`, for each of `parts`.
+
+    `touched` limits what is compared to the rows of some files; None compares all. With `grouped` these rows only tell
+    the groups of which the SQL is asked anew, over all their rows. `ranges` are what the topics hold, for a
+    run that compares with them.
+    """
+
+    publication: str
+    table: str
+    sql: str
+    key: KeyOut
+    value: ValueOut
+    metadata: MetadataOut
+    topics: tuple[str, ...]
+    delivery: str
+    state_topic: str
+    parallelism: int
+    transaction_records: int
+    position: Progress
+    parts: tuple[Part, ...]
+    touched: TouchedFiles | None = None
+    grouped: Grouped | None = None
+    ranges: Ranges | None = None
+
+    @property
+    def pipeline(self) -> str:
+        """What messages call it."""
+        return self.publication
+
+    @property
+    def batch(self) -> int:
+        """What messages number it by: the snapshot."""
+        return self.position.to
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps({**asdict(self), "ranges": None if self.ranges is None else self.ranges.to_dict()})
+
+    @classmethod
+    def from_json(cls, text: str) -> "PublishJob":
+        """Inverse of `to_json`."""
+        data: dict[str, Any] = json.loads(text)
+        touched, ranges, grouped = data["touched"], data["ranges"], data["grouped"]
+        data |= {
+            "key": KeyOut(**{**data["key"], "fields": tuple(data["key"]["fields"])}),
+            "value": ValueOut(**data["value"]),
+            "metadata": MetadataOut(**data["metadata"]),
+            "topics": tuple(data["topics"]),
+            "position": Progress(**data["position"]),
+            "parts": tuple(Part(**part) for part in data["parts"]),
+            "grouped": grouped and Grouped(grouped["keys_sql"], tuple(grouped["matched"])),
+            "touched": touched and TouchedFiles(tuple(touched["old"]), tuple(touched["new"])),
+            "ranges": None if ranges is None else Ranges.from_dict(ranges),
+        }
+        return cls(**data)

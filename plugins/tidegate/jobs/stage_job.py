@@ -1,0 +1,224 @@
+"""What a worker asks of Spark: one frozen argument per job, as JSON, without a secret in it.
+
+Brokers' settings and catalogs' properties may hold secrets; they travel as Spark configuration instead.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tidegate.errors import RetryLater, TidegateError, find_kind
+from tidegate.jobs.publish_job import PublishJob
+from tidegate.model.leader_epochs import Epochs
+from tidegate.model.offsets import Ranges
+from tidegate.spec.pipeline import Column, KeyFormat, Route, ValueFormat
+from tidegate.spec.projection import Projection, projection_from
+from tidegate.spec.table_template import Naming
+
+KAFKA_CONF, JOB_CONF = "spark.tidegate.secret.kafka", "spark.tidegate.job"
+FAILURE_CONF = "spark.tidegate.failure"  # the file in which a submitted job leaves its `JobFailure`
+LONGEST_MESSAGE = 500
+
+
+@dataclass(frozen=True)
+class StageTable:
+    """One intermediate table to fill, created by the statements of `create` if it is missing.
+
+    `attempt` and `summary` go into the snapshot; `property` takes the counts. `last_per_raw_key` leaves out records
+    that a later one of the same key bytes supersedes. `sequence` names columns, of the value or of metadata, that
+    order records of one key; `verified` are fields that must be equal in key and value. `set_aside` is how many bad
+    records may be staged as dead letters; None stages none. `keys_only` leaves the value NULL. `unchanged` are columns
+    whose place the source may hold for a value that did not change; with `stages_kept` a row says in which it does.
+    `epochs` tells the leader's epoch of each partition's records. `select` is what is made of each decoded row;
+    `has_history` says that each is a version, with a time of its own. With a `folder`, rows and counts are left
+    there as files instead, for the worker to bring in. `partition_time` is record or wall-clock. `retracts` are answers
+    of `when` (false, null) for which a record is a delete of its key, and not left out. `grouped` are columns that are
+    written by a sequence of their own.
+    """
+
+    intermediate: str
+    attempt: str
+    key: KeyFormat
+    key_columns: tuple[Column, ...]
+    value: ValueFormat
+    value_columns: tuple[Column, ...]
+    metadata: dict[str, str]
+    ignore_deletes: bool
+    when: str | None
+    route: Route | None
+    delete_when: str | None
+    summary: dict[str, str]
+    property: str
+    create: tuple[str, ...] = ()
+    last_per_raw_key: bool = False
+    naming: Naming | None = None
+    most_names: int = 0
+    sequence: tuple[str, ...] = ()
+    set_aside: int | None = None
+    keys_only: bool = False
+    epochs: Epochs = field(default_factory=dict)
+    folder: str = ""
+    verified: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    stages_kept: bool = False
+    partition_time: str = "record"
+    select: Projection | None = None
+    has_history: bool = False
+    retracts: tuple[str, ...] = ()
+    grouped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DeadLetterSource:
+    """The dead letters of `destination` that wait in `table`, read instead of the log; from their copy in `folder`."""
+
+    table: str
+    destination: str
+    folder: str = ""
+
+
+@dataclass(frozen=True)
+class StageJob:
+    """Read `ranges` once, or `letters`, and stage them as batch `batch` for each of `tables`; `finder` lists names."""
+
+    pipeline: str
+    batch: int
+    ranges: Ranges
+    isolation: str
+    tables: tuple[StageTable, ...]
+    letters: DeadLetterSource | None = None
+    finder: StageTable | None = None
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps({**asdict(self), "ranges": self.ranges.to_dict()})
+
+    @classmethod
+    def from_json(cls, text: str) -> "StageJob":
+        """Inverse of `to_json`."""
+        data = json.loads(text)
+        tables = tuple(_stage_table(table) for table in data["tables"])
+        letters = DeadLetterSource(**data["letters"]) if data["letters"] else None
+        finder = None if data["finder"] is None else _stage_table(data["finder"])
+        known = {"ranges": Ranges.from_dict(data["ranges"]), "tables": tables, "letters": letters, "finder": finder}
+        return cls(**{**data, **known})
+
+
+@dataclass(frozen=True)
+class Audits:
+    """What to ask once the statements have run: each question is answered with a number, 0 where the audit holds.
+
+    The answers are left in the `property` of `table`, with the merge's `attempt`.
+    """
+
+    questions: tuple[str, ...]
+    table: str
+    property: str
+    attempt: str
+
+
+@dataclass(frozen=True)
+class MergeJob:
+    """Run `statements` in order, in one session of their own; `conf` is set before the first.
+
+    `table` tells whose statements they are, where another engine than Spark may run them.
+    """
+
+    pipeline: str
+    batch: int
+    statements: tuple[str, ...]
+    conf: dict[str, str] = field(default_factory=dict)
+    audits: Audits | None = None
+    table: str = ""
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "MergeJob":
+        """Inverse of `to_json`."""
+        data = json.loads(text)
+        asked = data["audits"]
+        audits = None if asked is None else Audits(**{**asked, "questions": tuple(asked["questions"])})
+        return cls(**{**data, "statements": tuple(data["statements"]), "audits": audits})
+
+
+@dataclass(frozen=True)
+class MaintainJob:
+    """Run each of `statements`, by name, against one table, and leave what they returned in its `property`."""
+
+    pipeline: str
+    table: str
+    attempt: str
+    property: str
+    statements: dict[str, str]
+    batch: int = 0
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "MaintainJob":
+        """Inverse of `to_json`."""
+        return cls(**json.loads(text))
+
+
+Job = StageJob | MergeJob | MaintainJob | PublishJob
+
+
+@dataclass(frozen=True)
+class JobFailure:
+    """Why a job failed: the name of the error's class, and its text, of an error that is not ours the first line."""
+
+    kind: str
+    message: str
+
+    @classmethod
+    def of(cls, error: Exception) -> "JobFailure":
+        """What is told of an error."""
+        if isinstance(error, TidegateError):
+            return cls(type(error).__name__, str(error))
+        lines = str(error).strip().splitlines() or [""]
+        return cls(type(error).__name__, lines[0][:LONGEST_MESSAGE])
+
+    def to_error(self, where: str) -> TidegateError:
+        """The error again, of its own kind; `RetryLater` for one that is not ours. `where` names the job."""
+        known = find_kind(self.kind)
+        return known(self.message) if known else RetryLater(f"{where} failed: {self.kind}: {self.message}")
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "JobFailure":
+        """Inverse of `to_json`."""
+        return cls(**json.loads(text))
+
+
+def _columns(data: list[dict[str, Any]] | None) -> tuple[Column, ...] | None:
+    return None if data is None else tuple(Column(**column) for column in data)
+
+
+def _stage_table(data: dict[str, Any]) -> StageTable:
+    ready = dict(data)
+    for name in ("key_columns", "value_columns"):
+        ready[name] = _columns(data[name])
+    ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
+    ready["value"] = ValueFormat(**{**data["value"], "columns": None})
+    ready |= {
+        name: tuple(data[name]) for name in ("create", "sequence", "verified", "unchanged", "retracts", "grouped")
+    }
+    ready["select"] = None if data["select"] is None else projection_from(data["select"])
+    naming = data["naming"]
+    if naming is not None:
+        ready["naming"] = Naming(**{**naming, "namespaces": tuple(naming["namespaces"])})
+    route = data["route"]
+    ready["route"] = None if route is None else Route(route["field"], route["pattern"], tuple(route["names"]))
+    ready["epochs"] = {
+        topic: {int(partition): [(offset, epoch) for offset, epoch in begun] for partition, begun in partitions.items()}
+        for topic, partitions in data["epochs"].items()
+    }
+    return StageTable(**ready)

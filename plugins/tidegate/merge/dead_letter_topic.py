@@ -1,0 +1,48 @@
+"""Dead letters on their way to a topic, with the headers that Kafka Connect gives them."""
+
+from typing import Any
+
+from tidegate.model import resource_names
+from tidegate.ports.context import Message, Ports
+from tidegate.spec.pipeline import Table
+
+PREFIX = "__connect.errors."
+STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
+
+
+def send_dead_letters(ports: Ports, table: Table, up_to_batch: int) -> int:
+    """Send the dead letters of published batches whose staged rows are still there; returns how many.
+
+    Called before those rows are removed, so that a run that died in between sends them again: at least once.
+    """
+    topic = table.errors.topic
+    if topic is None:
+        return 0
+    letters, name = [], resource_names.dead_letter_table(ports.pipeline)
+    for staged in ports.destination.staged(resource_names.intermediate_table(ports.pipeline, table), table.name):
+        if staged.batch <= up_to_batch and staged.counts.dead_lettered:
+            letters += ports.destination.dead_letters_of(name, table.name, staged.attempt)
+    if letters:
+        ports.broker.send(topic, [_message(ports.pipeline.name, table, letter) for letter in letters])
+    return len(letters)
+
+
+def _message(pipeline: str, table: Table, letter: dict[str, Any]) -> Message:
+    """The record as it was, its own headers first; errors as text under Kafka Connect's names."""
+    part = table.key.format if letter["stage"] == "key" else table.value.format
+    error, message = letter["error_class"], letter["message"]
+    told = {
+        "topic": letter["topic"],
+        "partition": letter["partition"],
+        "offset": letter["offset"],
+        "connector.name": pipeline,
+        "task.id": letter["batch"],
+        "stage": STAGES.get(letter["stage"], "TRANSFORMATION"),
+        "class.name": part,
+        "exception.class.name": error,
+        "exception.message": message,
+        "exception.stacktrace": f"{error}: {message}\n\tat table={table.name} attempt={letter['attempt']}",
+    }
+    own = tuple((header["key"], header["value"]) for header in letter["headers"] or ())
+    headers = ((PREFIX + word, str(value).encode()) for word, value in told.items())
+    return Message(letter["key"], letter["value"], (*own, *headers))

@@ -1,0 +1,63 @@
+"""Dead letters: what becomes of the records of a batch that cannot be decoded, between the staging and the publish."""
+
+import base64
+from datetime import datetime
+from typing import Any
+
+from tidegate.model import resource_names
+from tidegate.model.batch import StagedBatch
+from tidegate.model.ownership import own_dead_letters
+from tidegate.ports.context import Ports
+
+PLACE = ("table", "topic", "partition", "offset")
+TOLD = ("stage", "error_class", "message", "batch")
+
+
+def dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[str, ...]:
+    """Statements that bring the dead letters of a staged batch into their table, to be run before its rows are merged.
+
+    They may be run again at any time: a place in the log is one dead letter for each table. A batch that is published
+    has its dead letters written, and those that an attempt before it left at the same offsets are gone.
+    """
+    name, own = resource_names.dead_letter_table(ports.pipeline), own_dead_letters(ports.pipeline)
+    values: dict[str, Any] = {"table": name, "target": staged.table, "attempt": staged.attempt}
+    statements, sql = [], ports.sql_for(name)
+    if ports.destination.dead_letters_of_others(name, staged.table, staged.attempt, staged.ranges):
+        statements.append(sql.render("forget_dead_letters", ranges=list(staged.ranges), **values))
+    if staged.counts.dead_lettered:
+        table = next(table for table in ports.pipeline.tables if table.name == staged.table)
+        values |= {"source": resource_names.intermediate_table(ports.pipeline, table), "batch": staged.batch}
+        statements += [
+            sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
+            sql.render("create_dead_letters", table=name, own=own),
+            sql.render("write_dead_letters", snapshot_id=staged.snapshot_id, **values),
+        ]
+    if statements:
+        ports.destination.claim(name, own)
+    return tuple(statements)
+
+
+def shown(row: dict[str, Any]) -> dict[str, Any]:
+    """One dead letter as plain data; bytes that are no text are given as base64 under another name."""
+    headers = [{"key": header["key"], **_readable("value", header["value"])} for header in row["headers"] or []]
+    return {
+        **{name: row[name] for name in PLACE},
+        "timestamp": _time(row["timestamp"]),
+        **{name: row[name] for name in TOLD},
+        **_readable("key", row["key"]),
+        **_readable("value", row["value"]),
+        "headers": headers,
+        "written_at": _time(row["written_at"]),
+    }
+
+
+def _readable(name: str, data: bytes | None) -> dict[str, str | None]:
+    try:
+        text = None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return {name: None, f"{name}_base64": base64.b64encode(data or b"").decode()}
+    return {name: text}
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

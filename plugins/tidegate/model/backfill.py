@@ -1,0 +1,120 @@
+"""A part of the log that is to be applied again: its ranges for each table, cut into slices in the log's order."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tidegate.model.offsets import Offsets, Ranges, capped, offset_of
+
+DIGITS = 10  # of a backfill's id
+
+
+def sliced(ranges: Ranges, max_records: int) -> list[Ranges]:
+    """Cut into consecutive ranges of at most `max_records` offsets, each in all partitions that still have some."""
+    parts: list[Ranges] = []
+    start, end = ranges.start, ranges.end
+    while True:
+        part = capped(start, end, max_records)
+        if not part.span:
+            return parts
+        parts.append(part)
+        start = part.end
+
+
+@dataclass(frozen=True)
+class TableBackfill:
+    """What of one table is applied again."""
+
+    table: str
+    ranges: Ranges
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """One backfill. Its slices follow from `ranges` and `max_records` alone, so `id`, a digest, stands for all of it.
+
+    `asked` are the user's words: the same words find a backfill that is open and go on with it, although a range of
+    times may mean other offsets by then.
+    """
+
+    id: str
+    asked: str
+    max_records: int
+    tables: tuple[TableBackfill, ...]
+    cluster_id: str
+    topic_ids: dict[str, str]
+
+    @classmethod
+    def of(cls, pipeline: str, **content: Any) -> "Backfill":
+        """A backfill with the id that its content gives it."""
+        draft = cls(id="", **content)
+        text = json.dumps({"pipeline": pipeline, **draft.to_dict()}, sort_keys=True)
+        return replace(draft, id=hashlib.sha256(text.encode()).hexdigest()[:DIGITS])
+
+    def slices(self, table: str) -> list[Ranges]:
+        """One table's slices; number 1 is the first."""
+        return sliced(self.ranges(table), self.max_records)
+
+    def ranges(self, table: str) -> Ranges:
+        """One table's ranges."""
+        return next(t.ranges for t in self.tables if t.table == table)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of all slices, newest first: what is read for one decides for those before it."""
+        return list(range(max(len(self.slices(t.table)) for t in self.tables), 0, -1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, small enough to read in the Airflow UI."""
+        tables = [{"table": t.table, "ranges": t.ranges.to_dict()} for t in self.tables]
+        return {**asdict(self), "tables": tables}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Backfill":
+        """Inverse of `to_dict`."""
+        tables = tuple(TableBackfill(t["table"], Ranges.from_dict(t["ranges"])) for t in data["tables"])
+        return cls(**{**data, "tables": tables})
+
+
+@dataclass(frozen=True)
+class AppliedSlice:
+    """What one slice did to one table. `snapshot_id` is None when nothing was published for it."""
+
+    table: str
+    backfill: str
+    slice: int
+    slices: int
+    ranges: Ranges
+    staged: int
+    inserted: int
+    updated: int
+    deleted: int
+    seconds: float
+    snapshot_id: int | None
+    outcome: str = "published"
+    bytes_scanned: int | None = None
+    bytes_billed: int | None = None
+    job: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, small enough to read in the Airflow UI."""
+        snapshot = None if self.snapshot_id is None else str(self.snapshot_id)
+        return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": snapshot}
+
+
+def covered(pieces: list[Ranges], start: Offsets) -> Offsets:
+    """How far `pieces` reach from `start` without a gap, per partition."""
+    reach = {topic: dict(parts) for topic, parts in start.items()}
+    for topic, partition, begin, end in sorted(entry for piece in pieces for entry in piece):
+        known = offset_of(reach, topic, partition)
+        if known is not None and begin <= known < end:
+            reach[topic][partition] = end
+    return reach
+
+
+def missing(start: Offsets, end: Offsets) -> Ranges:
+    """Ranges from `start` to `end` in the partitions of `start`; empty ones where `end` is not beyond it."""
+    reach = {t: {p: max(o, offset_of(end, t, p) or 0) for p, o in parts.items()} for t, parts in start.items()}
+    return Ranges.between(start, reach)

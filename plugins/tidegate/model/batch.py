@@ -1,0 +1,288 @@
+"""One batch on its way: planned as ranges, staged as rows of the intermediate table, published as a snapshot."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from tidegate.model.offsets import Offsets, Ranges, offsets_from
+
+# What can become of a record that was read: the counts of these add up to `read`.
+FATES = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
+RECORDS = ("read", *FATES)
+# What is counted beside them for tables with `sequence_by`.
+DELETES = ("deletes", "unsequenced_deletes")
+# What is counted where a record may keep some of the row's values: those that do.
+UNCHANGED = ("kept",)
+# How many rows a stage job wrote, dead letters included: a record may be several.
+ROWS = "rows"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Where a batch's records went; `span` counts offsets, all others records.
+
+    superseded: a later record of the same raw key stands for them; filtered: `when` leaves them out; ignored: deletes
+    that the table does not take; dead_lettered: could not be decoded and were set aside.
+    """
+
+    span: int = 0
+    read: int = 0
+    staged: int = 0
+    superseded: int = 0
+    filtered: int = 0
+    ignored: int = 0
+    dead_lettered: int = 0
+
+    @classmethod
+    def of(cls, span: int, outcome: Mapping[str, Any]) -> "Counts":
+        """The counts that a stage job left behind, over ranges of that span."""
+        return cls(span, *(outcome[name] for name in RECORDS))
+
+    @property
+    def gaps(self) -> int:
+        """Offsets without a record for the reader: transaction markers, aborted records, compaction."""
+        return self.span - self.read
+
+    @property
+    def to_write(self) -> int:
+        """Records that a merge has to write somewhere: into the table, or into its dead letters."""
+        return self.staged + self.dead_lettered
+
+    def unexplained(self) -> str | None:
+        """A sentence when the records do not add up, None when they do."""
+        if self.read == sum(getattr(self, name) for name in FATES) and self.gaps >= 0:
+            return None
+        told = " ".join(f"{name}={value}" for name, value in asdict(self).items())
+        return f"the records do not add up: {told}; nothing was merged"
+
+
+def are_too_many(bad: int, set_aside: int) -> bool:
+    """Whether a batch has more bad records than may be set aside: then the schema is wrong, not a record."""
+    return bad > set_aside
+
+
+def can_be_merged(span: int, outcome: Mapping[str, Any]) -> bool:
+    """Whether a stage job over ranges of that span left something that may ever be merged."""
+    return not outcome["bad"] and Counts.of(span, outcome).unexplained() is None
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """What `plan` decided for one table. `attempt` is set when a batch that is already staged is resumed.
+
+    `follows` is the attempt of the staged batch that a new one starts behind, empty when it starts at the position.
+    `watermark` says how the table stands to the others that read the log: inside, outside, or joins them with this one.
+    `last_per_key` says that of each raw key's records only the last will be decoded and staged. `superseded_share` is
+    about how many of the records have a later one of their key behind them, from a sample; None without one.
+    """
+
+    table: str
+    batch: int
+    ranges: Ranges
+    attempt: str | None = None
+    follows: str = ""
+    watermark: str = "inside"
+    last_per_key: bool = False
+    superseded_share: float | None = None
+
+    @property
+    def keys_differ(self) -> bool:
+        """Whether hardly two of the rows that will be staged have the same key: left out, or seen not to be there."""
+        return self.last_per_key or self.superseded_share is not None
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the batch is staged already and only waits to be published."""
+        return self.attempt is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, small enough to read in the Airflow UI."""
+        return {
+            "table": self.table,
+            "batch": self.batch,
+            "offsets": self.ranges.span,
+            "resumed_attempt": self.attempt,
+            "follows": self.follows,
+            "watermark": self.watermark,
+            "last_per_key": self.last_per_key,
+            "superseded_share": self.superseded_share,
+            "ranges": self.ranges.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "PlannedBatch":
+        """Inverse of `to_dict`."""
+        ranges = Ranges.from_dict(data["ranges"])
+        told = (data[name] for name in ("resumed_attempt", "follows", "watermark", "last_per_key", "superseded_share"))
+        return cls(data["table"], data["batch"], ranges, *told)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A table that a run leaves as it is while the others go on; `kind` names the error, `message` is its text."""
+
+    table: str
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The batches of one run and the log they were cut from.
+
+    For each table that has work: those that wait in its queue, oldest first, then the new one. `held` says why there is
+    no new one for any table, `refused` which tables cannot go on at all, and why. `left` counts the
+    offsets that no batch reaches, of the table that is farthest behind. `sized` says why a batch takes less than the
+    pipeline file allows.
+    """
+
+    tables: tuple[PlannedBatch, ...]
+    cluster_id: str
+    topic_ids: dict[str, str]
+    held: str = ""
+    refused: tuple[Refusal, ...] = ()
+    left: int = 0
+    sized: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "tables": [table.to_dict() for table in self.tables],
+            "cluster_id": self.cluster_id,
+            "topic_ids": self.topic_ids,
+            "held": self.held,
+            "refused": [asdict(refusal) for refusal in self.refused],
+            "left": self.left,
+            "sized": self.sized,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Plan":
+        """Inverse of `to_dict`."""
+        tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
+        refused = tuple(Refusal(**refusal) for refusal in data["refused"])
+        more = (data["left"], data["sized"])
+        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused, *more)
+
+
+@dataclass(frozen=True)
+class StagedBatch:
+    """A batch whose rows stand in the intermediate table, pinned by `snapshot_id` and known by `attempt`.
+
+    `table_uuid` is the destination's when the batch was staged, None when there was no destination yet; `shape` tells
+    rows of another schema from those that the pipeline file asks for now. `follows` is the attempt that was ahead of it
+    in the queue when it was planned, empty for none; `together` counts the batches that it stands for in a merge.
+    `deletes`, and those of them without a sequence, are counted where `sequence_by` makes a difference between them.
+    `keys_differ` says that hardly two of its rows have the same key, which is not known of every batch.
+    `bytes` are those of its files, `stage_seconds` what the stage job took; 0 where they are not known.
+    """
+
+    table: str
+    batch: int
+    attempt: str
+    snapshot_id: int
+    ranges: Ranges
+    counts: Counts
+    timestamps: Offsets = field(default_factory=dict)
+    cluster_id: str = ""
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    table_uuid: str | None = None
+    shape: str = ""
+    follows: str = ""
+    watermark: str = "inside"
+    keys_differ: bool = False
+    together: int = 1
+    deletes: int = 0
+    unsequenced_deletes: int = 0
+    kept: int = 0
+    bytes: int = 0
+    stage_seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, small enough to read in the Airflow UI."""
+        # JSON numbers lose precision above 2^53 in a browser, and snapshot ids are 63 bits long
+        return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": str(self.snapshot_id)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "StagedBatch":
+        """Inverse of `to_dict`."""
+        ready = dict(data)
+        ready["snapshot_id"] = int(data["snapshot_id"])
+        ready["ranges"] = Ranges.from_dict(data["ranges"])
+        ready["counts"] = Counts(**data["counts"])
+        ready["timestamps"] = offsets_from(data["timestamps"])
+        return cls(**ready)
+
+    def for_table(self, uuid: str | None) -> "StagedBatch":
+        """The same batch, bound to the destination with this UUID."""
+        return replace(self, table_uuid=uuid)
+
+
+@dataclass(frozen=True)
+class PublishedBatch:
+    """What a merge did. `snapshot_id` is None when the batch had no rows and no snapshot was due.
+
+    Where the destination counts them: the bytes that a dry run said the publish would scan, those that it was billed,
+    and the `job` that did it. `written_as` tells how the rows came into the table, empty where there were none.
+    """
+
+    table: str
+    batch: int
+    ranges: Ranges
+    staged: int
+    inserted: int
+    updated: int
+    deleted: int
+    seconds: float
+    snapshot_id: int | None
+    valid_through_ms: int | None
+    outcome: str = "published"
+    batches: int = 1
+    bytes_scanned: int | None = None
+    bytes_billed: int | None = None
+    job: str = ""
+    written_as: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, small enough to read in the Airflow UI."""
+        snapshot = None if self.snapshot_id is None else str(self.snapshot_id)
+        return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": snapshot}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "PublishedBatch":
+        """Inverse of `to_dict`."""
+        ready = {**data, "ranges": Ranges.from_dict(data["ranges"])}
+        ready["snapshot_id"] = None if data["snapshot_id"] is None else int(data["snapshot_id"])
+        return cls(**ready)
+
+    def then(self, later: "PublishedBatch") -> "PublishedBatch":
+        """This result and that of the batches after it, of the same table, as one: rows and seconds add up."""
+        sums = ("staged", "inserted", "updated", "deleted", "batches")
+        return replace(
+            later,
+            **{name: getattr(self, name) + getattr(later, name) for name in sums},
+            ranges=self.ranges.joined(later.ranges),
+            seconds=round(self.seconds + later.seconds, 2),
+            snapshot_id=self.snapshot_id if later.snapshot_id is None else later.snapshot_id,
+            valid_through_ms=later.valid_through_ms or self.valid_through_ms,
+            outcome=self.outcome if later.snapshot_id is None else later.outcome,
+            bytes_scanned=_added(self.bytes_scanned, later.bytes_scanned),
+            bytes_billed=_added(self.bytes_billed, later.bytes_billed),
+            job=later.job or self.job,
+            written_as=self.written_as if later.snapshot_id is None else later.written_as,
+        )
+
+
+def _added(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)
+
+
+@dataclass(frozen=True)
+class SignedAttempt:
+    """An attempt whose job has left all of its files in a folder: what was asked, and whether its rows came in."""
+
+    batch: int
+    attempt: str
+    request: str
+    ranges: Ranges
+    is_landed: bool = False

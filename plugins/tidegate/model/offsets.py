@@ -1,0 +1,143 @@
+"""Where in the log a record lies: offsets by topic and partition, and half-open ranges of them.
+
+`end` is the first offset that is not read; it becomes the position and is what is committed to Kafka.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Offsets = dict[str, dict[int, int]]
+
+
+def offsets_from(data: Mapping[str, Mapping[Any, Any]]) -> Offsets:
+    """Read offsets out of JSON, whose partition numbers are text."""
+    return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in sorted(data.items())}
+
+
+def pairs(offsets: Offsets) -> Iterator[tuple[str, int, int]]:
+    """Yield (topic, partition, offset) in order."""
+    for topic in sorted(offsets):
+        for partition in sorted(offsets[topic]):
+            yield topic, partition, offsets[topic][partition]
+
+
+def by_topic(flat: Mapping[tuple[str, int], int]) -> Offsets:
+    """Offsets that are kept by (topic, partition)."""
+    result: Offsets = {}
+    for (topic, partition), offset in sorted(flat.items()):
+        result.setdefault(topic, {})[partition] = offset
+    return result
+
+
+def offset_of(offsets: Offsets, topic: str, partition: int) -> int | None:
+    """Return the offset of one partition, None where there is none."""
+    return offsets.get(topic, {}).get(partition)
+
+
+def merged(*parts: Offsets) -> Offsets:
+    """Union of several maps; a later one wins."""
+    result: Offsets = {}
+    for part in parts:
+        for topic, partition, offset in pairs(part):
+            result.setdefault(topic, {})[partition] = offset
+    return result
+
+
+def lowest(*parts: Offsets) -> Offsets:
+    """Per partition the smallest offset of those maps that know it: the low watermark."""
+    result: Offsets = {}
+    for part in parts:
+        for topic, partition, offset in pairs(part):
+            known = result.setdefault(topic, {})
+            known[partition] = min(offset, known.get(partition, offset))
+    return result
+
+
+def highest(*parts: Offsets) -> Offsets:
+    """Per partition the greatest number of those maps that know it."""
+    result: Offsets = {}
+    for part in parts:
+        for topic, partition, number in pairs(part):
+            known = result.setdefault(topic, {})
+            known[partition] = max(number, known.get(partition, number))
+    return result
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Half-open offset ranges, `{topic: {partition: (start, end)}}`; quiet partitions are there with start = end."""
+
+    by_topic: dict[str, dict[int, tuple[int, int]]]
+
+    def __post_init__(self) -> None:
+        for topic, partition, start, end in self:
+            if not 0 <= start <= end:
+                raise ValueError(
+                    f"a range must run forward from zero: topic={topic} partition={partition} start={start} end={end}"
+                )
+
+    def __iter__(self) -> Iterator[tuple[str, int, int, int]]:
+        """Yield (topic, partition, start, end) in order."""
+        for topic in sorted(self.by_topic):
+            for partition in sorted(self.by_topic[topic]):
+                yield topic, partition, *self.by_topic[topic][partition]
+
+    @classmethod
+    def between(cls, start: Offsets, end: Offsets) -> "Ranges":
+        """Ranges from `start` to `end`, which must name the same partitions."""
+        if {(t, p) for t, p, _ in pairs(start)} != {(t, p) for t, p, _ in pairs(end)}:
+            raise ValueError(f"start and end name different partitions: start={start} end={end}")
+        return cls({t: {p: (o, end[t][p]) for p, o in parts.items()} for t, parts in start.items()})
+
+    @property
+    def start(self) -> Offsets:
+        """The first offset of each partition."""
+        return {t: {p: se[0] for p, se in parts.items()} for t, parts in self.by_topic.items()}
+
+    @property
+    def end(self) -> Offsets:
+        """The first offset after each partition's range."""
+        return {t: {p: se[1] for p, se in parts.items()} for t, parts in self.by_topic.items()}
+
+    @property
+    def span(self) -> int:
+        """The number of offsets covered, control records and compaction gaps included."""
+        return sum(end - start for _, _, start, end in self)
+
+    def joined(self, later: "Ranges") -> "Ranges":
+        """From this start to the end of `later`, which continues these ranges and may know more partitions."""
+        return Ranges.between(merged(later.start, self.start), later.end)
+
+    def only(self, topics: tuple[str, ...]) -> "Ranges":
+        """The ranges of these topics alone."""
+        return Ranges({t: parts for t, parts in self.by_topic.items() if t in topics})
+
+    def continues(self, position: Offsets) -> bool:
+        """Whether the ranges start exactly at `position`; partitions that the position does not know yet may join."""
+        starts = self.start
+        return all(offset_of(starts, t, p) == offset for t, p, offset in pairs(position))
+
+    def to_dict(self) -> dict[str, dict[str, list[int]]]:
+        """As people write them: ``{"topic": {"0": [100, 900]}}``."""
+        return {t: {str(p): list(se) for p, se in sorted(parts.items())} for t, parts in sorted(self.by_topic.items())}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Mapping[Any, Any]]) -> "Ranges":
+        """Inverse of `to_dict`."""
+        return cls({t: {int(p): (int(s), int(e)) for p, (s, e) in parts.items()} for t, parts in data.items()})
+
+
+def capped(start: Offsets, end: Offsets, max_records: int) -> Ranges:
+    """Ranges from `start` towards `end` with a span of at most `max_records`.
+
+    Small backlogs are taken whole, and large ones share what is left evenly, so that no partition starves.
+    """
+    backlog = {(t, p): (offset_of(end, t, p) or o) - o for t, p, o in pairs(start)}
+    left, takes = max_records, {}
+    waiting = sorted(backlog, key=lambda tp: (backlog[tp], tp))
+    for position, partition in enumerate(waiting):
+        takes[partition] = min(backlog[partition], left // (len(waiting) - position))
+        left -= takes[partition]
+    stop = {t: {p: o + takes[t, p] for p, o in parts.items()} for t, parts in start.items()}
+    return Ranges.between(start, merged(start, stop))

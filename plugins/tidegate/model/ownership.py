@@ -1,0 +1,146 @@
+"""Which tables are the product's own: the mark that each carries, and how a table of version 0.1 is recognised."""
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from tidegate.errors import GiveUp
+from tidegate.model import resource_names
+from tidegate.spec.pipeline import Column, Pipeline, Table
+
+KIND, PIPELINE, TABLE = "tidegate.kind", "tidegate.pipeline", "tidegate.table"
+SHAPE = "tidegate.shape"  # what version 0.1 already wrote on intermediate tables
+KIND_LABEL, OWNER_LABEL = "tidegate-kind", "tidegate-owner"  # tidegate_<pipeline> are those of destinations
+MEMORIES = ("deletes", "changes")
+STAGED = ("intermediate", "names")  # tables whose batches a clean-up removes
+PLACE = ("topic", "partition", "offset", "timestamp")
+DEAD_LETTERS = frozenset({
+    *PLACE, "key", "value", "headers", "stage", "error_class", "message", "batch", "attempt", "table", "written_at",
+    "replayed_at",
+})  # fmt: skip
+CHANGES = frozenset(f"_tidegate_{name}" for name in (*PLACE, "valid_from", "kind", "i"))
+BATCHES = frozenset({"batch", "published_at_ms", "table", "attempt", "ranges", "staged", "snapshot_id"})
+POSITIONS = frozenset({"pipeline", "version", "attempt", "properties", "changed"})
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """What a table of the product's own is for: its kind, and the pipeline, the destination, or both that it serves.
+
+    `needs` are the columns by which a table without a mark is recognised; `is_exact` allows no others.
+    """
+
+    kind: str
+    pipeline: str = ""
+    table: str = ""
+    needs: frozenset[str] = field(default=frozenset(), compare=False)
+    is_exact: bool = field(default=True, compare=False)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The mark on an Iceberg table."""
+        mark = {KIND: self.kind, PIPELINE: self.pipeline, TABLE: self.table}
+        return {name: value for name, value in mark.items() if value}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The mark on a BigQuery table, where a label holds few characters: whose the table is stands as a digest."""
+        owner = hashlib.sha256(f"{self.pipeline}/{self.table}".encode()).hexdigest()[:40]
+        return {KIND_LABEL: self.kind, OWNER_LABEL: owner}
+
+    @property
+    def words(self) -> str:
+        """For messages."""
+        owners = (("pipeline", self.pipeline), ("table", self.table))
+        return " ".join([f"kind={self.kind}", *(f"{name}={value}" for name, value in owners if value)])
+
+
+def is_marked(name: str, own: Ownership, mark: Mapping[str, str], present: Mapping[str, str]) -> bool:
+    """Whether the table `name`, with what is `present` on it, carries this mark; False where it carries none at all.
+
+    `GiveUp` where the mark is that of another table of the product's.
+    """
+    if not any(present.get(key) for key in mark):
+        return False
+    if all(present.get(key, "") == value for key, value in mark.items()):
+        return True
+    found = " ".join(f"{key.removeprefix('tidegate')[1:]}={present[key]}" for key in mark if present.get(key))
+    raise GiveUp(
+        f"table={name} is needed as {own.words}, and it is marked as {found}; nothing was changed; "
+        "rename one of the pipelines or destinations whose tables would have this name"
+    )
+
+
+def check_recognised(name: str, own: Ownership, columns: Collection[str], shape: str | None) -> None:
+    """`GiveUp` unless a table without a mark is one that version 0.1 made for this purpose."""
+    found = {column.casefold() for column in columns}
+    if own.kind in STAGED and shape is not None:
+        return
+    if own.needs and own.needs <= found and (not own.is_exact or found <= own.needs):
+        return
+    raise GiveUp(
+        f"table={name} is needed as {own.words}, and it is not a table that Tidegate made; nothing was changed; "
+        "rename that table, or the pipeline, or its destination"
+    )
+
+
+def check_kind(name: str, kind: str | None, shape: str | None, kinds: Collection[str]) -> None:
+    """`GiveUp` before something is removed from a table that is not of these kinds, and was not by version 0.1."""
+    if kind in kinds or (not kind and shape is not None and "intermediate" in kinds):
+        return
+    raise GiveUp(
+        f"table={name} kind={kind or 'none'}: it is not one of Tidegate's own ({', '.join(kinds)}), so nothing was "
+        "removed from it; rename that table, or the pipeline"
+    )
+
+
+def own_intermediate(pipeline: Pipeline, table: Table) -> Ownership:
+    """The intermediate tables of a destination: the flush's, and those of backfills and replays."""
+    return Ownership("intermediate", pipeline.name, table.identifier)
+
+
+def own_memory(table: Table, columns: Collection[Column]) -> Ownership:
+    """What remembers deletes or changes of a destination, for all pipelines that write it; `columns` are its own."""
+    branch = "" if table.branch == "main" else f" branch={table.branch}"
+    if table.history is not None:
+        return Ownership("changes", "", table.identifier + branch, CHANGES, is_exact=False)
+    needs = frozenset(column.name.casefold() for column in columns)
+    return Ownership("deletes", "", table.identifier + branch, needs)
+
+
+def own_dead_letters(pipeline: Pipeline) -> Ownership:
+    """The dead letters of a pipeline."""
+    return Ownership("dead_letters", pipeline.name, "", DEAD_LETTERS)
+
+
+def own_control(control: str) -> Ownership:
+    """The control table of the pipeline whose name is in its own."""
+    pipeline = control.rpartition(".")[2].removeprefix("tidegate_").removesuffix("_batches")
+    return Ownership("batches", pipeline, "", BATCHES, is_exact=False)
+
+
+def own_names(pipeline: Pipeline) -> Ownership:
+    """The table that says how far a template's names have been looked for."""
+    return Ownership("names", pipeline.name, "", frozenset({"name"}))
+
+
+def own_positions(table: str) -> Ownership:
+    """The table of positions of a BigQuery destination, given by its full name."""
+    return Ownership("positions", "", table.split(".", 1)[1], POSITIONS)
+
+
+def tables_made_by(pipeline: Pipeline) -> dict[str, Ownership]:
+    """Full names of the tables that a pipeline makes beside its destinations, but for what records name."""
+    made: dict[str, Ownership] = {
+        resource_names.control_table(pipeline): own_control(resource_names.control_table(pipeline))
+    }
+    made[resource_names.dead_letter_table(pipeline)] = own_dead_letters(pipeline)
+    if pipeline.template is not None:
+        made[resource_names.names_table(pipeline)] = own_names(pipeline)
+    for table in pipeline.tables:
+        if table.naming is None:
+            made[resource_names.intermediate_table(pipeline, table)] = own_intermediate(pipeline, table)
+            made[resource_names.positions_table(table.name)] = own_positions(table.name)
+            if table.remembers:
+                made[resource_names.memory_table(table)] = own_memory(table, ())
+    return made

@@ -1,0 +1,68 @@
+"""How far a destination table has come: the position that is swapped, in one commit, with the rows it describes."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate.model.offsets import Offsets, offsets_from, pairs
+
+
+@dataclass(frozen=True)
+class Position:
+    """What one pipeline has published into one table.
+
+    `offsets` are the next to read. `timestamps` hold, per partition, the greatest record timestamp published so far
+    (milliseconds). `cluster_id` and `topic_ids` tell a recreated topic from the one that was read. `outside` says that
+    the table came later than others and has not caught up with them yet: the low watermark leaves it out.
+    """
+
+    offsets: Offsets
+    batch: int = 0
+    staged_attempt: str = ""
+    timestamps: Offsets = field(default_factory=dict)
+    cluster_id: str = ""
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    outside: bool = False
+
+    @property
+    def valid_through_ms(self) -> int | None:
+        """Later records have a greater timestamp than this; None while some partition has shown no record."""
+        known = {(t, p): ms for t, p, ms in pairs(self.timestamps)}
+        all_of_them = [known.get((t, p)) for t, p, _ in pairs(self.offsets)]
+        seen = [ms for ms in all_of_them if ms is not None]
+        return min(seen) if seen and len(seen) == len(all_of_them) else None
+
+    def to_properties(self, pipeline: str) -> dict[str, str]:
+        """The snapshot summary's and the table's properties that hold this position."""
+        prefix = f"tidegate.{pipeline}."
+        valid_through = self.valid_through_ms
+        return {
+            prefix + "position": _compact(self.offsets),
+            prefix + "batch": str(self.batch),
+            prefix + "staged-attempt": self.staged_attempt,
+            prefix + "timestamps": _compact(self.timestamps),
+            prefix + "cluster-id": self.cluster_id,
+            prefix + "topic-ids": _compact(self.topic_ids),
+            prefix + "outside-watermark": "true" if self.outside else "",
+            prefix + "valid-through-ts": "" if valid_through is None else str(valid_through),
+        }
+
+    @classmethod
+    def from_properties(cls, pipeline: str, properties: Mapping[str, str]) -> "Position | None":
+        """Inverse of `to_properties`; None where the properties carry no position of this pipeline."""
+        prefix = f"tidegate.{pipeline}."
+        if prefix + "position" not in properties:
+            return None
+        return cls(
+            offsets=offsets_from(json.loads(properties[prefix + "position"])),
+            batch=int(properties.get(prefix + "batch", "0")),
+            staged_attempt=properties.get(prefix + "staged-attempt", ""),
+            timestamps=offsets_from(json.loads(properties.get(prefix + "timestamps", "{}"))),
+            cluster_id=properties.get(prefix + "cluster-id", ""),
+            topic_ids=json.loads(properties.get(prefix + "topic-ids", "{}")),
+            outside=properties.get(prefix + "outside-watermark") == "true",
+        )
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,171 @@
+"""What the outside world answers to the steps: the log and the tables, each as one look at them shows it."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tidegate.model.batch import StagedBatch
+from tidegate.model.offsets import Offsets
+from tidegate.model.position import Position
+from tidegate.schema.data_types import Struct
+from tidegate.schema.evolution import struct_of
+from tidegate.spec.pipeline import Column
+
+NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what brokers tell that do not know the id: all bits are zero
+
+
+@dataclass(frozen=True)
+class Log:
+    """What the brokers hold of some topics: per partition the first offset kept, and the end for this isolation."""
+
+    cluster_id: str
+    topic_ids: dict[str, str]
+    begin: Offsets
+    end: Offsets
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long a topic keeps records, None for ever, and tombstones, None without compaction, in milliseconds."""
+
+    records_ms: int | None = None
+    tombstones_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A destination table as one load of its metadata shows it.
+
+    `rolled_back` says that the last published snapshot is not an ancestor of main; `position` is then that of the
+    newest ancestor that carries one. `untraceable`: the snapshots that would tell a rollback from a foreign writer's
+    work have expired. `position_lost`: the pipeline has written the table's rows, and its position, which lies beside
+    the table, is gone. `highest_batch` is never lowered. `marks` are the table's properties that belong to the pipeline
+    (`tidegate.<pipeline>.`): what a publish left behind is found there. A table that has no maps holds their entries.
+    `kind` is that of a table of the product's own, which is no destination.
+    """
+
+    uuid: str
+    snapshot_id: int | None
+    schema_id: int
+    position: Position | None
+    highest_batch: int
+    columns: tuple[Column, ...]
+    rolled_back: bool = False
+    recorded: Position | None = None
+    snapshot_ms: int = 0
+    marks: dict[str, str] = field(default_factory=dict)
+    untraceable: bool = False
+    position_lost: bool = False
+    schema: Struct | None = None
+    has_maps: bool = True
+    kind: str = ""
+
+    @property
+    def held(self) -> Struct:
+        """What the table holds, with what is required and the other names that its fields are known by."""
+        return struct_of(self.columns) if self.schema is None else self.schema
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """What a table consists of, by its current snapshot; `small` files are below three quarters of the target size.
+
+    `crowd` is the largest number of small files in one partition. `since_tagged` counts the snapshots of main down to
+    the farthest one that a pipeline has tagged as its last, and `tagged_ms` is the oldest time of those that lead from
+    any branch to such a tag. `branch_age_ms`: the shortest age at which such a branch lets its own snapshots expire.
+    `is_local` tells files from an object store.
+    """
+
+    data_files: int = 0
+    data_bytes: int = 0
+    rows: int = 0
+    small: int = 0
+    crowd: int = 0
+    delete_files: int = 0
+    deleted_rows: int = 0
+    manifests: int = 0
+    snapshots: int = 0
+    since_tagged: int = 0
+    tagged_ms: int | None = None
+    branch_age_ms: int | None = None
+    is_local: bool = True
+
+
+@dataclass(frozen=True)
+class Staging:
+    """An intermediate table as one load shows it: the complete batches among what its newest snapshot holds."""
+
+    snapshot_id: int
+    batches: tuple[StagedBatch, ...]
+
+
+@dataclass(frozen=True)
+class Head:
+    """The newest snapshot of a branch.
+
+    `statements` are those that the publish has yet to run, for a destination that has no branches.
+    """
+
+    snapshot_id: int
+    parent_id: int | None
+    summary: dict[str, str]
+    statements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """The staged rows that a publish reads, where it reads them itself: one attempt at one batch."""
+
+    intermediate: str
+    batch: int
+    attempt: str
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One compare-and-swap: main moves from `cut` to `head` if table, schema and main are still those named here.
+
+    In the same commit `properties` are set on the table, and `tag`, where there is one, moves to `head`. A destination
+    without branches runs `statements` in that commit, if all rows of `source` are still there and the answer to each of
+    `audits`, which is a question and the user's words for it, is 0; what it leaves tells of `attempt`.
+    """
+
+    table: str
+    uuid: str
+    schema_id: int
+    cut: int
+    branch: str
+    head: int
+    properties: dict[str, str]
+    tag: str | None = None
+    pipeline: str = ""
+    attempt: str = ""
+    statements: tuple[str, ...] = ()
+    source: Source | None = None
+    audits: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Reparenting:
+    """What decides whether written rows may be put onto a newer main without merging them again.
+
+    `keys` are what the merge was filled with: no newer file may hold one. None: rows are added whatever main holds.
+    """
+
+    keys: dict[str, Any] | None = None
+
+
+class Message(NamedTuple):
+    """A record to be produced."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """A pipeline's records that could not be read: how many wait, how many a replay has brought in, the newest few."""
+
+    waiting: int = 0
+    replayed: int = 0
+    newest: tuple[dict[str, Any], ...] = ()

@@ -1,0 +1,1 @@
+"""What people and machines see: status, overview, details, health, metrics and backlog."""

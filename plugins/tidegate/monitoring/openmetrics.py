@@ -1,0 +1,110 @@
+"""The overview of all pipelines as OpenMetrics text, for Prometheus and all that read its format."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from tidegate.monitoring.health import WORST_FIRST
+
+CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+Sample = tuple[str, dict[str, Any], float]
+# name, unit, what it tells
+FAMILIES = (
+    ("tidegate_up", "", "1 where brokers and catalog answer and the pipeline file is right"),
+    ("tidegate_pipeline_state", "", "1 for the state that the pipeline is in"),
+    ("tidegate_lag_records", "", "offsets of a partition that not all tables have come to"),
+    ("tidegate_lag_seconds", "seconds", "age of a partition's first record that is not published"),
+    ("tidegate_oldest_unpublished_seconds", "seconds", "age of a table's first record that is not published"),
+    ("tidegate_table_lag_records", "", "offsets that a table has not come to"),
+    ("tidegate_valid_through_timestamp_seconds", "seconds", "record time up to which a table is complete"),
+    ("tidegate_open_batches", "", "batches of a table that are staged and not published"),
+    ("tidegate_last_batch_seconds", "seconds", "how long the merges of the last batch took"),
+    ("tidegate_last_batch_timestamp_seconds", "seconds", "when the last batch was published"),
+    ("tidegate_last_batch_rows", "", "rows that the last batch changed, by what happened to them"),
+    ("tidegate_dead_letters", "", "records that wait in the dead-letter table"),
+    ("tidegate_publication_up", "", "1 where brokers and catalog answer and the publication file is right"),
+    ("tidegate_publication_state", "", "1 for the state that the publication is in"),
+    ("tidegate_publication_snapshots_behind", "", "snapshots that changed rows and are not published"),
+    ("tidegate_publication_rows_behind", "", "at most how many changed rows are not published"),
+    ("tidegate_publication_behind_seconds", "seconds", "age of the oldest snapshot that is not published"),
+    ("tidegate_publication_last_run_timestamp_seconds", "seconds", "when the last run recorded its progress"),
+    ("tidegate_publication_last_run_records", "", "records that the last run produced, by what happened to the row"),
+)
+
+
+def openmetrics(rows: Iterable[dict[str, Any]], publications: Iterable[dict[str, Any]] = ()) -> str:
+    """Rows are overviews with `lately`, of `publications` their status, each with `state` and maybe an `error`."""
+    samples: dict[str, list[Sample]] = {name: [] for name, _, _ in FAMILIES}
+    for sample in (*chain.from_iterable(map(_samples, rows)), *chain.from_iterable(map(_published, publications))):
+        samples[sample[0]].append(sample)
+    lines = []
+    for name, unit, told in FAMILIES:
+        lines += [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else []), f"# HELP {name} {told}"]
+        lines += [f"{name}{_labels(labels)} {_number(value)}" for _, labels, value in samples[name]]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _samples(row: dict[str, Any]) -> Iterable[Sample]:
+    me = {"pipeline": row["pipeline"]}
+    yield "tidegate_up", me, float(not row.get("error"))
+    for state in WORST_FIRST:
+        yield "tidegate_pipeline_state", {**me, "state": state}, float(row["state"] == state)
+    if "lag" not in row:
+        return
+    for part in row["partitions"]:
+        labels = {**me, "topic": part["topic"], "partition": part["partition"]}
+        yield "tidegate_lag_records", labels, part["lag"]
+        yield from _known("tidegate_lag_seconds", labels, part["lag_seconds"])
+    for table in row["tables"]:
+        yield from _of_table({**me, "table": table["table"]}, table)
+    yield from _known("tidegate_dead_letters", me, row["dead_letters"])
+    if last := row["last_flush"]:
+        yield "tidegate_last_batch_seconds", me, last["seconds"]
+        yield from _known("tidegate_last_batch_timestamp_seconds", me, _seconds(last["published_at"]))
+        for what in ("inserted", "updated", "deleted"):
+            yield "tidegate_last_batch_rows", {**me, "change": what}, last[what]
+
+
+def _published(row: dict[str, Any]) -> Iterable[Sample]:
+    me = {"publication": row["publication"]}
+    yield "tidegate_publication_up", me, float(not row.get("error"))
+    for state in WORST_FIRST:
+        yield "tidegate_publication_state", {**me, "state": state}, float(row["state"] == state)
+    if "snapshots_behind" not in row:
+        return
+    for what in ("snapshots_behind", "rows_behind", "behind_seconds"):
+        yield from _known(f"tidegate_publication_{what}", me, row[what])
+    if last := row["last_run"]:
+        yield "tidegate_publication_last_run_timestamp_seconds", me, last["at_ms"] / 1000
+        for what in ("inserted", "updated", "deleted"):
+            yield "tidegate_publication_last_run_records", {**me, "change": what}, last[what]
+
+
+def _of_table(labels: dict[str, Any], table: dict[str, Any]) -> Iterable[Sample]:
+    yield "tidegate_table_lag_records", labels, table["lag"]
+    yield "tidegate_open_batches", labels, table["open_batches"]
+    yield from _known("tidegate_oldest_unpublished_seconds", labels, table["lag_seconds"])
+    yield from _known("tidegate_valid_through_timestamp_seconds", labels, _seconds(table["valid_through"]))
+
+
+def _known(name: str, labels: dict[str, Any], value: float | None) -> Iterable[Sample]:
+    """A sample that is left out where nobody knows: a gap is seen, a zero would look well."""
+    if value is not None:
+        yield name, labels, value
+
+
+def _seconds(moment: str | None) -> float | None:
+    return None if moment is None else datetime.fromisoformat(moment).timestamp()
+
+
+def _labels(labels: dict[str, Any]) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(str(value))}"' for name, value in labels.items()) + "}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

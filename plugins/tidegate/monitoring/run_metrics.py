@@ -1,0 +1,55 @@
+"""How a pipeline stands, in numbers, for those who watch many."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.monitoring.overview import count_waiting_letters, overview
+from tidegate.ports.context import Ports
+from tidegate.progress.heartbeat_records import Heard, hear, valid_through_ms
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What is measured at the end of a run. Ages are in seconds, None where nobody can tell them.
+
+    `behind` is the age of the oldest record that is not published, 0 when there is none; `valid_through_age` that of
+    the time up to which every table is complete. `problems` counts tables that cannot go on.
+    """
+
+    lag: int
+    behind: float | None
+    valid_through_age: float | None
+    open_batches: int
+    dead_letters: int | None
+    problems: int
+
+    def known(self) -> dict[str, float]:
+        """By name, without what nobody can tell."""
+        return {name: float(value) for name, value in vars(self).items() if value is not None}
+
+
+def measure(ports: Ports) -> Measures:
+    """Look at tables, log and dead letters; changes nothing."""
+    heard = hear(ports)
+    row = overview(ports, list(heard.tables), heard.log)
+    return Measures(
+        lag=row["lag"],
+        behind=row["lag_seconds"],
+        valid_through_age=_age(ports, heard),
+        open_batches=row["open_batches"],
+        dead_letters=count_waiting_letters(ports),
+        problems=sum(table["problem"] is not None for table in row["tables"]),
+    )
+
+
+def _age(ports: Ports, heard: Heard) -> float | None:
+    times = [valid_through_ms(view, heard.proof_ms) for view in heard.tables]
+    known = [time for time in times if time is not None]
+    return max(0.0, (ports.now_ms() - min(known)) / 1000) if known and len(known) == len(times) else None
+
+
+def of_merge(published: Mapping[str, Any]) -> dict[str, float]:
+    """What is measured of one published queue: seconds, and rows by what became of them."""
+    named = ("seconds", "staged", "inserted", "updated", "deleted")
+    return {f"batch.{name}": float(published[name]) for name in named}

@@ -1,0 +1,101 @@
+"""How many records a batch takes: what waits, within the pipeline's caps, by what earlier batches took.
+
+A large batch costs less per record; one that runs for hours holds up every other, and is lost whole when it fails.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.model import resource_names
+from tidegate.ports.context import Ports
+
+log = logging.getLogger(__name__)
+FEW = 100_000  # so many are read in a moment: history is not asked for them
+BATCHES, MOST_ROWS = 5, 50  # newest batches that are looked at; a row of history is one table's
+# A batch tells the rate of records if they, and not what every batch costs, are what took the time.
+TELLING_RECORDS, TELLING_SECONDS = 10_000, 10.0
+LEAST = 1000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the newest batches of a pipeline took; None where none of them tells."""
+
+    records_per_second: float | None = None
+    bytes_per_record: float | None = None
+
+
+@dataclass(frozen=True)
+class Size:
+    """The most records of the next batch; `reason` says why it is less than the pipeline's own cap, if it is."""
+
+    records: int
+    reason: str = ""
+
+
+class Sizing:
+    """The size of the next batch, the same for all tables that are in step; history is asked once, if at all."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._measured: Measured | None = None
+        self.reason = ""
+
+    def most(self, backlog: int) -> int:
+        """The most records of a batch when so many wait."""
+        cap = self._ports.pipeline.merge.cap(backlog)
+        if min(backlog, cap) <= FEW:
+            return cap
+        if self._measured is None:
+            self._measured = measured(self._ports)
+        size = sized(self._ports, backlog, self._measured)
+        self.reason = self.reason or size.reason
+        return size.records
+
+
+def sized(ports: Ports, backlog: int, found: Measured) -> Size:
+    """The cap of the pipeline file, or less: what takes `merge.batch_time`, what stages `merge.max_bytes`."""
+    merge = ports.pipeline.merge
+    cap = merge.cap(backlog)
+    limits = [Size(cap)]
+    if merge.batch_seconds and found.records_per_second:
+        rate = round(found.records_per_second)
+        told = f"earlier batches took {rate} records a second, and merge.batch_time={merge.batch_seconds}s"
+        limits.append(Size(int(found.records_per_second * merge.batch_seconds), told))
+    if merge.max_bytes and found.bytes_per_record:
+        each = round(found.bytes_per_record)
+        told = f"earlier batches staged {each} bytes for each record, and merge.max_bytes={merge.max_bytes}"
+        limits.append(Size(int(merge.max_bytes / found.bytes_per_record), told))
+    least = min(limits, key=lambda size: size.records)
+    records = max(least.records, min(cap, LEAST))
+    return Size(records, least.reason if records < min(cap, backlog) else "")
+
+
+def measured(ports: Ports) -> Measured:
+    """The fastest of the newest batches that tell, and the most bytes for a record; nothing if history is away."""
+    limit = min(BATCHES * len(ports.pipeline.tables), MOST_ROWS)
+    try:
+        rows = ports.destination.history(resource_names.control_table(ports.pipeline), limit)
+    except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
+        log.warning("history cannot be read: pipeline=%s", ports.pipeline.name, exc_info=error)
+        return Measured()
+    batches = _batches(rows)[:BATCHES]
+    rates = [one["read"] / one["seconds"] for one in batches if one["seconds"] >= TELLING_SECONDS]
+    sizes = [one["bytes"] / one["read"] for one in batches if one["bytes"]]
+    return Measured(max(rates, default=None), max(sizes, default=None))
+
+
+def _batches(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """Batches that tell, newest first: tables share a batch's read, and its merges add up."""
+    found: dict[int, dict[str, float]] = {}
+    for row in rows:
+        if row["backfill"] is None and row.get("stage_seconds"):
+            one = found.setdefault(row["batch"], {"read": 0, "seconds": 0.0, "staging": 0.0, "bytes": 0})
+            one["read"] = max(one["read"], row["read"])
+            one["seconds"] += row["seconds"]
+            one["staging"] = max(one["staging"], row["stage_seconds"])
+            one["bytes"] += row["staged_bytes"] or 0
+    telling = (batch for batch in sorted(found, reverse=True) if found[batch]["read"] >= TELLING_RECORDS)
+    return [{**found[batch], "seconds": found[batch]["seconds"] + found[batch]["staging"]} for batch in telling]

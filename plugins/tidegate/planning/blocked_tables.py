@@ -1,0 +1,79 @@
+"""Tables that cannot go on, while the others of their pipeline do: found by plan and stage, told when it ends."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tidegate.errors import GiveUp, RetryLater, join_tables
+from tidegate.model.batch import Refusal
+from tidegate.model.position import Position
+from tidegate.ports.context import Ports, TableState
+from tidegate.spec.pipeline import Table
+
+log = logging.getLogger(__name__)
+Failure = tuple[str, GiveUp]  # a table that cannot be staged, and why
+
+
+@dataclass(frozen=True)
+class Refused:
+    """One table that cannot go on, and why."""
+
+    table: Table
+    state: TableState | None
+    error: GiveUp | RetryLater
+
+    @property
+    def position(self) -> Position | None:
+        """Where it was last known to stand."""
+        return self.state.recorded if self.state else None
+
+    @property
+    def end(self) -> Position | None:
+        """The same: nothing that is staged for it counts."""
+        return self.position
+
+
+def told(ports: Ports, refused: Sequence[Refused], *, has_work: bool) -> tuple[Refusal, ...]:
+    """The refusals as they travel with a plan.
+
+    Raised instead: the reason where all tables are refused, first one that may pass; `SomeTables` where the others have
+    no work.
+    """
+    if refused and len(refused) == len(ports.pipeline.tables):
+        raise next((one.error for one in refused if isinstance(one.error, RetryLater)), refused[0].error)
+    found = note_refusals([(one.table.name, one.error) for one in refused])
+    if found and not has_work:
+        raise join_tables(in_words(ports, found), [type(one.error) for one in refused])
+    return found
+
+
+@contextmanager
+def keep_apart(table: str, failures: list[Failure]) -> Iterator[None]:
+    """Note what a person must mend in one table, and let the others go on."""
+    try:
+        yield
+    except GiveUp as error:
+        failures.append((table, error))
+
+
+def note_refusals(failures: Sequence[tuple[str, GiveUp | RetryLater]]) -> tuple[Refusal, ...]:
+    """The failures as they travel with a run, each in the log."""
+    for message in dict.fromkeys(str(error) for _, error in failures):
+        log.warning(message)
+    return tuple(Refusal(table, type(error).__name__, str(error)) for table, error in failures)
+
+
+def join_failures(failures: Sequence[Failure]) -> GiveUp:
+    """The first table's error; where others say something else, of its kind and with their words too."""
+    first = failures[0][1]
+    words = dict.fromkeys(str(error) for _, error in failures)
+    return first if len(words) == 1 else type(first)("\n".join(words))
+
+
+def in_words(ports: Ports, refusals: Sequence[Refusal]) -> str:
+    """A line that names the tables that are refused, and one for each reason."""
+    tables = ", ".join(refusal.table for refusal in refusals)
+    reasons = dict.fromkeys(refusal.message for refusal in refusals)
+    head = f"pipeline={ports.pipeline.name}: tables={tables} cannot go on and were left as they are, the others go on:"
+    return "\n".join([head, *reasons])

@@ -1,0 +1,129 @@
+"""What a publication needs from the outside world: the topics, the table's snapshots, Spark and a clock."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tidegate.jobs.publish_job import TouchedFiles
+from tidegate.model.offsets import Ranges
+from tidegate.model.publication_progress import Standing
+from tidegate.model.table_state import Message
+from tidegate.ports.context import Engine
+from tidegate.spec.publication import Publication
+
+
+@dataclass(frozen=True)
+class FoundTopics:
+    """The topics as the brokers have them: ids and partition counts of those that exist, and what they hold."""
+
+    ids: dict[str, str] = field(default_factory=dict)
+    partitions: dict[str, int] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=lambda: Ranges({}))
+
+    @property
+    def holds_records(self) -> bool:
+        """Whether anything was ever produced and is still there."""
+        return self.ranges.span > 0
+
+
+@dataclass(frozen=True)
+class TableNow:
+    """A table's identity and its current snapshot; None without one."""
+
+    uuid: str
+    snapshot_id: int | None
+    snapshot_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What a table has come to since a snapshot: how many snapshots changed rows, at most how many, since when."""
+
+    snapshots: int = 0
+    rows: int = 0
+    since_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """One snapshot of a table's current line, with at most how many rows it changed."""
+
+    snapshot_id: int
+    at_ms: int
+    operation: str
+    rows: int
+
+
+class Topics(Protocol):
+    """Kafka, as far as a publication needs it."""
+
+    def found(self, publication: Publication) -> FoundTopics:
+        """What is there now; GiveUp names a topic that is not compacted, unless that is allowed."""
+        ...
+
+    def create(self, publication: Publication) -> None:
+        """Make the topics that are missing, compacted, and the state topic with a partition for each part."""
+        ...
+
+    def send(self, topic: str, records: Sequence[Message]) -> None:
+        """Produce to a topic that is created if it is missing, and wait for the brokers."""
+        ...
+
+    def standing(self, publication: Publication, at_rest: bool = False) -> Standing:
+        """The newest record of each part; GiveUp when the state topic has another number of partitions.
+
+        `at_rest` waits a little for transactions that are still being ended.
+        """
+        ...
+
+
+class Snapshots(Protocol):
+    """A table's history."""
+
+    def table(self, name: str) -> TableNow | None:
+        """What stands there now; None where there is no table."""
+        ...
+
+    def has(self, name: str, snapshot_id: int) -> bool:
+        """Whether that snapshot can still be read."""
+        ...
+
+    def at(self, name: str, timestamp_ms: int) -> int | None:
+        """The snapshot that was current at that time; None before the first, or where it has expired."""
+        ...
+
+    def behind(self, name: str, old: int | None, new: int) -> Behind:
+        """What lies between the two, told from the snapshots' summaries; None stands for an empty table."""
+        ...
+
+    def line(self, name: str, most: int) -> list[Made]:
+        """The newest of the snapshots that the table stands on, newest first."""
+        ...
+
+    def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
+        """The files in which the two snapshots may differ; None for too many to be listed."""
+        ...
+
+    def pin(self, name: str, snapshot_id: int, tag: str) -> None:
+        """Keep a snapshot from expiring; idempotent."""
+        ...
+
+    def pins(self, name: str, prefix: str) -> list[str]:
+        """The tags that begin with `prefix`."""
+        ...
+
+    def unpin(self, name: str, tags: list[str]) -> None:
+        """Let them go; those that are gone are let go too."""
+        ...
+
+
+@dataclass(frozen=True)
+class PublicationPorts:
+    """Everything that the steps may touch, for one publication."""
+
+    publication: Publication
+    topics: Topics
+    snapshots: Snapshots
+    engine: Engine
+    now_ms: Callable[[], int]
+    new_run: Callable[[], str]

@@ -1,0 +1,104 @@
+"""The queue of a table: batches that are staged and wait to be published, in order, from the table's position on."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tidegate.model import resource_names
+from tidegate.model.batch import Counts, StagedBatch
+from tidegate.model.offsets import Offsets, highest
+from tidegate.model.position import Position
+from tidegate.ports.context import Ports, TableState
+from tidegate.spec.pipeline import Table
+from tidegate.tables.columns import resolved, shape
+from tidegate.tables.dimension_tables import described
+
+
+def queue_of(
+    ports: Ports, table: Table, state: TableState | None, position: Position | None
+) -> tuple[StagedBatch, ...]:
+    """The staged batches that lead on from `position` without a hole, oldest first.
+
+    The first starts exactly at the position, each next one where the one before it ends. A table without a position
+    has no such place: there the first is one that followed no other when it was planned, so that a batch from the
+    middle of the log never becomes the first of a new table.
+    """
+    metadata = ports.pipeline.source.metadata
+    found = ports.destination.staged(resource_names.intermediate_table(ports.pipeline, table), table.name)
+    wanted = shape(resolved(described(ports, table), metadata, state), metadata) if found else ""
+    queue: list[StagedBatch] = []
+    for staged in found:
+        if _fits(staged, state, wanted) and _is_next(staged, queue, position):
+            queue.append(staged)
+    return tuple(queue)
+
+
+def _fits(staged: StagedBatch, state: TableState | None, wanted: str) -> bool:
+    """Whether a staged batch was made for the table and the pipeline file as they are; any other is staged anew."""
+    if staged.counts.unexplained() or staged.shape != wanted or not staged.ranges.span:
+        return False
+    if state is not None and staged.batch <= state.highest_batch:  # published once, and then rolled back
+        return False
+    return staged.table_uuid in (None, state.uuid if state else None)
+
+
+def _is_next(staged: StagedBatch, queue: Sequence[StagedBatch], position: Position | None) -> bool:
+    if queue:
+        return staged.ranges.continues(queue[-1].ranges.end)
+    return staged.ranges.continues(position.offsets) if position else not staged.follows
+
+
+def waiting(queue: Sequence[StagedBatch]) -> int:
+    """How many batches wait for a merge: those without rows ahead of the first with some need none."""
+    first = next((n for n, staged in enumerate(queue) if staged.counts.to_write), len(queue))
+    return len(queue) - first
+
+
+def end_of_empty(queue: Sequence[StagedBatch]) -> Offsets:
+    """Where the batches without rows at the head of the queue end: as good as published, the position follows."""
+    ahead = queue[: len(queue) - waiting(queue)]
+    return ahead[-1].ranges.end if ahead else {}
+
+
+def moves_without_rows(ports: Ports, table: Table, state: TableState | None, staged: StagedBatch) -> bool:
+    """Whether a batch without rows makes a snapshot, so that the position follows it.
+
+    Once per heartbeat interval; after a whole batch of `merge.max_records`, which would be read again if it were lost;
+    and when `max_pending` of them wait, so that they never pile up.
+    """
+    interval_ms = ports.pipeline.heartbeat.interval_seconds * 1000
+    if staged.ranges.span >= ports.pipeline.merge.max_records or staged.together >= table.max_pending:
+        return True
+    return 0 < interval_ms <= ports.now_ms() - (state.snapshot_ms if state else 0)
+
+
+def groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
+    """Cut a queue into what is merged at once: a batch with rows, and those without rows just ahead of it."""
+    group: list[StagedBatch] = []
+    for staged in queue:
+        group.append(staged)
+        if staged.counts.to_write:
+            yield tuple(group)
+            group = []
+    if group:
+        yield tuple(group)
+
+
+def together(group: Sequence[StagedBatch]) -> StagedBatch:
+    """One batch that stands for a group: the last one, with the ranges and counts of all."""
+    first, last = group[0], group[-1]
+    if first is last:
+        return last
+    totals = (sum(numbers) for numbers in zip(*(_numbers(staged.counts) for staged in group), strict=True))
+    return replace(
+        last,
+        ranges=first.ranges.joined(last.ranges),
+        counts=Counts(*totals),
+        timestamps=highest(*(staged.timestamps for staged in group)),
+        follows=first.follows,
+        watermark="joins" if first.watermark != "inside" and last.watermark == "inside" else last.watermark,
+        together=len(group),
+    )
+
+
+def _numbers(counts: Counts) -> tuple[int, ...]:
+    return tuple(vars(counts).values())

@@ -1,0 +1,177 @@
+"""Where a table stands against the log: its effective position, and every reason not to read on from it."""
+
+from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere, RetryLater
+from tidegate.model.offsets import Offsets, Ranges, merged, offset_of, pairs
+from tidegate.model.position import Position
+from tidegate.model.resource_names import positions_table
+from tidegate.model.table_state import NO_TOPIC_ID
+from tidegate.ports.context import Log, TableState
+from tidegate.spec.pipeline import Pipeline, Table
+
+
+def effective_position(pipeline: Pipeline, table: Table, state: TableState | None) -> Position | None:
+    """The position to go on from, None for a table that has none; a rolled back table answers by `on_rollback`."""
+    if state is None:
+        return None
+    if state.position_lost:
+        raise PositionLost(
+            f"pipeline={pipeline.name} table={table.name}: the table has rows of this pipeline, and its position is "
+            f"gone: {positions_table(table.name)} was dropped or has expired, or the pipeline's row in it was removed; "
+            "nothing is read again from the start, which would bring rows in twice; say where to go on, e.g. where the "
+            f"consumer group stands: tidegate rebase {pipeline.name} --to group"
+        )
+    if not state.rolled_back:
+        return state.position
+    if pipeline.on_rollback == "keep":
+        return state.recorded
+    if pipeline.on_rollback == "rewind" and state.position is not None:
+        return state.position
+    raise PositionLost(_rolled_back(pipeline, table, state))
+
+
+def _rolled_back(pipeline: Pipeline, table: Table, state: TableState) -> str:
+    recorded = state.recorded.offsets if state.recorded else {}
+    if state.untraceable:
+        return (
+            f"pipeline={pipeline.name} table={table.name}: the snapshots between {table.branch} and the last published "
+            f"one have expired, so nobody can tell whether the table was rolled back behind position={recorded}; if it "
+            "was not, set on_rollback: keep; if it was, move the position with: tidegate rebase"
+        )
+    if state.position is None:
+        return (
+            f"table={table.name} was rolled back or replaced: the last published snapshot of pipeline={pipeline.name} "
+            f"is no longer part of {table.branch}, and no snapshot of {table.branch} tells a position to rewind to; "
+            f"set on_rollback: keep to go on after position={recorded}, or move the position with: tidegate rebase"
+        )
+    return (
+        f"table={table.name} was rolled back: the last published snapshot of pipeline={pipeline.name} is no longer "
+        f"part of {table.branch}, which stands at position={state.position.offsets} recorded={recorded}; set "
+        "on_rollback: rewind to read its records again, or on_rollback: keep to go on after them"
+    )
+
+
+def check_not_overtaken(pipeline: Pipeline, table: Table, state: TableState | None, batch: int, ranges: Ranges) -> None:
+    """Raise `PublishedElsewhere` when the table no longer stands where a batch starts.
+
+    A number that is not above the table's highest is of a batch that was published, or of one from before a rebase,
+    whose offsets may mean other records by now.
+    """
+    position = effective_position(pipeline, table, state)
+    is_old = state is not None and batch <= state.highest_batch
+    if position is not None and (is_old or not ranges.continues(position.offsets)):
+        raise PublishedElsewhere(
+            f"pipeline={pipeline.name} table={table.name} batch={batch}: {_overtaken(state)}: "
+            f"position={position.offsets} start={ranges.start}; nothing was changed and nothing needs repair"
+        )
+
+
+def _overtaken(state: TableState | None) -> str:
+    return "the table was rolled back meanwhile" if state and state.rolled_back else "another run published first"
+
+
+def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) -> None:
+    """Raise `PositionLost` when the log is not the one that was read, or no longer holds what comes next.
+
+    `RetryLater` where the same topic shows fewer partitions than it had: topics do not shrink, answers may be partial.
+    """
+    where = f"pipeline={pipeline.name} table={table.name}"
+    if position.cluster_id and log.cluster_id and position.cluster_id != log.cluster_id:
+        raise PositionLost(
+            f"{where}: the brokers are another cluster: cluster_id={log.cluster_id} recorded={position.cluster_id}; "
+            "connect to the recorded one, or move the position by hand with: tidegate rebase"
+        )
+    for topic, recorded in position.topic_ids.items():
+        _check_topic(where, topic, recorded, position, log)
+    for topic, partition, offset in pairs(position.offsets):
+        _check_offset(where, topic, partition, offset, log)
+
+
+def _check_topic(where: str, topic: str, recorded: str, position: Position, log: Log) -> None:
+    found = log.topic_ids.get(topic, "")
+    if not found or recorded == NO_TOPIC_ID:
+        return
+    if found == NO_TOPIC_ID:
+        raise RetryLater(
+            f"{where}: topic={topic}: the brokers do not tell its id now, recorded={recorded}; it will be tried again"
+        )
+    if found != recorded:
+        raise PositionLost(
+            f"{where}: topic={topic} was deleted and created again: topic_id={found} "
+            f"recorded={recorded}; its offsets mean other records now; move the position with: tidegate rebase"
+        )
+    named = sorted(log.begin.get(topic, {}))
+    missing = [partition for partition in position.offsets.get(topic, {}) if partition not in named]
+    if named and missing:
+        raise RetryLater(
+            f"{where}: topic={topic} partition={missing[0]}: the brokers name partitions={named} only, and a topic "
+            "never shrinks; it will be tried again"
+        )
+
+
+def _check_offset(where: str, topic: str, partition: int, offset: int, log: Log) -> None:
+    begin, end = offset_of(log.begin, topic, partition), offset_of(log.end, topic, partition)
+    at = f"{where}: topic={topic} partition={partition} position={offset}"
+    if begin is None or end is None:
+        raise PositionLost(f"{at}: the log has no such partition; move the position with: tidegate rebase")
+    if begin > offset:
+        raise PositionLost(
+            f"{at}: the log starts at offset={begin}, so {begin - offset} offsets are gone before they were read; "
+            "lengthen the topic's retention, and move the position with: tidegate rebase"
+        )
+    if end < offset:
+        raise PositionLost(
+            f"{at}: the log ends at offset={end}, before the position; the topic was truncated or recreated; "
+            "move the position with: tidegate rebase"
+        )
+
+
+def check_start(pipeline: Pipeline, table: Table, asked: Offsets, log: Log) -> None:
+    """Raise when a first batch cannot start where it is asked to: the log has lost those records already."""
+    for topic, partition, offset in pairs(asked):
+        begin = offset_of(log.begin, topic, partition)
+        if begin is not None and offset < begin:
+            raise PositionLost(
+                f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} asks for "
+                f"offset={offset} of topic={topic} partition={partition}, and the log starts at offset={begin}, so "
+                f"{begin - offset} offsets are gone before they were read; set source.start to what the log still "
+                "holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
+            )
+
+
+def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
+    """Raise when a table would lack keys for good: what a compacted topic keeps is told once, at whatever offset."""
+    for topic, partition, offset in pairs(start):
+        left_out = offset - log.begin[topic][partition]
+        if topic in compacted and left_out > 0:
+            raise PositionLost(
+                f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} leaves out "
+                f"{left_out} offsets of a compacted topic={topic} partition={partition}, and every key that is told "
+                "there; set source.start: earliest, or on_incomplete_start: accept if the table may lack them"
+            )
+
+
+def starts(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Offsets:
+    """Where the next batch starts: the position, and the log's begin for partitions that it does not know."""
+    grown = [
+        (topic, partition)
+        for topic, partition, _ in pairs(log.begin)
+        if topic in position.offsets and partition not in position.offsets[topic]
+    ]
+    ordered_by_offset = (table.upsert or table.delete) and not table.sequence_by
+    if grown and ordered_by_offset and pipeline.on_partition_growth == "fail":
+        topic, partition = grown[0]
+        raise PositionLost(
+            f"pipeline={pipeline.name} table={table.name}: topic={topic} has a new partition={partition}: keys may "
+            "have moved between partitions, so offsets no longer order them; "
+            "if that is harmless here, set on_partition_growth: accept"
+        )
+    return merged(log.begin, position.offsets)
+
+
+def check_is_destination(where: str, state: TableState | None) -> None:
+    """`GiveUp` where the table that is to be written is one that the product made for itself."""
+    if state is not None and state.kind:
+        raise GiveUp(
+            f"{where}: the table is one of Tidegate's own, kind={state.kind}, of another pipeline or destination; "
+            "nothing was changed; rename this destination in the pipeline file"
+        )

@@ -1,0 +1,88 @@
+"""What may go wrong soon on a record's way: transactions that never end, and records that wait until they expire."""
+
+from tidegate.errors import TidegateError
+from tidegate.model.offsets import Offsets, offset_of, pairs
+from tidegate.ports.context import Log, Ports, Retention
+from tidegate.spec.time_text import moment_at
+
+# The brokers end a transaction after transaction.max.timeout.ms at the latest, 15 minutes by default.
+HANGING_MS = 15 * 60_000
+SKIPS_TOMBSTONES = ("debezium-json", "debezium-avro")  # with key.from: value, as their delete events have the row
+NEARING = 0.5  # of the time that records, or tombstones, are kept
+
+
+def cautions(ports: Ports, log: Log, following: Offsets) -> list[str]:
+    """One sentence for each danger; `following` are the pipeline's next offsets. Asks the brokers; changes nothing.
+
+    What the pipeline's file says and probably does not mean comes first. What the brokers will not tell, for want of
+    rights, is a sentence of its own.
+    """
+    found: list[str] = [*ports.pipeline.warnings]
+    for look in (_hanging, _expiring, _lone_tombstones):
+        try:
+            found += look(ports, log, following)
+        except TidegateError as reason:
+            found.append(f"pipeline={ports.pipeline.name}: dangers cannot be told: {reason}")
+    return found
+
+
+def _hanging(ports: Ports, log: Log, _: Offsets) -> list[str]:
+    """Open transactions hold back everything behind them from readers of committed records."""
+    if ports.pipeline.source.isolation != "read_committed":
+        return []
+    found = []
+    high = ports.broker.ends(tuple(log.end), "read_uncommitted")
+    for topic, partition, stable in pairs(log.end):
+        behind = (offset_of(high, topic, partition) or 0) - stable
+        began = ports.broker.timestamp_of(topic, partition, stable, "read_uncommitted") if behind > 0 else None
+        if began is not None and ports.now_ms() - began >= HANGING_MS:
+            found.append(
+                f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: a transaction has been open at "
+                f"offset={stable} since {_time(began)}, and hides records={behind} behind it; find its producer with "
+                "kafka-transactions.sh find-hanging, and end it with kafka-transactions.sh abort"
+            )
+    return found
+
+
+def _expiring(ports: Ports, log: Log, following: Offsets) -> list[str]:
+    """Records that wait for more than half of the time that their topic keeps them, or its tombstones."""
+    late = {t for t, p, end in pairs(log.end) if (offset_of(following, t, p) or 0) < end}
+    retentions = ports.broker.retention(tuple(sorted(late))) if late else {}
+    found = []
+    for topic, partition, end in pairs(log.end):
+        start, kept = offset_of(following, topic, partition) or 0, retentions.get(topic)
+        oldest = ports.broker.timestamp_of(topic, partition, start) if kept and start < end else None
+        if kept is not None and oldest is not None:
+            waits = ports.now_ms() - oldest
+            found += [
+                f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: records wait since "
+                f"{_time(oldest)}, more than half of {name}={limit}: {danger}; let the pipeline catch up, or raise it"
+                for name, limit, danger in _limits(kept)
+                if waits >= NEARING * limit
+            ]
+    return found
+
+
+def _lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:
+    """Compaction may leave a tombstone and take the delete event before it, the only one with the key of the value."""
+    blind = [t for t in ports.pipeline.tables if t.key.from_value and t.value.format in SKIPS_TOMBSTONES and t.delete]
+    topics = tuple(sorted(topic for topic in log.end if any(topic in t.topics or not t.topics for t in blind)))
+    return [
+        f"pipeline={ports.pipeline.name} topic={topic}: the topic is compacted and key.from is value: where only the "
+        "tombstone of a deleted row is left, it deletes nothing; set cleanup.policy=delete, or take the key from the "
+        "record"
+        for topic in (ports.broker.compacted(topics) if topics else ())
+    ]
+
+
+def _limits(kept: Retention) -> list[tuple[str, int, str]]:
+    found = []
+    if kept.records_ms is not None:
+        found.append(("retention.ms", kept.records_ms, "then they are gone before they are read"))
+    if kept.tombstones_ms is not None:
+        found.append(("delete.retention.ms", kept.tombstones_ms, "then deletes are gone before they are read"))
+    return found
+
+
+def _time(milliseconds: int) -> str:
+    return moment_at(milliseconds).isoformat(timespec="seconds").replace("+00:00", "Z")

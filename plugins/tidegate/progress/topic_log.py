@@ -1,0 +1,64 @@
+"""The topics that a pipeline reads: which of them carry rows, and what the brokers hold of them."""
+
+import re
+from collections.abc import Mapping
+
+from tidegate.errors import GiveUp
+from tidegate.ports.context import Log, Ports
+from tidegate.spec.pipeline import Table
+
+
+def read_log(ports: Ports) -> Log:
+    """The log of all topics that carry rows; ignored topics are left out."""
+    return ports.broker.log(row_topics(ports), ports.pipeline.source.isolation)
+
+
+def known_log(ports: Ports) -> tuple[Log, dict[str, GiveUp]]:
+    """The log of the topics that can be read, and why the others cannot; one call to the brokers unless some cannot."""
+    try:
+        return read_log(ports), {}
+    except GiveUp:
+        if not ports.pipeline.has_several:
+            raise
+    log, gone = Log("", {}, {}, {}), dict[str, GiveUp]()
+    for topic in row_topics(ports):
+        try:
+            part = ports.broker.log((topic,), ports.pipeline.source.isolation)
+        except GiveUp as error:
+            gone[topic] = error
+        else:
+            log = Log(part.cluster_id, log.topic_ids | part.topic_ids, log.begin | part.begin, log.end | part.end)
+    return log, gone
+
+
+def missing_topic(table: Table, gone: Mapping[str, GiveUp]) -> GiveUp | None:
+    """Why the table cannot be read: one of its topics is not there."""
+    return next((error for topic, error in gone.items() if not table.topics or topic in table.topics), None)
+
+
+def row_topics(ports: Ports) -> tuple[str, ...]:
+    """The pipeline's topics without those that `heartbeat.ignore_topics` names."""
+    return tuple(t for t in _all_topics(ports) if not _is_ignored(ports, t))
+
+
+def ignored_topics(ports: Ports) -> tuple[str, ...]:
+    """Topics of the pipeline whose offsets advance without a row."""
+    return tuple(t for t in _all_topics(ports) if _is_ignored(ports, t))
+
+
+def _all_topics(ports: Ports) -> tuple[str, ...]:
+    source = ports.pipeline.source
+    return source.topics if source.topic_pattern is None else ports.broker.topics(source.topic_pattern)
+
+
+def _is_ignored(ports: Ports, topic: str) -> bool:
+    own = ports.pipeline.heartbeat
+    return (own.produce and topic == own.topic) or any(re.fullmatch(pattern, topic) for pattern in own.ignore_topics)
+
+
+def table_log(log: Log, table: Table) -> Log:
+    """The part of the log that feeds `table`."""
+    if not table.topics:
+        return log
+    begin = {t: parts for t, parts in log.begin.items() if t in table.topics}
+    return Log(log.cluster_id, log.topic_ids, begin, {t: log.end[t] for t in begin})

@@ -1,0 +1,37 @@
+"""The other tables of a publication's SQL: their snapshots count as the table's own do."""
+
+from collections.abc import Mapping
+
+from tidegate.errors import NothingToDo
+from tidegate.jobs.publish_job import TouchedFiles
+from tidegate.ports.publication_ports import PublicationPorts
+
+Snapshots = Mapping[str, int]
+
+
+def joined_now(ports: PublicationPorts) -> dict[str, int]:
+    """The current snapshot of each; NothingToDo while one has none."""
+    found: dict[str, int] = {}
+    for name in ports.publication.joined:
+        table = ports.snapshots.table(name)
+        if table is None or table.snapshot_id is None:
+            raise NothingToDo(f"publication={ports.publication.name}: joined table={name} does not exist yet")
+        found[name] = table.snapshot_id
+    return found
+
+
+def are_same(ports: PublicationPorts, old: Snapshots, new: Snapshots) -> bool:
+    """Whether no row of theirs can have changed between the two."""
+    return all(
+        name in old and (old[name] == to or ports.snapshots.touched(name, old[name], to) == TouchedFiles())
+        for name, to in new.items()
+    )
+
+
+def lost(ports: PublicationPorts, *needed: Snapshots) -> str | None:
+    """One of these snapshots that can no longer be read, in words; None where all are there."""
+    for snapshots in needed:
+        for name, snapshot in snapshots.items():
+            if ports.snapshots.table(name) is None or not ports.snapshots.has(name, snapshot):
+                return f"snapshot={snapshot} of table={name}"
+    return None

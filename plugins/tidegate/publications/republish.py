@@ -1,0 +1,69 @@
+"""again: produce once more what is published, of the keys that changed in a range of the table's history.
+
+For readers that lost records, or a topic that somebody damaged. Never an older row than the one that is published: the
+range says which keys, the rows are those of the published snapshot. The position stays.
+"""
+
+from dataclasses import dataclass
+
+from tidegate.errors import GiveUp, NothingToDo
+from tidegate.jobs.publish_job import TouchedFiles
+from tidegate.model.publication_progress import AGAIN, Progress
+from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.publications.plan import Planned, look, planned, refuse_estranged
+from tidegate.spec.time_text import EXAMPLE as A_TIME
+from tidegate.spec.time_text import time_ms
+
+NEITHER = f"neither a snapshot nor a time; write a snapshot's id, or a time like {A_TIME}"
+
+
+@dataclass(frozen=True)
+class Again:
+    """Keys that changed after `begin`, None for all keys, up to `end`, None for what is published.
+
+    Both are a snapshot's id, or a time, which stands for the snapshot that was current then.
+    """
+
+    begin: str | None = None
+    end: str | None = None
+
+
+def plan_again(ports: PublicationPorts, asked: Again) -> Planned:
+    """The run that produces again; changes nothing. NothingToDo where no row changed in the range."""
+    publication = ports.publication
+    table, found, standing = look(ports)
+    refuse_estranged(ports, standing, found, table)
+    if standing.is_new:
+        raise NothingToDo(f"publication={publication.name}: nothing was published yet, so nothing is produced again")
+    stands = standing.settled
+    if stands is None:
+        raise GiveUp(
+            f"publication={publication.name}: a run is unfinished; finish it by `bin/tidegate publish "
+            f"{publication.name}`, and then ask again"
+        )
+    origin = None if asked.begin is None else _snapshot(ports, "from", asked.begin)
+    until = None if asked.end is None else _snapshot(ports, "to", asked.end)
+    if asked.end is not None and until is None:
+        raise NothingToDo(
+            f"publication={publication.name}: table={publication.table} had no snapshot by to={asked.end}"
+        )
+    position = Progress(
+        ports.new_run(), AGAIN, origin, stands.to, publication.digest, table.uuid, found.ids, found.partitions,
+        until=None if until == stands.to else until, joined=stands.joined, joined_origin=stands.joined,
+    )  # fmt: skip
+    run = planned(ports, standing, found, position)
+    if run.touched == TouchedFiles():
+        raise NothingToDo(f"publication={publication.name}: no row changed between from={asked.begin} to={asked.end}")
+    return run
+
+
+def _snapshot(ports: PublicationPorts, name: str, text: str) -> int | None:
+    """The snapshot that `text` stands for; None where the table had none at that time."""
+    publication = ports.publication
+    wanted = int(text) if text.isdecimal() else ports.snapshots.at(publication.table, time_ms(name, text, NEITHER))
+    if wanted is not None and not ports.snapshots.has(publication.table, wanted):
+        raise GiveUp(
+            f"publication={publication.name} table={publication.table} {name}={text}: snapshot={wanted} has expired or "
+            f"never was; choose a later one, or leave {name} out"
+        )
+    return wanted

@@ -1,0 +1,1 @@
+"""Reading a part of the log again on request: backfill, replay of dead letters, rebase of a position."""

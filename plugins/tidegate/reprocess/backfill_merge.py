@@ -1,0 +1,128 @@
+"""backfill, third part: apply one staged slice, only where no later record of a key exists up to the position."""
+
+import json
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.merge.compare_and_swap import Swap, changed_rows, cost, in_rounds, publish, written
+from tidegate.merge.statements import backfill_statements
+from tidegate.model import resource_names
+from tidegate.model.backfill import AppliedSlice
+from tidegate.model.batch import StagedBatch
+from tidegate.model.position import Position
+from tidegate.model.table_state import Source
+from tidegate.ports.context import CommitRefused, Head, TableState
+from tidegate.reprocess.backfill_plan import standing_position
+from tidegate.reprocess.backfill_stage import Slice, complete
+from tidegate.tables.columns import destination_columns, resolved
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """What holds for one round: the table as it was read, the slice as it is staged, and when the work began."""
+
+    slice: Slice
+    state: TableState
+    staged: StagedBatch
+    started_ms: int
+
+
+def merge_slice(one: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
+    """Apply one slice and return what changed; a slice that is applied already is a success too.
+
+    1. Read the table, and stage what was flushed into it since the slice was staged: it may decide.
+    2. Cut a branch from that snapshot and merge the slice's records into it, except keys with a later record.
+    3. Publish as a flush does, but leave position and tag alone; then the backfill's own table says that it is applied.
+
+    Main moved, by a flush or by others: back to 1, so that a newer record is never overwritten.
+    """
+    return in_rounds(one.ports, one.where, partial(_round, one, one.ports.now_ms()))
+
+
+def _round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:
+    destination, name = one.ports.destination, one.ports.pipeline.name
+    state = destination.state(one.table.name, name)
+    position = standing_position(one.ports, one.table, state)
+    _check_same_topics(one, position)
+    if state is None or one.is_applied:
+        return _result(one, None, None, started_ms, "already applied"), None
+    table = resolved(one.table, one.ports.pipeline.source.metadata, state)
+    columns = destination_columns(table, one.ports.pipeline.source.metadata)
+    if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
+        state = destination.state(one.table.name, name) or state
+        position = standing_position(one.ports, one.table, state)
+    staged = next(batch for batch in complete(one, position.offsets).batches if batch.batch == one.number)
+    if not staged.counts.staged:
+        return _result(one, None, staged, started_ms, "no rows"), staged
+    return _cut_merge_publish(_Cut(one, state, staged, started_ms)), staged
+
+
+def _check_same_topics(one: Slice, position: Position) -> None:
+    """Offsets of a topic that was created again mean other records."""
+    for topic, planned in one.backfill.topic_ids.items():
+        if position.topic_ids.get(topic, planned) != planned:
+            raise PositionLost(
+                f"{one.where}: topic={topic} was deleted and created again since this backfill was planned: "
+                f"topic_id={position.topic_ids[topic]} planned={planned}; give it up with: "
+                f"tidegate backfill {one.ports.pipeline.name} --abandon {one.backfill.id}"
+            )
+
+
+def _cut_merge_publish(cut: _Cut) -> AppliedSlice:
+    one, ports = cut.slice, cut.slice.ports
+    name, attempt = ports.pipeline.name, ports.new_attempt()
+    branch = resource_names.backfill_branch(name, one.backfill.id, one.number, attempt)
+    told = {"id": one.backfill.id, "slice": one.number, "slices": len(one.all), "attempt": cut.staged.attempt}
+    swap = Swap(
+        ports=ports,
+        where=one.where,
+        table=one.table.name,
+        state=cut.state,
+        branch=branch,
+        attempt=attempt,
+        properties={},
+        guard=partial(_check_fits, cut),
+        summary={
+            "tidegate.pipeline": name,
+            resource_names.NOTE: json.dumps({**told, "ranges": cut.staged.ranges.to_dict()}),
+        },
+        source=Source(one.intermediate, cut.staged.batch, cut.staged.attempt),
+    )
+    table = resolved(one.table, ports.pipeline.source.metadata, cut.state)
+    statements = backfill_statements(ports, table, cut.staged, branch, one.intermediate)
+    head = written(swap, one.number, *statements)
+    head = publish(swap, head)
+    with suppress(CommitRefused, RetryLater, GiveUp):  # without it, or its table, the slice is applied once more
+        ports.destination.mark_applied(one.intermediate, one.number)
+    log.info("applied: %s snapshot=%s", one.where, head.snapshot_id)
+    return _result(one, head, cut.staged, cut.started_ms, "published")
+
+
+def _check_fits(cut: _Cut, state: TableState | None) -> None:
+    """Raise when the branch was cut from another table than the one that is there."""
+    if state is None or state.uuid != cut.state.uuid:
+        raise PositionLost(
+            f"{cut.slice.where}: the table was dropped, or replaced by another of the same name, during the backfill; "
+            "nothing of this slice was applied; flush, then begin the backfill again"
+        )
+
+
+def _result(one: Slice, head: Head | None, staged: StagedBatch | None, started_ms: int, outcome: str) -> AppliedSlice:
+    return AppliedSlice(
+        table=one.table.name,
+        backfill=one.backfill.id,
+        slice=one.number,
+        slices=len(one.all),
+        ranges=one.all[one.number - 1],
+        staged=staged.counts.staged if staged else 0,
+        **changed_rows(head),
+        **cost(head),
+        seconds=round((one.ports.now_ms() - started_ms) / 1000, 2),
+        snapshot_id=head.snapshot_id if head else None,
+        outcome=outcome,
+    )

@@ -1,0 +1,268 @@
+"""backfill, first part: turn the user's offsets or times into ranges that may be applied again. Changes nothing."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost
+from tidegate.merge.scd2_statements import refuse_history
+from tidegate.model.backfill import Backfill, TableBackfill, missing
+from tidegate.model.offsets import Offsets, Ranges, offset_of
+from tidegate.model.position import Position
+from tidegate.ports.context import Log, Ports, TableState
+from tidegate.progress.position_checks import check_log, effective_position
+from tidegate.progress.topic_log import ignored_topics, read_log, table_log
+from tidegate.spec.pipeline import Pipeline, Table
+from tidegate.spec.time_text import time_ms
+from tidegate.tables.templated_tables import refuse_template
+
+MAX_SLICES = 1000  # each is a task; Airflow maps over 1024 at most
+EXAMPLE = '{"topic": {"0": [100, 900]}}'
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for: `ranges`, or the records from one time to another; `tables` are all when it is empty."""
+
+    ranges: Ranges | None = None
+    from_ms: int = 0
+    to_ms: int = 0
+    tables: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The same text for the same wish."""
+        words = {"from_ms": self.from_ms, "to_ms": self.to_ms} if self.ranges is None else self.ranges.to_dict()
+        return json.dumps([words, sorted(self.tables)], sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One partition of one table in a backfill; `later` offsets must be read to decide what may be written."""
+
+    table: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+    later: int
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A backfill as it will be applied, for people first."""
+
+    backfill: Backfill
+    parts: tuple[Part, ...]
+    resumed: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: for each table its ranges, records at most, batches, and later offsets to read."""
+        tables = []
+        for table in self.backfill.tables:
+            mine = [part for part in self.parts if part.table == table.table]
+            tables.append(
+                {
+                    "table": table.table,
+                    "ranges": table.ranges.to_dict(),
+                    "records": table.ranges.span,
+                    "batches": len(self.backfill.slices(table.table)),
+                    "later": sum(part.later for part in mine),
+                }
+            )
+        return {"backfill": self.backfill.id, "resumed": self.resumed, "tables": tables}
+
+    def to_batches(self) -> list[dict[str, Any]]:
+        """One entry for each batch in the order in which they are applied: its number, and a line that tells of it."""
+        numbers, entries = self.backfill.numbers, []
+        for number in numbers:
+            parts = [self.backfill.slices(t.table) for t in self.backfill.tables]
+            spans = [part[number - 1].span for part in parts if number <= len(part)]
+            entries.append({"number": number, "slice": f"{number} of {len(numbers)}: {max(spans)} offsets"})
+        return entries
+
+
+def wanted(ranges: Any, from_time: str | None, to_time: str | None, tables: tuple[str, ...] = ()) -> Wanted:
+    """Read the user's words; `ranges` is JSON text or the object itself. ConfigurationError says what is wrong."""
+    times = (from_time, to_time)
+    if (ranges is None) == (times == (None, None)) or (ranges is None and None in times):
+        raise ConfigurationError(f"name either ranges, like {EXAMPLE}, or both from and to, like 2026-01-01T00:00:00Z")
+    if ranges is not None:
+        return Wanted(_ranges(ranges), tables=tables)
+    begin, end = time_ms("from", from_time or ""), time_ms("to", to_time or "")
+    if begin >= end:
+        raise ConfigurationError(f"from={from_time} to={to_time}: the time to must be later than the time from")
+    return Wanted(None, begin, end, tables)
+
+
+def propose(ports: Ports, asked: Wanted) -> Proposed:
+    """What a backfill would apply.
+
+    1. Read each table and then the log, once, and check that they still fit each other.
+    2. An open backfill of the same words is gone on with.
+    3. Else ranges for each table: named offsets must lie before its position, times are clipped to it.
+    """
+    pipeline = ports.pipeline
+    refuse_template(pipeline, "backfill")
+    refuse_history(pipeline, "backfill")
+    states = {t.name: ports.destination.state(t.name, pipeline.name) for t in pipeline.tables}
+    log = read_log(ports)  # after the tables: a flush between the two must not put a position beyond the log's end
+    chosen = _chosen(ports, asked, log)
+    positions = {table.name: _checked_position(ports, table, states[table.name], log) for table in chosen}
+    found = _open(ports, asked, chosen, log)
+    if found is None:
+        parts = [TableBackfill(t.name, _for_table(ports, t, asked, positions[t.name], log)) for t in chosen]
+        busy = tuple(part for part in parts if part.ranges.span)
+        if not busy:
+            raise NothingToDo(f"pipeline={pipeline.name}: no offset lies in the wanted range")
+        ids = {t: i for t, i in log.topic_ids.items() if any(t in part.ranges.by_topic for part in busy)}
+        content = {"asked": asked.text, "max_records": pipeline.merge.max_records, "tables": busy}
+        found, resumed = Backfill.of(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids), False
+        _check_size(pipeline, found)
+    else:
+        resumed = True
+    return Proposed(found, tuple(_parts(ports, found, positions)), resumed)
+
+
+def _check_size(pipeline: Pipeline, backfill: Backfill) -> None:
+    if len(backfill.numbers) > MAX_SLICES:
+        raise ConfigurationError(
+            f"pipeline={pipeline.name}: the range makes {len(backfill.numbers)} batches of merge.max_records="
+            f"{pipeline.merge.max_records}, at most {MAX_SLICES} are possible; raise merge.max_records or name less"
+        )
+
+
+def _parts(ports: Ports, backfill: Backfill, positions: Mapping[str, Position]) -> list[Part]:
+    found = []
+    for mine in backfill.tables:
+        table = next(t for t in ports.pipeline.tables if t.name == mine.table)
+        tail = missing(mine.ranges.end, positions[mine.table].offsets) if needs_later(table) else None
+        later = {(t, p): end - start for t, p, start, end in tail} if tail else {}
+        found += [Part(mine.table, t, p, s, e, later.get((t, p), 0)) for t, p, s, e in mine.ranges if e > s]
+    return found
+
+
+def needs_later(table: Table) -> bool:
+    """Whether later records decide what may be written; a table that is only appended to looks at its rows instead."""
+    return table.mode != "append"
+
+
+def _open(ports: Ports, asked: Wanted, chosen: list[Table], log: Log) -> Backfill | None:
+    for table in chosen:
+        for note in ports.destination.backfills(table.name, ports.pipeline.name):
+            found = Backfill.from_dict(json.loads(note))
+            ids = {topic: log.topic_ids.get(topic) for topic in found.topic_ids}
+            if found.asked == asked.text and found.topic_ids == ids and found.cluster_id == log.cluster_id:
+                return found
+    return None
+
+
+def _chosen(ports: Ports, asked: Wanted, log: Log) -> list[Table]:
+    """The tables that are named, or all that the named topics feed."""
+    pipeline, known = ports.pipeline, {table.name: table for table in ports.pipeline.tables}
+    unknown = [name for name in asked.tables if name not in known]
+    if unknown:
+        raise ConfigurationError(
+            f"pipeline={pipeline.name}: no table={unknown[0]}; it has {', '.join(known)}: name one of those"
+        )
+    _check_topics(ports, asked, log)
+    chosen = [known[name] for name in asked.tables] or list(known.values())
+    if asked.ranges is None:
+        return chosen
+    fed = [t for t in chosen if set(table_log(log, t).begin) & set(asked.ranges.by_topic)]
+    if (asked.tables and fed != chosen) or not fed:
+        raise ConfigurationError(
+            f"pipeline={pipeline.name}: topics={sorted(asked.ranges.by_topic)} do not feed "
+            f"table={next(t.name for t in chosen if t not in fed)}; name topics that do, or another table"
+        )
+    return fed
+
+
+def _check_topics(ports: Ports, asked: Wanted, log: Log) -> None:
+    for topic, partition, _, _ in asked.ranges or ():
+        where = f"pipeline={ports.pipeline.name} topic={topic}"
+        if topic not in log.begin:
+            reason = (
+                "is in heartbeat.ignore_topics and carries no rows"
+                if topic in ignored_topics(ports)
+                else (f"is not one of its topics; it reads {', '.join(sorted(log.begin)) or 'none'}")
+            )
+            raise ConfigurationError(f"{where}: {reason}; name another topic")
+        if partition not in log.begin[topic]:
+            raise ConfigurationError(
+                f"{where} partition={partition}: the topic has no such partition; it has {sorted(log.begin[topic])}"
+            )
+
+
+def _checked_position(ports: Ports, table: Table, state: TableState | None, log: Log) -> Position:
+    """Where the table stands, if a backfill of it can be decided; every other case is an error that says what to do."""
+    where = f"pipeline={ports.pipeline.name} table={table.name}"
+    if not table.key.fields:
+        raise ConfigurationError(
+            f"{where}: it is appended to without a key, so rows that are there cannot be told from rows that are "
+            "missing; set key.fields, or choose other tables"
+        )
+    position = standing_position(ports, table, state)
+    check_log(ports.pipeline, table, position, log)
+    return position
+
+
+def standing_position(ports: Ports, table: Table, state: TableState | None) -> Position:
+    """The table's position; GiveUp where there is none, or where a rollback waits for the flush's answer."""
+    where = f"pipeline={ports.pipeline.name} table={table.name}"
+    position = effective_position(ports.pipeline, table, state)
+    if state is None or position is None:
+        raise GiveUp(f"{where}: the table has no position yet, so nothing can be applied again; flush first")
+    if state.rolled_back:
+        raise GiveUp(f"{where}: the table was rolled back and no flush has answered that yet; flush first")
+    return position
+
+
+def _for_table(ports: Ports, table: Table, asked: Wanted, position: Position, whole_log: Log) -> Ranges:
+    log = table_log(whole_log, table)
+    if asked.ranges is None:
+        return _between_times(ports, asked, position, log)
+    mine = asked.ranges.only(tuple(log.begin))
+    for topic, partition, start, end in mine:
+        where = f"pipeline={ports.pipeline.name} table={table.name} topic={topic} partition={partition}"
+        begin, flushed = log.begin[topic][partition], offset_of(position.offsets, topic, partition) or 0
+        if end > flushed:
+            raise ConfigurationError(
+                f"{where} range=[{start}, {end}): the table's position is {flushed}, the flush will read what comes "
+                f"after it; name a range that ends at {flushed} or before"
+            )
+        check_held(where, start, end, begin)
+    return mine
+
+
+def check_held(where: str, start: int, end: int, begin: int) -> None:
+    """Raise PositionLost when the log has lost offsets that a backfill has to read."""
+    if start < end and start < begin:
+        lost = f"[{start}, {min(begin, end)})"
+        raise PositionLost(
+            f"{where}: the log starts at offset={begin}, so {min(begin, end) - start} offsets {lost} that are needed "
+            f"are gone; nothing more can be decided; name a range that starts at {begin} or later"
+        )
+
+
+def _between_times(ports: Ports, asked: Wanted, position: Position, log: Log) -> Ranges:
+    topics = tuple(topic for topic in log.begin if topic in position.offsets)
+    first, after = (ports.broker.offsets_at(topics, ms) for ms in (asked.from_ms, asked.to_ms))
+    flushed = {t: dict(position.offsets[t]) for t in topics}
+    end: Offsets = {t: {p: min(o, after[t].get(p, o)) for p, o in flushed[t].items()} for t in topics}
+    start: Offsets = {t: {p: min(first[t].get(p, o), end[t][p]) for p, o in flushed[t].items()} for t in topics}
+    return Ranges.between(start, end)
+
+
+def _ranges(words: Any) -> Ranges:
+    try:
+        data = json.loads(words) if isinstance(words, str) else words
+        found = Ranges.from_dict(data)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigurationError(
+            f"ranges={words}: not half-open offset ranges: {error}; write e.g. {EXAMPLE}"
+        ) from error
+    if not found.by_topic:
+        raise ConfigurationError(f"ranges={words}: no topic is named; write e.g. {EXAMPLE}")
+    return found

@@ -1,0 +1,157 @@
+"""replay: decode dead letters again after a fix, and bring in what can be read now; nothing newer is overwritten."""
+
+import logging
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+from tidegate.errors import ConfigurationError, PositionLost, RetryLater
+from tidegate.jobs.stage_job import MergeJob
+from tidegate.merge.compare_and_swap import Swap, changed_rows, in_rounds, publish, written
+from tidegate.merge.scd2_statements import refuse_history
+from tidegate.merge.statements import replay_statements
+from tidegate.model import resource_names
+from tidegate.model.offsets import Ranges
+from tidegate.model.ownership import own_dead_letters, own_intermediate
+from tidegate.model.table_state import Source
+from tidegate.ports.context import CommitRefused, Head, Ports, TableState
+from tidegate.reprocess.backfill_plan import standing_position
+from tidegate.reprocess.replay_stage import REPLAY, Replay, complete, letters_of
+from tidegate.spec.pipeline import Errors, Table
+from tidegate.tables.columns import destination_columns, resolved
+from tidegate.tables.compatibility import check_key
+from tidegate.tables.templated_tables import refuse_template
+
+log = logging.getLogger(__name__)
+NO_LIMIT = Errors("all", 2**31 - 1)  # what is still bad stays where it is, however much it is
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of one table's dead letters; `still_bad` stay among them."""
+
+    table: str
+    tried: int
+    replayed: int
+    still_bad: int
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def replay(ports: Ports) -> list[Replayed]:
+    """Replay the dead letters of each table that has some. One replay of a pipeline at a time.
+
+    1. Finish a replay that was published and killed before its dead letters were marked.
+    2. Stage the dead letters from their own bytes, and the keys of all later records up to the table's position.
+    3. Merge those that can be read now, except keys with a later record; publish as a backfill does.
+    4. Mark what was read; what is still bad stays, with today's reason.
+    """
+    refuse_template(ports.pipeline, "replay")
+    refuse_history(ports.pipeline, "replay")
+    source = replace(ports.pipeline.source, errors=NO_LIMIT)
+    tables = tuple(replace(table, errors=NO_LIMIT) for table in ports.pipeline.tables)
+    tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))
+    found = (_replay(Replay(tolerant, table)) for table in tables)
+    return [result for result in found if result is not None]
+
+
+def _replay(work: Replay) -> Replayed | None:
+    ports, table = work.ports, work.table
+    state = ports.destination.state(table.name, ports.pipeline.name)
+    if state is None:
+        return None
+    staging = work.staging()
+    is_published = staging is not None and state.marks.get(work.mark) == staging.batches[0].attempt
+    if not is_published:
+        ports.destination.claim(work.intermediate, own_intermediate(ports.pipeline, table))
+        ports.destination.drop(work.intermediate)  # of a replay that was killed before its publish
+        letters = letters_of(work, standing_position(ports, table, state).offsets)
+        if not letters.span:
+            return None
+        _check_mode(work, table)
+        ports.destination.claim(work.letters, own_dead_letters(ports.pipeline))
+        head = in_rounds(ports, work.where, partial(_round, work, letters))
+    else:
+        head = None
+    return _marked(work, head)
+
+
+def _check_mode(work: Replay, table: Table) -> None:
+    if table.mode == "delete":
+        raise ConfigurationError(
+            f"{work.where}: a table with deletes and without upserts keeps several rows of a key, and which of them "
+            "follow a dead letter cannot be told; insert its dead letters by hand, and delete them"
+        )
+
+
+def _round(work: Replay, letters: Ranges) -> Head | None:
+    """One cut; `CommitRefused` asks for the next. None where no dead letter can be read."""
+    ports, name = work.ports, work.ports.pipeline.name
+    state = ports.destination.state(work.table.name, name)
+    position = standing_position(ports, work.table, state)
+    table = resolved(work.table, ports.pipeline.source.metadata, state)
+    columns = destination_columns(table, ports.pipeline.source.metadata)
+    if state is not None:
+        check_key(ports.pipeline, table, state)
+    if ports.destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
+        state = ports.destination.state(table.name, name)
+    staged = complete(work, letters, position).batches[0]
+    if not staged.counts.staged or state is None:
+        return None
+    attempt = ports.new_attempt()
+    branch = resource_names.backfill_branch(name, REPLAY, staged.batch, attempt)
+    swap = Swap(
+        ports=ports,
+        where=work.where,
+        table=table.name,
+        state=state,
+        branch=branch,
+        attempt=attempt,
+        properties={work.mark: staged.attempt},
+        guard=partial(_check_same_table, work, state),
+        summary={"tidegate.pipeline": name, resource_names.NOTE: REPLAY},
+        source=Source(work.intermediate, staged.batch, staged.attempt),
+        must_add=staged.counts.staged if table.mode == "append" else 0,
+    )
+    current = resolved(work.table, ports.pipeline.source.metadata, state)
+    head = written(swap, staged.batch, *replay_statements(ports, current, staged, branch, work.intermediate))
+    head = publish(swap, head)
+    log.info("replayed: %s snapshot=%s", work.where, head.snapshot_id)
+    return head
+
+
+def _check_same_table(work: Replay, before: TableState, state: TableState | None) -> None:
+    if state is None or state.uuid != before.uuid:
+        raise PositionLost(
+            f"{work.where}: the table was dropped, or replaced by another of the same name, during the replay; "
+            "nothing was applied; flush, then replay again"
+        )
+
+
+def _marked(work: Replay, head: Head | None) -> Replayed:
+    """Mark what was read now, then drop what the replay kept."""
+    ports, staging = work.ports, work.staging()
+    assert staging is not None
+    staged = staging.batches[0]
+    statement = ports.sql_for(work.letters).render(
+        "replayed_dead_letters",
+        table=work.letters,
+        target=work.table.name,
+        source=work.intermediate,
+        snapshot_id=staging.snapshot_id,
+        batch=staged.batch,
+        attempt=staged.attempt,
+        ranges=list(staged.ranges),
+    )
+    ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, (statement,), table=work.letters))
+    ports.destination.drop(work.intermediate)
+    with suppress(CommitRefused, RetryLater):  # a mark names one attempt, and branches go with the next replay
+        ports.destination.forget(work.table.name, ports.pipeline.name, REPLAY)
+    read, bad = staged.counts.read, staged.counts.dead_lettered
+    return Replayed(work.table.name, read, read - bad, bad, **changed_rows(head))

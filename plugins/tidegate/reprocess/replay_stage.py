@@ -1,0 +1,118 @@
+"""replay, first part: stage dead letters from their own bytes, and the keys of all that came after them."""
+
+from dataclasses import dataclass, replace
+
+from tidegate.errors import PositionLost, RetryLater
+from tidegate.jobs.stage_job import DeadLetterSource, StageJob
+from tidegate.merge.compare_and_swap import CUTS
+from tidegate.model import resource_names
+from tidegate.model.backfill import covered, missing, sliced
+from tidegate.model.batch import Plan, PlannedBatch
+from tidegate.model.offsets import Offsets, Ranges, offset_of
+from tidegate.model.position import Position
+from tidegate.ports.context import Ports, Staging
+from tidegate.progress.topic_log import read_log
+from tidegate.spec.pipeline import Table
+from tidegate.staging.stage_outcome import outcome
+from tidegate.steps.stage import stage_table
+
+REPLAY = "replay"  # stands where a backfill has its id
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The replay of one table's dead letters."""
+
+    ports: Ports
+    table: Table
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return f"pipeline={self.ports.pipeline.name} table={self.table.name} replay"
+
+    @property
+    def letters(self) -> str:
+        """The dead-letter table."""
+        return resource_names.dead_letter_table(self.ports.pipeline)
+
+    @property
+    def intermediate(self) -> str:
+        """The replay's own intermediate table."""
+        return resource_names.backfill_table(self.ports.pipeline, self.table, REPLAY)
+
+    @property
+    def mark(self) -> str:
+        """The destination's property that tells which staged attempt is applied and not yet marked."""
+        return resource_names.backfill_mark(self.ports.pipeline.name, REPLAY)
+
+    def staging(self) -> Staging | None:
+        """The intermediate table, if the dead letters are staged in it: they are its first batch."""
+        found = self.ports.destination.staging(self.intermediate, self.table.name)
+        return found if found is not None and any(batch.batch == 1 for batch in found.batches) else None
+
+
+def letters_of(work: Replay, position: Offsets) -> Ranges:
+    """Where the table's dead letters lie that are published: from the first to the last of each partition."""
+    found = work.ports.destination.waiting_dead_letters(work.letters, work.table.name)
+    ends: dict[str, dict[int, tuple[int, int]]] = {}
+    for topic, partition, offset in sorted(found):
+        if offset < (offset_of(position, topic, partition) or 0):
+            first, _ = ends.setdefault(topic, {}).get(partition, (offset, offset))
+            ends[topic][partition] = (first, offset + 1)
+    return Ranges(ends)
+
+
+def complete(work: Replay, letters: Ranges, position: Position) -> Staging:
+    """The intermediate table in a state that holds all that decides; what is missing is staged."""
+    for _ in range(CUTS):
+        staging = work.staging()
+        pieces = _missing(work, letters, position.offsets, staging)
+        if staging is not None and not pieces:
+            return staging
+        for number, ranges in pieces:
+            _stage(work, number, ranges, position)
+    raise RetryLater(f"{work.where}: what was staged was taken away {CUTS} times; it will be tried again")
+
+
+def _missing(work: Replay, letters: Ranges, position: Offsets, staging: Staging | None) -> list[tuple[int, Ranges]]:
+    """Batch 1 are the dead letters; those after it are the keys of the log from the first of them to the position."""
+    there = {batch.batch: batch.ranges for batch in staging.batches} if staging else {}
+    pieces = [] if staging else [(1, letters)]
+    if work.table.mode == "append":
+        return pieces
+    after = {topic: {p: start + 1 for p, (start, _) in parts.items()} for topic, parts in letters.by_topic.items()}
+    reach = covered([ranges for number, ranges in there.items() if number > 1], after)
+    rest = sliced(missing(reach, position), work.ports.pipeline.merge.max_records)
+    following = max([1, *there]) + 1
+    return pieces + [(following + index, ranges) for index, ranges in enumerate(rest)]
+
+
+def _stage(work: Replay, number: int, ranges: Ranges, position: Position) -> None:
+    ports, are_letters = work.ports, number == 1
+    if not are_letters:
+        _check_log(work, ranges)
+    planned = PlannedBatch(work.table.name, number, ranges, last_per_key=True)
+    plan = Plan((), position.cluster_id, position.topic_ids)
+    asked = replace(stage_table(ports, plan, planned, intermediate=work.intermediate), keys_only=not are_letters)
+    source = _source(work) if are_letters else None
+    isolation = ports.pipeline.source.isolation
+    ports.engine.run(StageJob(ports.pipeline.name, number, ranges, isolation, (asked,), source))
+    outcome(ports, planned, asked)
+
+
+def _source(work: Replay) -> DeadLetterSource:
+    folder = work.ports.destination.copy_dead_letters(work.letters, work.table.name, work.intermediate)
+    return DeadLetterSource(work.letters, work.table.name, folder)
+
+
+def _check_log(work: Replay, ranges: Ranges) -> None:
+    begin = read_log(work.ports).begin
+    for topic, partition, start, end in ranges:
+        first = offset_of(begin, topic, partition) or 0
+        if start < end and start < first:
+            raise PositionLost(
+                f"{work.where} topic={topic} partition={partition}: the log starts at offset={first}, so the records "
+                f"[{start}, {min(first, end)}) are gone that would tell whether a dead letter is the newest of its "
+                "key; nothing was replayed; bring these in by hand, and delete them from the dead letters"
+            )

@@ -1,0 +1,159 @@
+"""Spark's type texts taken apart, so that both Spark and Iceberg can be told the same thing."""
+
+import re
+from dataclasses import dataclass, replace
+
+from tidegate.sql.spark import quoted
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A type without parts; `name` as Spark spells it, e.g. ``BIGINT`` or ``DECIMAL(12, 2)``.
+
+    `lenient` numbers may be sent as text.
+    """
+
+    name: str
+    lenient: bool = False
+
+    @property
+    def decimal(self) -> tuple[int, int] | None:
+        """Precision and scale of a decimal, None for other types."""
+        if not self.name.startswith("DECIMAL"):
+            return None
+        precision, _, scale = self.name[len("DECIMAL") :].strip("() ").partition(",")
+        return int(precision or 10), int(scale or 0)
+
+
+@dataclass(frozen=True)
+class Array:
+    """A list of `element`; `required` elements are never NULL."""
+
+    element: "DataType"
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Map:
+    """A map from `key` to `value`; `required` values are never NULL."""
+
+    key: "DataType"
+    value: "DataType"
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Struct:
+    """Named fields in order; `required` are never NULL, `aliases` other names that a field is known by.
+
+    `identifying` are the required fields that are, or hold, a table's identifier fields: they can never be optional.
+    """
+
+    fields: tuple[tuple[str, "DataType"], ...]
+    required: frozenset[str] = frozenset()
+    aliases: tuple[tuple[str, str], ...] = ()
+    identifying: frozenset[str] = frozenset()
+
+    def named(self, name: str) -> str | None:
+        """The field that goes by this name, without case: its own name before any other."""
+        own = {field.casefold(): field for field, _ in self.fields}
+        known = {alias.casefold(): field for alias, field in self.aliases} | own
+        return known.get(name.casefold())
+
+
+DataType = Primitive | Array | Map | Struct
+BINARY_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")  # without DECIMAL, which is read from text
+
+
+def make_lenient(data_type: DataType) -> DataType:
+    """The type with numbers that may be sent as text, at every depth."""
+    match data_type:
+        case Array(element, required):
+            return Array(make_lenient(element), required)
+        case Map(key, value, required):
+            return Map(key, make_lenient(value), required)
+        case Struct(fields):
+            return replace(data_type, fields=tuple((name, make_lenient(inner)) for name, inner in fields))
+        case Primitive(name):
+            return Primitive(name, lenient=True) if name in BINARY_NUMBERS else data_type
+
+
+NOT_NULL = re.compile(r"\s+NOT\s+NULL$", re.IGNORECASE)
+
+_SYNONYMS = {
+    "INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT",
+    "TEXT": "STRING", "VARCHAR": "STRING", "CHAR": "STRING", "BOOL": "BOOLEAN", "NUMERIC": "DECIMAL", "DEC": "DECIMAL",
+    "TIMESTAMP_LTZ": "TIMESTAMP",
+}  # fmt: skip
+
+
+def parse(text: str) -> DataType:
+    """Read one Spark type; `ValueError` names what is wrong with it."""
+    body = text.strip()
+    head, opening, rest = body.partition("<")
+    if not opening:
+        return Primitive(_primitive(body))
+    if not rest.endswith(">"):
+        raise ValueError(f"type={text} has no closing '>'")
+    parts, name = _split(rest[:-1]), head.strip().upper()
+    if name == "ARRAY" and len(parts) == 1:
+        return Array(parse(parts[0]))
+    if name == "MAP" and len(parts) == 2:
+        return Map(parse(parts[0]), parse(parts[1]))
+    if name == "STRUCT":
+        found = [_field(part) for part in parts]
+        required = frozenset(name for name, _, is_required in found if is_required)
+        return Struct(tuple((name, inner) for name, inner, _ in found), required)
+    raise ValueError(f"type={text} is not one that Spark knows")
+
+
+def ddl(data_type: DataType) -> str:
+    """The type as Spark's text, without what is required in it."""
+    match data_type:
+        case Array(element):
+            return f"ARRAY<{ddl(element)}>"
+        case Map(key, value):
+            return f"MAP<{ddl(key)}, {ddl(value)}>"
+        case Struct(fields):
+            return f"STRUCT<{', '.join(f'{quoted(name)}: {ddl(inner)}' for name, inner in fields)}>"
+        case Primitive(name):
+            return name
+
+
+def _primitive(body: str) -> str:
+    head, opening, arguments = body.partition("(")
+    name = _SYNONYMS.get(head.strip().upper(), head.strip().upper())
+    if name != "DECIMAL":
+        return name
+    return f"DECIMAL({','.join(a.strip() for a in arguments.rstrip(') ').split(','))})" if opening else "DECIMAL(10,0)"
+
+
+def _field(text: str) -> tuple[str, DataType, bool]:
+    body = text.strip()
+    if body.startswith("`"):
+        end = body.replace("``", "\0\0").index("`", 1)
+        name, rest = body[1:end].replace("``", "`"), body[end + 1 :]
+    else:
+        cut = min(i for i in (body.find(":"), body.find(" "), len(body)) if i > 0)
+        name, rest = body[:cut], body[cut:]
+    body = rest.strip().removeprefix(":").strip()
+    ending = NOT_NULL.search(body)
+    return name, parse(body[: ending.start()] if ending else body), ending is not None
+
+
+def _split(text: str) -> list[str]:
+    """Cut at commas that stand outside brackets and backquotes."""
+    parts, depth, quoted, start = [], 0, False, 0
+    for index, char in enumerate(text):
+        if char == "`":
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif char in "<(":
+            depth += 1
+        elif char in ">)":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(text[start:index])
+            start = index + 1
+    return [*parts, text[start:]]

@@ -1,0 +1,146 @@
+"""The columns that a JSON Schema describes, where it says enough for one type each."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tidegate.errors import ConfigurationError
+from tidegate.spec.pipeline import Column
+from tidegate.sql.spark import quoted
+
+FORMATS = {"date-time": "TIMESTAMP", "date": "DATE"}
+CONNECT, DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
+# what Connect's JSON Schema converter names in `title`, beside `connect.type`
+LOGICAL = {
+    CONNECT + "Date": "DATE",
+    CONNECT + "Timestamp": "TIMESTAMP",
+    DEBEZIUM + "Date": "DATE",
+    DEBEZIUM + "Timestamp": "TIMESTAMP_NTZ",
+    DEBEZIUM + "MicroTimestamp": "TIMESTAMP_NTZ",
+    DEBEZIUM + "NanoTimestamp": "TIMESTAMP_NTZ",
+}
+DECIMAL, MAX_PRECISION = CONNECT + "Decimal", 38
+SIMPLE = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
+
+
+def columns_of(text: str, older: Iterable[str] = (), logical: bool = False) -> tuple[Column, ...]:
+    """The properties of an object, and those that only `older` versions have, the newest first: records still do.
+
+    `logical` properties, and lists of such, are of the type that Connect means by them; see `kinds_of`.
+    ConfigurationError names a property that has no single type.
+    """
+    found: dict[str, Column] = {}
+    for version in (text, *older):
+        schema = json.loads(version)
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        if not properties and version is text:
+            raise ConfigurationError("the JSON Schema has no properties; declare the columns in the pipeline file")
+        for name, node in (properties or {}).items():
+            if name not in found:
+                found[name] = Column(name, _type(_Node(node, schema, (name,), is_logical=logical)))
+    return tuple(found.values())
+
+
+def kinds_of(text: str) -> dict[str, dict[str, Any]]:
+    """The properties that Connect's logical types stand behind: name, parameters, and the same of a list's `items`."""
+    schema = json.loads(text)
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    found: dict[str, dict[str, Any]] = {}
+    for name, node in (properties or {}).items():
+        place = _Node(node, schema, (name,)).present()
+        own, items = _kind(place.node), None
+        if isinstance(place.node, dict) and isinstance(place.node.get("items"), dict):
+            items = _kind(place.below(place.node["items"], "[]").present().node)
+        if own or items:
+            found[name] = {**(own or {"name": None, "parameters": {}}), "items": items}
+    return found
+
+
+def _kind(node: Any) -> dict[str, Any] | None:
+    """The logical type that a schema names; None for others, which may have any title."""
+    if not isinstance(node, dict) or "connect.type" not in node or node.get("title") not in (*LOGICAL, DECIMAL):
+        return None
+    parameters = node.get("connect.parameters") or {}
+    return {"name": node["title"], "parameters": {name: str(value) for name, value in parameters.items()}}
+
+
+class _Node(NamedTuple):
+    """A schema inside of another, and the way to it: of names for people, and of references that were followed."""
+
+    node: Any
+    root: Any
+    path: tuple[str, ...]
+    references: tuple[str, ...] = ()
+    is_logical: bool = False
+
+    def below(self, node: Any, *path: str) -> "_Node":
+        return self._replace(node=node, path=(*self.path, *path))
+
+    def resolved(self) -> "_Node":
+        """The definition that a reference inside of the schema points to; ConfigurationError where there is none."""
+        if not isinstance(self.node, dict) or "$ref" not in self.node:
+            return self
+        reference = str(self.node["$ref"])
+        if reference in self.references or not reference.startswith("#/"):
+            raise self.open()
+        node = self.root
+        for word in reference.removeprefix("#/").split("/"):
+            node = node.get(word.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+        return self._replace(node=node, references=(*self.references, reference)).resolved()
+
+    def present(self) -> "_Node":
+        """What the value is where it is not null: the other one of a choice with null."""
+        place = self.resolved()
+        node = place.node if isinstance(place.node, dict) else {}
+        branches = [place.below(one).resolved() for word in ("oneOf", "anyOf") for one in node.get(word, ())]
+        real = [one for one in branches if not (isinstance(one.node, dict) and one.node.get("type") == "null")]
+        return real[0].present() if branches and len(real) == 1 else place
+
+    def open(self) -> ConfigurationError:
+        name = ".".join(self.path).replace(".[]", "[]").replace(".{}", "{}")
+        return ConfigurationError(
+            f"the JSON Schema leaves the type of {name} open; declare the columns in the pipeline file"
+        )
+
+
+def _type(given: _Node) -> str:
+    place = given.present()
+    node = place.node
+    if not isinstance(node, dict):  # true and false are schemas too: of anything, and of nothing
+        raise place.open()
+    if place.is_logical and (meant := _logical_type(place)):
+        return meant
+    words = node.get("type", "string" if "enum" in node else None)
+    kinds = [word for word in (words if isinstance(words, list) else [words]) if word != "null"]
+    kind = kinds[0] if len(kinds) == 1 else None
+    if kind in SIMPLE:
+        return SIMPLE[kind]
+    if kind == "string":
+        return FORMATS.get(node.get("format", ""), "STRING")
+    return _parts(kind, place)
+
+
+def _logical_type(place: _Node) -> str | None:
+    """The type that Connect means: of a property itself or a list's elements. Deeper ones stay what is sent."""
+    kind = _kind(place.node)
+    if kind is None:
+        return "BINARY" if place.node.get("connect.type") == "bytes" and place.node.get("type") == "string" else None
+    is_read = len(place.path) == 1 or place.path[1:] == ("[]",)
+    if kind["name"] != DECIMAL:
+        return LOGICAL[kind["name"]] if is_read else None
+    if not is_read:  # its bytes are no number, and nobody would read them there
+        raise place.open()
+    precision = int(kind["parameters"].get("connect.decimal.precision", MAX_PRECISION))
+    return f"DECIMAL({min(precision, MAX_PRECISION)},{int(kind['parameters'].get('scale', 0))})"
+
+
+def _parts(kind: str | None, place: _Node) -> str:
+    node = place.node
+    if kind == "array" and "items" in node and not isinstance(node["items"], list):
+        return f"ARRAY<{_type(place.below(node['items'], '[]'))}>"
+    if kind == "object" and node.get("properties"):
+        fields = (f"{quoted(name)}: {_type(place.below(inner, name))}" for name, inner in node["properties"].items())
+        return f"STRUCT<{', '.join(fields)}>"
+    if kind == "object" and isinstance(node.get("additionalProperties"), dict):
+        return f"MAP<STRING, {_type(place.below(node['additionalProperties'], '{}'))}>"
+    raise place.open()

@@ -1,0 +1,208 @@
+"""A projection of decoded records: what `select` makes of a record and the rows of dimension tables beside it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tidegate.errors import ConfigurationError
+from tidegate.schema.data_types import DataType, Struct, ddl, parse
+from tidegate.sql.spark import quoted
+
+RECORD = "record"  # what FROM names: the decoded record
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column as it is found: `type` is Spark DDL."""
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+BESIDE = (
+    Field("topic", "STRING"),
+    Field("partition", "INT"),
+    Field("offset", "BIGINT"),
+    Field("timestamp", "TIMESTAMP"),
+)
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A table that is joined, of which a record sees at most one row. `columns` are None until they are looked up.
+
+    `snapshot_id` pins what is read; None reads nothing, as the table holds nothing.
+    """
+
+    table: str
+    alias: str
+    on: str
+    columns: tuple[Field, ...] | None = None
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True)
+class Item:
+    """One entry of the list. A star has no `name`; a column has a `path` in what `alias` names; else `sql` and `type`.
+
+    `is_checked` tells a value that its type cannot hold from NULL. `reads` are the record's columns that it is made of;
+    `is_joined` says that a dimension's are among the others.
+    """
+
+    name: str | None
+    alias: str = ""
+    path: tuple[str, ...] = ()
+    sql: str = ""
+    type: str = ""
+    is_checked: bool = False
+    reads: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    is_joined: bool = False
+
+
+@dataclass(frozen=True)
+class Select:
+    """The user's statement, taken apart. `alias` is the record's name in it."""
+
+    text: str
+    items: tuple[Item, ...]
+    alias: str = RECORD
+    dimensions: tuple[Dimension, ...] = ()
+    reads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A column that is made: SQL over the record and the dimensions, and its type.
+
+    `is_computed` tells an expression, which may fail for a record, from a column as it stands. `reads` are the record's
+    columns that it is made of, where it is not one of them.
+    """
+
+    name: str
+    sql: str
+    type: str
+    nullable: bool = True
+    is_checked: bool = False
+    is_computed: bool = False
+    reads: tuple[str, ...] = ()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is more than a column of the record under its own name."""
+        return self.is_computed or bool(self.reads)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """What the stage job is asked for. `keys` are the key's columns with the field of the key that each one is.
+
+    Records in which one of `unusable` keeps its value are bad: something is made of it that cannot be kept.
+    """
+
+    text: str
+    alias: str
+    columns: tuple[Selected, ...]
+    keys: tuple[tuple[str, str | None], ...] = ()
+    dimensions: tuple[Dimension, ...] = ()
+    unusable: tuple[str, ...] = ()
+
+
+def projection_from(data: dict) -> Projection:  # type: ignore[type-arg]
+    """Inverse of `dataclasses.asdict`, after JSON."""
+    dimensions = tuple(Dimension(**{**d, "columns": None}) for d in data["dimensions"])
+    return Projection(
+        data["text"],
+        data["alias"],
+        tuple(Selected(**{**column, "reads": tuple(column["reads"])}) for column in data["columns"]),
+        tuple((name, part) for name, part in data["keys"]),
+        dimensions,
+        tuple(data["unusable"]),
+    )
+
+
+def made(select: Select, record: Sequence[Field], where: str) -> tuple[Selected, ...]:
+    """The columns of the projection in its order. ConfigurationError for one that is not there, or is there twice.
+
+    `record` are the columns that a star stands for; what is known of every record may be named beside them.
+    """
+    found = [column for item in select.items for column in _columns(select, item, record, where)]
+    seen: set[str] = set()
+    for column in found:
+        if column.name.casefold() in seen:
+            raise ConfigurationError(f"{where}: select has two columns of one name: {column.name}; rename one with AS")
+        seen.add(column.name.casefold())
+    return tuple(found)
+
+
+def beside(record: Sequence[Field]) -> tuple[Field, ...]:
+    """What every record has, where no column of it is called the same."""
+    names = {c.name.casefold() for c in record}
+    return tuple(field for field in BESIDE if field.name not in names)
+
+
+def _columns(select: Select, item: Item, record: Sequence[Field], where: str) -> Iterable[Selected]:
+    if item.name is None:
+        left_out = {name.casefold() for name in item.left_out}
+        unknown = left_out - {c.name.casefold() for c in record}
+        if unknown:
+            raise ConfigurationError(f"{where}: EXCEPT ({', '.join(sorted(unknown))}) are no columns of the record")
+        kept = [c for c in record if c.name.casefold() not in left_out]
+        return [Selected(c.name, _path(select.alias, (c.name,)), c.type, c.nullable) for c in kept]
+    if not item.path:
+        return [
+            Selected(item.name, item.sql, item.type, is_checked=item.is_checked, is_computed=True, reads=item.reads)
+        ]
+    dimension = next((d for d in select.dimensions if d.alias.casefold() == item.alias.casefold()), None)
+    columns = (*record, *beside(record)) if dimension is None else dimension.columns or ()
+    data_type, required = _found(columns, item.path, f"{where}: select column={'.'.join((item.alias, *item.path))}")
+    nullable = dimension is not None or len(item.path) > 1 or not required
+    reads = () if _is_passed(select, item) else item.reads
+    return [Selected(item.name, _path(item.alias, item.path), ddl(data_type), nullable, reads=reads)]
+
+
+def _found(columns: Sequence[Field], path: tuple[str, ...], where: str) -> tuple[DataType, bool]:
+    known = {c.name.casefold(): c for c in columns}
+    column = known.get(path[0].casefold())
+    if column is None:
+        raise ConfigurationError(f"{where}: there is no such column; there are {', '.join(c.name for c in columns)}")
+    data_type = parse(column.type)
+    for step in path[1:]:
+        inner = dict(data_type.fields) if isinstance(data_type, Struct) else {}
+        name = next((name for name in inner if name.casefold() == step.casefold()), None)
+        if name is None:
+            raise ConfigurationError(f"{where}: {step} is no field of a struct; write CAST(... AS TYPE) AS name")
+        data_type = inner[name]
+    return data_type, not column.nullable
+
+
+def _path(alias: str, path: tuple[str, ...]) -> str:
+    return ".".join(quoted(step) for step in (alias, *path))
+
+
+def passed(select: Select, record: Sequence[Field]) -> set[str]:
+    """Names, without case, of the record's columns that are selected as they are, under their own name."""
+    found: set[str] = set()
+    for item in select.items:
+        if item.name is None:
+            found |= {c.name.casefold() for c in record} - {name.casefold() for name in item.left_out}
+        elif _is_passed(select, item):
+            found.add(item.path[0].casefold())
+    return found
+
+
+def find_made(select: Select) -> dict[str, Item]:
+    """What `select` makes of the record alone, by names without case: records can be ordered by it, deletes too."""
+    items = (item for item in select.items if item.name is not None and not item.is_joined)
+    return {item.name.casefold(): item for item in items if item.name and not _is_passed(select, item)}
+
+
+def unusable(select: Select) -> tuple[str, ...]:
+    """The record's columns that something else is made of: another name, an expression, a join."""
+    made_of = [name for item in select.items if not _is_passed(select, item) for name in item.reads]
+    return tuple(dict.fromkeys((*made_of, *select.reads)))
+
+
+def _is_passed(select: Select, item: Item) -> bool:
+    own = item.alias.casefold() == select.alias.casefold() and len(item.path) == 1
+    return own and item.name is not None and item.name.casefold() == item.path[0].casefold()

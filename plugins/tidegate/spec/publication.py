@@ -1,0 +1,125 @@
+"""What the user asked for on the way back: a publication, its table, its topic. Read once from its file.
+
+The file is validated elsewhere (`config/publication_file.py`); here every value is known to be good.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+
+from tidegate.spec.runtime import SparkTarget
+
+PLACEHOLDER = "{table}"  # stands in the SQL for the table at one snapshot
+EVERYTHING = f"SELECT * FROM {PLACEHOLDER}"
+AT_LEAST_ONCE, EXACTLY_ONCE, NO_GUARANTEE = "at-least-once", "exactly-once", "none"
+
+
+@dataclass(frozen=True)
+class KeyOut:
+    """How a record's key is written: `fields` are columns of the result, `prefix` is taken off their names."""
+
+    fields: tuple[str, ...]
+    format: str = "json"
+    prefix: str = ""
+    options: dict[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ValueOut:
+    """How a record's value is written: all columns that are no metadata, or those that are no key either."""
+
+    format: str = "json"
+    fields_include: str = "ALL"
+    options: dict[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MetadataOut:
+    """Columns that become a record's headers, timestamp and topic, and are no part of its value."""
+
+    headers: str | None = None
+    timestamp: str | None = None
+    topic: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those that are given."""
+        return tuple(name for name in (self.headers, self.timestamp, self.topic) if name is not None)
+
+
+@dataclass(frozen=True)
+class CreateTopics:
+    """How a missing topic is created; -1 leaves a number to the brokers."""
+
+    enabled: bool = True
+    partitions: int = -1
+    replication_factor: int = -1
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Where a publication without progress begins: `kind` is full, snapshot or timestamp."""
+
+    kind: str = "full"
+    snapshot_id: int | None = None
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """How the groups of aggregating SQL are told: `keys_sql` gives the keys of the groups that some rows are in, and
+    maybe other columns.
+
+    A group is found by the key columns in `matched`: those that follow from each of its rows alone. A session window
+    does not, as a row may join two of them.
+    """
+
+    keys_sql: str
+    matched: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One publication file.
+
+    `topics` are all that a record may go to; without `metadata.topic` there is one. `parallelism` is into how many
+    parts the keys are divided: each part has its own progress and, with exactly-once, its own transactional producer.
+    `joined` are the other tables of the SQL. `interval_seconds` below 1 leaves the schedule to the tables' assets, or
+    to a person.
+    """
+
+    name: str
+    table: str
+    topics: tuple[str, ...]
+    key: KeyOut
+    value: ValueOut = ValueOut()
+    metadata: MetadataOut = MetadataOut()
+    sql: str = EVERYTHING
+    joined: tuple[str, ...] = ()
+    grouped: Grouped | None = None
+    description: str = ""
+    kafka: str | dict[str, str] = "kafka_default"
+    start: Begin = Begin()
+    delivery: str = AT_LEAST_ONCE
+    on_expired: str = "fail"
+    parallelism: int = 4
+    transaction_records: int = 100_000
+    state_topic: str = ""
+    create: CreateTopics = CreateTopics()
+    allow_uncompacted: bool = False
+    interval_seconds: int = -1
+    on_table_change: bool = True
+    heartbeat_topic: str | None = None
+    spark: SparkTarget = field(default_factory=SparkTarget)
+
+    @property
+    def catalog(self) -> str:
+        """The key in ``catalogs.yaml``."""
+        return self.table.split(".", 1)[0]
+
+    @property
+    def digest(self) -> str:
+        """Changes with everything that decides what a row looks like in the topic."""
+        said = [self.table, self.topics, asdict(self.key), asdict(self.value), asdict(self.metadata), self.sql]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]

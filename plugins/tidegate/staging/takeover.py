@@ -1,0 +1,80 @@
+"""A stage job whose files an earlier try has left, complete: they are brought in, and Spark reads nothing again.
+
+A load job can be refused for hours, by a quota for instance, and each retry of the task, as each later run, would stage
+the batch anew.
+"""
+
+import hashlib
+import json
+import logging
+from dataclasses import replace
+
+from tidegate.jobs.stage_job import StageJob, StageTable
+from tidegate.model import resource_names
+from tidegate.model.batch import Counts, SignedAttempt
+from tidegate.model.offsets import Offsets, Ranges, offset_of
+from tidegate.ports.context import Ports
+from tidegate.spec.pipeline import Table
+
+log = logging.getLogger(__name__)
+
+
+def run_or_take_over(ports: Ports, job: StageJob) -> tuple[StageTable, ...]:
+    """Run a stage job, unless an earlier one that was asked the same has left all of its files.
+
+    Returns the job's tables, each with the attempt whose files count. Tables that Spark writes itself are always
+    staged: then the job runs for all of them. The records of a range do not change, so the same request gives the same
+    rows; an attempt with a bad record, or whose records do not add up, is not taken over.
+    """
+    if job.finder is None and job.letters is None and all(table.folder for table in job.tables):
+        found = [_take_over(ports, job, table) for table in job.tables]
+        known = tuple(table for table in found if table is not None)
+        if len(known) == len(job.tables):
+            log.info("taken over: pipeline=%s batch=%s attempts=%s", job.pipeline, job.batch, _attempts(known))
+            return known
+    ports.engine.run(job)
+    for table in job.tables:
+        if table.folder:
+            signed = SignedAttempt(job.batch, table.attempt, request_of(job, table), job.ranges)
+            ports.destination.sign_attempt(table.intermediate, signed)
+    return job.tables
+
+
+def find_left_behind(
+    ports: Ports, table: Table, ahead: Offsets, log_end: Offsets, above: int
+) -> tuple[int, Ranges] | None:
+    """Number and ranges of a batch that begins at `ahead` and whose files an earlier run could not bring in.
+
+    A plan that asks for it again takes the files over. Only of numbers `above` those that are used; of several the one
+    that reaches farthest. None in a pipeline whose records name tables: their job is never taken over.
+    """
+    if any(one.finds for one in ports.pipeline.tables):
+        return None
+    signed = ports.destination.signed_attempts(resource_names.intermediate_table(ports.pipeline, table))
+    fit = [one for one in signed if not one.is_landed and one.batch > above and one.ranges.continues(ahead)]
+    fit = [one for one in fit if all(end <= (offset_of(log_end, t, p) or 0) for t, p, _, end in one.ranges)]
+    best = max(fit, key=lambda one: (one.ranges.span, one.batch), default=None)
+    return None if best is None else (best.batch, best.ranges)
+
+
+def _take_over(ports: Ports, job: StageJob, table: StageTable) -> StageTable | None:
+    request = request_of(job, table)
+    signed = ports.destination.signed_attempts(table.intermediate)
+    attempt = next((one.attempt for one in signed if (one.batch, one.request) == (job.batch, request)), None)
+    folder = None if attempt is None else ports.destination.landing(table.intermediate, job.batch, attempt)
+    found = None if attempt is None else ports.destination.left(table.intermediate, job.batch, attempt)
+    if attempt is None or folder is None or found is None or Counts.of(job.ranges.span, found).unexplained():
+        return None
+    return replace(table, attempt=attempt, folder=folder, summary={**table.summary, "tidegate.attempt": attempt})
+
+
+def request_of(job: StageJob, table: StageTable) -> str:
+    """What is asked of Spark for one table, whichever attempt asks."""
+    summary = {key: value for key, value in table.summary.items() if key != "tidegate.attempt"}
+    asked = replace(table, attempt="", property="", folder="", create=(), summary=summary)
+    text = replace(job, tables=(asked,), finder=None).to_json()
+    return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
+
+
+def _attempts(tables: tuple[StageTable, ...]) -> str:
+    return ",".join(table.attempt for table in tables)

@@ -1,0 +1,150 @@
+"""discover: the part of stage that finds the tables that a batch's records name for the first time."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tidegate.errors import BadRecord, GiveUp, RetryLater
+from tidegate.jobs.stage_job import MergeJob, StageTable
+from tidegate.merge.compare_and_swap import Swap, in_rounds, publish, written
+from tidegate.model import resource_names
+from tidegate.model.batch import Plan, PlannedBatch
+from tidegate.model.ownership import own_names
+from tidegate.model.position import Position
+from tidegate.ports.context import Ports, TableState
+from tidegate.progress.position_checks import check_not_overtaken
+from tidegate.spec.pipeline import Column, Table
+from tidegate.tables.columns import key_columns, value_columns
+from tidegate.tables.partial_updates import find_retracting_answers
+from tidegate.tables.templated_tables import concrete
+
+
+def finder(ports: Ports, table: Table, planned: PlannedBatch) -> StageTable:
+    """What the stage job needs to list the names in a batch.
+
+    It leaves them as a property of the table of names, or in a folder where Spark has no hand in that table.
+    """
+    pipeline, attempt = ports.pipeline, ports.new_attempt()
+    folder = ports.destination.landing(resource_names.intermediate_table(pipeline, table), planned.batch, attempt)
+    create = _create(ports, table, planned, "create_intermediate" if folder is None else "create_names")
+    if folder is not None and create:
+        ports.engine.run(MergeJob(pipeline.name, planned.batch, create, table=table.name))
+    return StageTable(
+        intermediate=table.name,
+        attempt=attempt,
+        key=replace(table.key, columns=None),
+        key_columns=key_columns(table),
+        value=replace(table.value, columns=None),
+        value_columns=value_columns(table),
+        metadata=pipeline.source.metadata,
+        ignore_deletes=True,  # a delete of a row in a table that is not there does nothing
+        when=table.when,
+        route=table.route,
+        delete_when=table.delete_when,
+        retracts=find_retracting_answers(table),
+        summary={},
+        property=resource_names.named_property(pipeline),
+        create=create if folder is None else (),
+        folder=folder or "",
+        naming=table.naming,
+        most_names=table.max_tables,
+    )
+
+
+def _create(ports: Ports, table: Table, planned: PlannedBatch, statement: str) -> tuple[str, ...]:
+    """Statements that make the table of names, none where it is there."""
+    own = own_names(ports.pipeline)
+    if ports.destination.claim(table.name, own) is not None:
+        return ()
+    values = {
+        "table": table.name,
+        "parent": table.name.rsplit(".", 1)[0],
+        "keys": (Column("bytes", "BINARY"),),
+        "values": value_columns(table),
+        "sequence": (),
+        "dead_letters": False,
+        "kept": False,
+        "properties": {},
+        "own": own,
+        "shape": "names",
+        "batch": planned.batch,
+    }
+    return tuple(ports.sql_for(table.name).render(name, **values) for name in ("create_namespace", statement))
+
+
+def discovered(ports: Ports, planned: PlannedBatch, asked: StageTable) -> list[Table]:
+    """Tables that records of the batch name and that are not there yet; an error for a name that may not be."""
+    pipeline, where = ports.pipeline, f"pipeline={ports.pipeline.name} batch={planned.batch}"
+    found = _found(ports, planned, asked)
+    if found.get("attempt") != asked.attempt:
+        raise RetryLater(f"{where}: the names of attempt={asked.attempt} are not there; stage again")
+    if found["bad"]:
+        first = found["first_bad"]
+        raise BadRecord(
+            f"{where}: {found['bad']} records name no table or cannot be decoded; the first: topic={first['topic']} "
+            f"partition={first['partition']} offset={first['offset']} reason={first['reason']}; nothing was merged; "
+            "correct the producer, or tables[].name and tables[].namespaces"
+        )
+    known = {table.identifier for table in pipeline.tables}
+    catalog = planned.table.partition(".")[0]
+    new = [name for name in found["names"] if name not in known]
+    made = [table for table in pipeline.tables if table.naming and not table.finds]
+    table = next(table for table in pipeline.tables if table.name == planned.table)
+    if len(made) + len(new) > table.max_tables:
+        raise GiveUp(
+            f"{where}: records name {len(new)} new tables beside {len(made)}, more than max_tables={table.max_tables}, "
+            f"e.g. {', '.join(new[:3])}; nothing was merged; raise tables[].max_tables if they are meant"
+        )
+    return [concrete(pipeline, f"{catalog}.{name}") for name in new]
+
+
+def _found(ports: Ports, planned: PlannedBatch, asked: StageTable) -> dict[str, Any]:
+    pipeline = ports.pipeline
+    if asked.folder:
+        table = next(table for table in pipeline.tables if table.name == planned.table)
+        into = resource_names.intermediate_table(pipeline, table)
+        return ports.destination.left(into, planned.batch, asked.attempt) or {}
+    state = ports.destination.state(planned.table, pipeline.name)
+    told = state.marks.get(resource_names.named_property(pipeline)) if state else None
+    return dict(json.loads(told)) if told else {}
+
+
+def advance(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
+    """Say that the batch's names are known; all that they name is staged. One compare-and-swap, like a publish."""
+    in_rounds(ports, f"pipeline={ports.pipeline.name} table={planned.table}", partial(_advance, ports, plan, planned))
+
+
+def _advance(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
+    name, attempt = ports.pipeline.name, ports.new_attempt()
+    table = next(table for table in ports.pipeline.tables if table.name == planned.table)
+    ids = {topic: i for topic, i in plan.topic_ids.items() if topic in planned.ranges.by_topic}
+    end = Position(
+        planned.ranges.end, planned.batch, attempt, cluster_id=plan.cluster_id, topic_ids=ids,
+        outside=planned.watermark == "outside",
+    )  # fmt: skip
+
+    def guard(state: TableState | None) -> None:
+        check_not_overtaken(ports.pipeline, table, state, planned.batch, planned.ranges)
+
+    state = ports.destination.state(table.name, name)
+    guard(state)
+    if state is not None and state.snapshot_id is None:
+        start = replace(end, offsets=planned.ranges.start, batch=0, outside=planned.watermark != "inside")
+        ports.destination.seed(table.name, name, start)
+        state = ports.destination.state(table.name, name)
+    if state is None:
+        raise RetryLater(f"pipeline={name} table={table.name}: it was created and is not there; stage again")
+    swap = Swap(
+        ports=ports,
+        where=f"pipeline={name} table={table.name} batch={planned.batch}",
+        table=table.name,
+        state=state,
+        branch=resource_names.branch(name, planned.batch, attempt),
+        attempt=attempt,
+        properties=end.to_properties(name),
+        guard=guard,
+        summary={**end.to_properties(name), "tidegate.pipeline": name, "tidegate.batch": str(planned.batch)},
+        tag=resource_names.tag(name),
+    )
+    publish(swap, written(swap, planned.batch))

@@ -1,0 +1,106 @@
+"""Drain a table's queue: its staged batches are merged in order, up to the first that fails."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from tidegate.errors import PublishedElsewhere, TidegateError
+from tidegate.model.batch import PublishedBatch, StagedBatch
+from tidegate.ports.context import Ports
+from tidegate.progress.batch_queue import groups, together, waiting
+from tidegate.progress.position_checks import effective_position
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import full_queue
+from tidegate.steps.stage import table_named
+from tidegate.tables.batch_history import record
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Drained:
+    """What became of one table's queue; `failure` is why the rest of it waits on."""
+
+    table: str
+    published: tuple[PublishedBatch, ...]
+    failure: TidegateError | None = None
+
+    @property
+    def total(self) -> PublishedBatch:
+        """The results of the queue as one; raises the failure, if there is one."""
+        if self.failure is not None:
+            raise self.failure
+        return reduce(PublishedBatch.then, self.published)
+
+
+def queues(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
+    """Staged batches by table, in the order of each one's queue."""
+    by_table: dict[str, list[StagedBatch]] = {}
+    for staged in batches:
+        by_table.setdefault(staged.table, []).append(staged)
+    return list(by_table.values())
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """The job that a run of the queue had sent when it went to wait elsewhere, and how long it has been away."""
+
+    job: str
+    seconds: float
+
+
+def drain(
+    ports: Ports,
+    queue: Sequence[StagedBatch],
+    published: list[PublishedBatch] | None = None,
+    awaited: Awaited | None = None,
+) -> Drained:
+    """Publish one table's staged batches in order and record each; stop at the first failure.
+
+    1. Leave out what an earlier attempt of this task has published already.
+    2. Batches without rows travel with the next one that has some: one snapshot for all of them.
+    3. Behind a failure the rest waits: its ranges start where the failed batch ends.
+
+    Results are added to `published` as they come, for a caller that may be called away meanwhile. Back again, what the
+    job it has `awaited` published is this run's work.
+    """
+    published = [] if published is None else published
+    table, first = queue[0].table, queue[0].batch
+    try:
+        for group in groups(_left(ports, queue, awaited)):
+            done = _ours(merge(ports, together(group)), awaited)
+            if done.batch in [one.batch for one in published]:
+                continue  # before this caller was called away
+            published.append(done)
+            for staged in group:
+                record(ports, staged, done)
+    except TidegateError as error:
+        log.info("not merged: pipeline=%s table=%s queue from batch=%s", ports.pipeline.name, table, first)
+        return Drained(table, tuple(published), _told(ports, queue, error))
+    return Drained(table, tuple(published))
+
+
+def _ours(published: PublishedBatch, awaited: Awaited | None) -> PublishedBatch:
+    if awaited is None or published.job != awaited.job:
+        return published
+    return replace(published, outcome="published", seconds=round(published.seconds + awaited.seconds, 2))
+
+
+def _left(ports: Ports, queue: Sequence[StagedBatch], awaited: Awaited | None) -> Sequence[StagedBatch]:
+    """The queue behind the batch that the table stands at; with that one when it is the last, or was waited for."""
+    table = table_named(ports, queue[0].table)
+    state = ports.destination.state(table.name, ports.pipeline.name)
+    position = effective_position(ports.pipeline, table, state)
+    for index, staged in enumerate(queue):
+        if position and staged.attempt == position.staged_attempt and staged.ranges.end == position.offsets:
+            return queue[index:] if awaited else queue[index + 1 :] or queue[index:]
+    return queue
+
+
+def _told(ports: Ports, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
+    """The failure, and what it means for the pipeline when the table's queue is full by now."""
+    table = table_named(ports, queue[0].table)
+    if isinstance(error, PublishedElsewhere) or not ports.pipeline.has_several or waiting(queue) < table.max_pending:
+        return error
+    return type(error)(f"{error}\n{full_queue(ports, table, queue)}")

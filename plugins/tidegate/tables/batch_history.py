@@ -1,0 +1,77 @@
+"""The control table: what each batch did, for people and as a shortcut for programs; never needed to be right."""
+
+import json
+import logging
+from dataclasses import asdict
+from typing import Any
+
+from tidegate.model import resource_names
+from tidegate.model.backfill import AppliedSlice
+from tidegate.model.batch import RECORDS, PublishedBatch, StagedBatch
+from tidegate.model.offsets import Ranges
+from tidegate.ports.context import Ports
+
+log = logging.getLogger(__name__)
+# The columns of the control table by type, the same in every destination; each may be NULL.
+INTEGERS = (
+    "batch", "published_at_ms", "span", *RECORDS, "inserted", "updated", "deleted", "staged_snapshot_id",
+    "snapshot_id", "valid_through_ms", "staged_bytes", "bytes_scanned", "bytes_billed",
+)  # fmt: skip
+TEXTS = ("table", "attempt", "ranges", "backfill", "written_as")
+FRACTIONS = ("seconds", "stage_seconds")
+
+
+def record(ports: Ports, staged: StagedBatch, published: PublishedBatch) -> None:
+    """Append one batch to the pipeline's control table; a failure is logged, the rows are published all the same."""
+    if published.outcome == "published":
+        more = {"batch": staged.batch, "valid_through_ms": published.valid_through_ms, "backfill": None}
+        _append(ports, {**_row(ports, staged, published), **more})
+
+
+def record_slice(ports: Ports, staged: StagedBatch, applied: AppliedSlice) -> None:
+    """Append one slice of a backfill, under the number of the batch that the table stood at."""
+    if applied.outcome == "published":
+        state = ports.destination.state(applied.table, ports.pipeline.name)
+        told = f"{applied.backfill} {applied.slice}/{applied.slices}"
+        more = {"batch": state.highest_batch if state else 0, "valid_through_ms": None, "backfill": told}
+        _append(ports, {**_row(ports, staged, applied), **more})
+
+
+def advances(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
+    """By topic and partition: when a batch last moved it, in milliseconds, as far as these rows of history tell."""
+    moved: dict[tuple[str, int], int] = {}
+    for row in rows:
+        if row["backfill"] is None:
+            for topic, partition, start, end in Ranges.from_dict(json.loads(row["ranges"])):
+                if end > start:
+                    moved[topic, partition] = max(moved.get((topic, partition), 0), row["published_at_ms"])
+    return moved
+
+
+def _row(ports: Ports, staged: StagedBatch, published: PublishedBatch | AppliedSlice) -> dict[str, Any]:
+    # batches without rows that went along changed none
+    is_last = isinstance(published, AppliedSlice) or staged.batch == published.batch
+    return {
+        "table": published.table,
+        "attempt": staged.attempt,
+        "ranges": json.dumps(staged.ranges.to_dict()),
+        **asdict(staged.counts),
+        **{name: getattr(published, name) if is_last else 0 for name in ("inserted", "updated", "deleted")},
+        "seconds": published.seconds,
+        **{name: getattr(published, name) if is_last else None for name in ("bytes_scanned", "bytes_billed")},
+        "stage_seconds": staged.stage_seconds,
+        "staged_bytes": staged.bytes,
+        "written_as": getattr(published, "written_as", ""),
+        "staged_snapshot_id": staged.snapshot_id,
+        "snapshot_id": published.snapshot_id,
+        "published_at_ms": ports.now_ms(),
+    }
+
+
+def _append(ports: Ports, row: dict[str, Any]) -> None:
+    try:
+        ports.destination.record(resource_names.control_table(ports.pipeline), row)
+    except Exception as error:  # history must not fail a flush whose rows are published
+        where = f"pipeline={ports.pipeline.name} batch={row['batch']} table={row['table']}"
+        log.warning("no history: %s: the batch is published, its row of history is lost: %s", where, error)
+        log.info("no history: %s", where, exc_info=error)

@@ -1,0 +1,70 @@
+"""Tables that records name: which of them there are, found in the catalog, never remembered anywhere else.
+
+A table belongs to a pipeline's template when the template can make its name and the pipeline has a position in it, or
+batches staged for it. A name is new until then.
+"""
+
+from dataclasses import replace
+
+from tidegate.errors import ConfigurationError
+from tidegate.model import resource_names
+from tidegate.ports.context import Ports
+from tidegate.spec.pipeline import Pipeline, Table
+from tidegate.spec.table_template import Naming
+
+
+def fan_out(ports: Ports) -> Ports:
+    """The same ports, with the tables that the template has made so far, and that of names, among the pipeline's."""
+    pipeline = ports.pipeline
+    if pipeline.template is None or any(table.finds for table in pipeline.tables):
+        return ports
+    known = {table.name for table in pipeline.tables}
+    made = [name for name in _candidates(ports, pipeline.template) if name not in known and _is_ours(ports, name)]
+    finder = replace(pipeline.template, name=resource_names.names_table(pipeline), naming=naming_of(pipeline))
+    tables = (*pipeline.tables, *(concrete(pipeline, name) for name in made), finder)
+    return replace(ports, pipeline=replace(pipeline, tables=tables))
+
+
+def refuse_template(pipeline: Pipeline, what: str) -> None:
+    """Raise ConfigurationError for what cannot be done yet with tables that records name."""
+    if pipeline.template is not None:
+        raise ConfigurationError(
+            f"pipeline={pipeline.name} table={pipeline.template.name}: {what} does not know tables that records name; "
+            "rebase the pipeline to read their records again"
+        )
+
+
+def concrete(pipeline: Pipeline, name: str) -> Table:
+    """One table of the template, by its full name."""
+    template = pipeline.template
+    assert template is not None
+    naming = replace(naming_of(pipeline), name=name.partition(".")[2])
+    return replace(template, name=name, naming=naming)
+
+
+def naming_of(pipeline: Pipeline) -> Naming:
+    """How the pipeline's records name their table."""
+    template = pipeline.template
+    assert template is not None
+    taken = [table.identifier.rpartition(".")[2] for table in pipeline.tables if table.naming is None]
+    return Naming(template.identifier, template.namespaces, resource_names.reserved(pipeline, taken))
+
+
+def _candidates(ports: Ports, template: Table) -> list[str]:
+    """Full names that the template can make, of tables that are there or have an intermediate table."""
+    naming, suffix = naming_of(ports.pipeline), resource_names.intermediate_suffix(ports.pipeline)
+    found = set()
+    for namespace in template.namespaces:
+        parent = f"{template.catalog}.{namespace}"
+        for table in ports.destination.tables_in(parent):
+            name = table.removesuffix(suffix)
+            if naming.makes(name):
+                found.add(f"{parent}.{name}")
+    return sorted(found)
+
+
+def _is_ours(ports: Ports, name: str) -> bool:
+    state = ports.destination.state(name, ports.pipeline.name)
+    if state is not None and state.recorded is not None:
+        return True
+    return bool(ports.destination.staged(name + resource_names.intermediate_suffix(ports.pipeline), name))

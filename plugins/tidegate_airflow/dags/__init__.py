@@ -1,0 +1,1 @@
+"""One builder per DAG, with its form and its texts."""

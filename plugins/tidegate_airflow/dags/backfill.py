@@ -1,0 +1,131 @@
+"""The backfill DAG of one pipeline: plan → one batch after the other → clean_up, started by hand from a form."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import DAG, Param, get_current_context, task
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow import tasks
+from tidegate_airflow.dags import task_docs
+from tidegate_airflow.dags.flush import LONG, QUICK, RETRIES, asked_by, is_submitted, pool
+from tidegate_airflow.notifiers import on_failure
+
+OFFSETS = {
+    "type": "object",
+    "additionalProperties": False,
+    "patternProperties": {
+        "^[0-9]+$": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
+    },
+}
+
+# Airflow looks at `format` in the form only; the pattern holds for runs that programs start, too.
+TIME = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
+
+
+def backfill_dag(pipeline: Pipeline) -> DAG:
+    """The DAG ``tidegate_<pipeline>_backfill``. No connection is opened and nothing heavy is imported here."""
+    with DAG(
+        dag_id=f"tidegate_{pipeline.name}_backfill",
+        description=f"Apply a part of the log of {pipeline.name} again, never over what is newer",
+        doc_md=task_docs.BACKFILL.format(pipeline=pipeline.name, batch=pipeline.merge.max_records),
+        schedule=None,
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        on_failure_callback=on_failure(pipeline),
+        default_args={"owner": "tidegate", **RETRIES},
+        tags=["tidegate", "backfill", *sorted({table.catalog for table in pipeline.entries})],
+    ) as dag:
+        _tasks(pipeline)
+    dag.params = asked_by(_form(pipeline))
+    return dag
+
+
+def _form(pipeline: Pipeline) -> dict[str, Param]:
+    """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
+    topic = next(iter(pipeline.source.topics), "topic")
+    tables = [table.name for table in pipeline.entries]
+    return {
+        "ranges": Param(
+            None,
+            type=["null", "object"],
+            title="Offsets",
+            description="Half-open offset ranges by topic and partition: the second number is the first offset that "
+            f'is not applied. Example: {{"{topic}": {{"0": [100, 900]}}}}. Leave it as it is for a range of times.',
+            additionalProperties=OFFSETS,
+            examples=[{topic: {"0": [100, 900]}}],
+        ),
+        "from": _time(
+            "From", "Instead of offsets: records with this time or a later one; needs To.", "2026-01-01T00:00:00Z"
+        ),
+        "to": _time(
+            "To",
+            "Records before this time, and never beyond what is flushed; needs From.",
+            "2026-01-02T00:00:00Z",
+        ),
+        "tables": Param(
+            [],
+            type="array",
+            items={"type": "string", "enum": tables},
+            title="Tables",
+            description="Only these tables; all when empty.",
+            examples=tables,
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only show ranges, records and batches, as `tables` of the task plan; write nothing. "
+            "Begin with one; then start the same without.",
+        ),
+    }
+
+
+def _time(title: str, description: str, example: str) -> Param:
+    shape = {"format": "date-time", "pattern": TIME, "examples": [example]}
+    return Param(None, type=["null", "string"], title=title, description=description, **shape)
+
+
+def _tasks(pipeline: Pipeline) -> None:
+    name: str = pipeline.name
+
+    @task(task_id="plan", doc_md=task_docs.BACKFILL_PLAN, execution_timeout=QUICK, multiple_outputs=False)
+    def plan() -> list[dict[str, Any]]:
+        context = get_current_context()
+        found = tasks.run_backfill_plan(name, dict(context["params"]))
+        for key in ("tables", "backfill"):  # beside the result: tasks can be mapped over a whole result only
+            context["ti"].xcom_push(key=key, value=found[key])
+        batches: list[dict[str, Any]] = found["batches"]
+        return batches
+
+    @task(task_id="clean_up", doc_md=task_docs.BACKFILL_CLEAN_UP, execution_timeout=QUICK)
+    def clean_up(backfill: dict[str, Any]) -> list[str]:
+        return tasks.run_backfill_clean_up(name, backfill)
+
+    planned = plan()
+    _batches(pipeline, planned) >> clean_up(planned["backfill"])
+
+
+def _batches(pipeline: Pipeline, planned: Any) -> Any:
+    settings: dict[str, Any] = {
+        "task_id": "batch",
+        "doc_md": task_docs.BACKFILL_BATCH,
+        "execution_timeout": LONG,
+        "pool": pool(pipeline),
+        "max_active_tis_per_dagrun": 1,
+        "map_index_template": "{{ slice }}",
+    }
+    backfill, pieces = planned["backfill"], planned
+    if is_submitted(pipeline):
+        from tidegate_airflow.operators.spark_submit import SubmitOperator
+
+        fixed = {"verb": "backfill", "pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
+        return SubmitOperator.partial(backfill=backfill, **fixed).expand(given=pieces)
+
+    @task(**settings)
+    def batch(given: dict[str, Any], backfill: dict[str, Any]) -> list[dict[str, Any]]:
+        get_current_context()["slice"] = given["slice"]
+        return tasks.run_backfill_slice(pipeline.name, backfill, given)
+
+    return batch.partial(backfill=backfill).expand(given=pieces)

@@ -1,0 +1,36 @@
+"""The janitor's DAG: once a day it tells what pipelines have left behind whose file is gone, and removes nothing."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, get_current_context, task
+from airflow.sdk.bases.xcom import BaseXCom
+
+from tidegate_airflow import tasks
+from tidegate_airflow.dags import task_docs
+from tidegate_airflow.dags.flush import RETRIES
+
+# No pipeline's DAG can have this id: theirs begin with tidegate_.
+ID = "tidegate-janitor"
+
+
+def janitor_dag() -> DAG:
+    """One DAG for all catalogs; a run that finds nothing ends as skipped."""
+    with DAG(
+        dag_id=ID,
+        description="Tells what pipelines whose file is gone have left behind",
+        doc_md=task_docs.JANITOR,
+        schedule=timedelta(days=1),
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        default_args={"owner": "tidegate", **RETRIES},
+        tags=["tidegate", "maintenance"],
+    ) as dag:
+        task(task_id="leftovers", doc_md=task_docs.JANITOR, execution_timeout=timedelta(minutes=10))(tell_leftovers)()
+    return dag
+
+
+def tell_leftovers() -> list[dict[str, Any]]:
+    """What is left behind, as the task's result also where a catalog cannot be read and the task fails."""
+    return tasks.run_leftovers(lambda found: get_current_context()["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, found))

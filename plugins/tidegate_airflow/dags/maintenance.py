@@ -1,0 +1,56 @@
+"""The maintenance DAG of one pipeline: one mapped task for each of its tables, beside the flushes."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, get_current_context, task
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow import tasks
+from tidegate_airflow.dags import task_docs
+from tidegate_airflow.dags.flush import LONG, QUICK, RETRIES, is_submitted, pool
+from tidegate_airflow.notifiers import on_failure
+
+
+def maintenance_dag(pipeline: Pipeline) -> DAG:
+    """The DAG ``tidegate_<pipeline>_maintenance``; without an interval it is there to be started by hand."""
+    seconds = pipeline.maintenance.interval_seconds
+    with DAG(
+        dag_id=f"tidegate_{pipeline.name}_maintenance",
+        description=f"Keeps small: {', '.join(table.name for table in pipeline.entries)}",
+        doc_md=task_docs.MAINTAIN,
+        schedule=timedelta(seconds=seconds) if seconds > 0 else None,
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        on_failure_callback=on_failure(pipeline),
+        default_args={"owner": "tidegate", **RETRIES},
+        tags=["tidegate", "maintenance", *sorted({table.catalog for table in pipeline.entries})],
+    ) as dag:
+        tables = task(task_id="tables", execution_timeout=QUICK)(tasks.run_tables)
+        _maintain(pipeline, tables(pipeline.name))
+    return dag
+
+
+def _maintain(pipeline: Pipeline, tables: Any) -> None:
+    settings: dict[str, Any] = {
+        "task_id": "maintain",
+        "doc_md": task_docs.MAINTAIN,
+        "execution_timeout": LONG,
+        "pool": pool(pipeline),
+        "max_active_tis_per_dagrun": 1,  # one rewrite at a time leaves room for the flushes
+        "map_index_template": "{{ table }}",
+    }
+    if is_submitted(pipeline):
+        from tidegate_airflow.operators.spark_submit import SubmitOperator
+
+        fixed: dict[str, Any] = {"pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
+        SubmitOperator.partial(verb="maintain", **fixed).expand(given=tables)
+        return
+
+    @task(**settings)
+    def maintain(name: str) -> dict[str, Any]:
+        get_current_context()["table"] = name
+        return tasks.run_maintain(pipeline.name, name)
+
+    maintain.expand(name=tables)

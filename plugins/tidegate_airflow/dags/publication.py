@@ -1,0 +1,89 @@
+"""The DAG of one publication: a single task, when its table was published, on an interval, or by hand."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Asset, AssetAny, Param, get_current_context, task
+from tidegate.spec.publication import Publication
+
+from tidegate_airflow import tasks
+from tidegate_airflow.dags import task_docs
+from tidegate_airflow.dags.flush import LONG, RETRIES
+
+# Airflow looks at a pattern in programs' runs, too: a snapshot's id, or a time.
+WHEN = {"type": ["null", "string"], "pattern": r"^\d+$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"}
+FORM = {
+    "resynchronise": Param(
+        False, type="boolean", title="Resynchronise", description="Compare the whole table with what the topic holds."
+    ),
+    "again": Param(
+        False,
+        type="boolean",
+        title="Produce again",
+        description="Produce what is published once more: never an older row, and the position stays.",
+    ),
+    "from": Param(
+        None,
+        title="From",
+        description="With Produce again: only keys that changed after this snapshot or time; all when empty.",
+        examples=["2026-01-01T00:00:00Z"],
+        **WHEN,
+    ),
+    "to": Param(
+        None,
+        title="To",
+        description="With Produce again: only keys that changed up to this snapshot or time.",
+        examples=["2026-01-02T00:00:00Z"],
+        **WHEN,
+    ),
+}
+
+
+def publication_dag(publication: Publication) -> DAG:
+    """The DAG ``tidegate_publish_<publication>``. No connection is opened and nothing heavy is imported here."""
+    with DAG(
+        dag_id=f"tidegate_publish_{publication.name}",
+        description=publication.description or f"{publication.table} to {', '.join(publication.topics)}",
+        doc_md=task_docs.PUBLISH,
+        schedule=_schedule(publication),
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=FORM,
+        default_args={"owner": "tidegate", **RETRIES},
+        tags=["tidegate", "publish", publication.catalog],
+    ) as dag:
+        _publish(publication)
+    return dag
+
+
+def _schedule(publication: Publication) -> Any:
+    if publication.interval_seconds > 0:
+        return timedelta(seconds=publication.interval_seconds)
+    if not publication.on_table_change:
+        return None
+    assets = [Asset(name) for name in (publication.table, *publication.joined)]
+    return AssetAny(*assets) if publication.joined else assets
+
+
+def _publish(publication: Publication) -> None:
+    settings: dict[str, Any] = {
+        "task_id": "publish",
+        "doc_md": task_docs.PUBLISH,
+        "execution_timeout": LONG,
+        "pool": f"tidegate_{publication.catalog}",
+    }
+    if publication.spark.mode == "submit" and publication.spark.master is None:
+        from tidegate_airflow.operators.spark_submit import SubmitOperator
+
+        words = {name: f"{{{{ params['{name}'] or '' }}}}" for name in ("from", "to")}
+        asked = {name: f"{{{{ params['{name}'] }}}}" for name in ("resynchronise", "again")} | words
+        connection = publication.spark.connection
+        SubmitOperator(verb="publish", pipeline=publication.name, given=asked, conn_id=connection, **settings)
+        return
+
+    @task(**settings, multiple_outputs=True)
+    def publish() -> dict[str, Any]:
+        return tasks.run_publish(publication.name, dict(get_current_context()["params"]))
+
+    publish()

@@ -1,0 +1,57 @@
+"""The replay DAG of one pipeline that sets bad records aside: decode them again after a correction, started by hand."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import DAG, task
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow import tasks
+from tidegate_airflow.dags import task_docs
+from tidegate_airflow.dags.flush import LONG, RETRIES, is_submitted, pool
+from tidegate_airflow.notifiers import on_failure
+
+
+def sets_aside(pipeline: Pipeline) -> bool:
+    """Whether the pipeline has dead letters that can be replayed."""
+    return pipeline.template is None and any(table.errors.set_aside is not None for table in pipeline.tables)
+
+
+def replay_dag(pipeline: Pipeline) -> DAG:
+    """The DAG ``tidegate_<pipeline>_replay``. It has no schedule, so it need not be unpaused first."""
+    with DAG(
+        dag_id=f"tidegate_{pipeline.name}_replay",
+        description=f"Decode the dead letters of {pipeline.name} again, and bring in what can be read now",
+        doc_md=task_docs.REPLAY.format(pipeline=pipeline.name),
+        schedule=None,
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        on_failure_callback=on_failure(pipeline),
+        is_paused_upon_creation=False,
+        default_args={"owner": "tidegate", **RETRIES},
+        tags=["tidegate", "replay", *sorted({table.catalog for table in pipeline.entries})],
+    ) as dag:
+        _replay(pipeline)
+    return dag
+
+
+def _replay(pipeline: Pipeline) -> None:
+    settings: dict[str, Any] = {
+        "task_id": "replay",
+        "doc_md": task_docs.REPLAY_TASK,
+        "execution_timeout": LONG,
+        "pool": pool(pipeline),
+    }
+    if is_submitted(pipeline):
+        from tidegate_airflow.operators.spark_submit import SubmitOperator
+
+        fixed: dict[str, Any] = {"pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
+        SubmitOperator(verb="replay", given=None, **fixed)
+        return
+
+    @task(**settings)
+    def replay() -> list[dict[str, Any]]:
+        return tasks.run_replay(pipeline.name)
+
+    replay()

@@ -1,0 +1,92 @@
+"""The ends of a run: what it was asked to do, and the heartbeat, whose colour the whole run takes."""
+
+from functools import partial
+from typing import Any
+
+from airflow.sdk import Context, get_current_context
+from airflow.sdk.bases.xcom import BaseXCom
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
+
+from tidegate_airflow import tasks
+from tidegate_airflow.dags.flush_params import asked
+from tidegate_airflow.dags.schedule import call_next_run, least
+from tidegate_airflow.errors import ERROR_KEY, LONGEST
+from tidegate_airflow.operators.step import REFUSED
+
+UNFINISHED = {"failed", "upstream_failed"}
+COMPACT = "compact"
+
+
+def as_asked(name: str) -> dict[str, Any]:
+    """plan, of as many records as the run was asked for; a dry run ends here, with the plan as `planned`."""
+    context = get_current_context()
+    words = asked(context)
+    planned = tasks.run_plan(name, words["max_records"], partial(least, context=context))
+    if words["dry_run"]:
+        context["ti"].xcom_push(key="planned", value=planned)
+        raise AirflowSkipException("a dry run: the plan stands in the result `planned`; nothing was read or written")
+    return planned
+
+
+def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
+    """clean_up, in every run that may write; `compact`, which follows it, is skipped where no table is due."""
+    context = get_current_context()
+    _skip_if_dry(context)
+    cleaned = tasks.run_clean_up(name)
+    follows = COMPACT in context["task"].downstream_task_ids
+    if follows and not any(report.get("measure") for report in cleaned):
+        context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=cleaned)
+        raise DownstreamTasksSkipped(tasks=[COMPACT])
+    return cleaned
+
+
+def last_of_the_run(name: str) -> dict[str, Any]:
+    """The heartbeat, whatever happened before; then red if a task failed, or plan or stage refused a table.
+
+    The last task colours the run. Where the batch left records behind, the next run is called for: it begins at once,
+    without waiting for its time.
+    """
+    context = get_current_context()
+    _skip_if_dry(context)
+    states = _states(context)
+    done = tasks.run_heartbeat(name)
+    done["measures"] = tasks.run_measure(name)
+    failed = sorted(task for task, state in states.items() if state in UNFINISHED)
+    planned = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}
+    told = [f"tasks={', '.join(failed)} failed in this run; see the log of the first one"] if failed else []
+    refused = [*planned["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED) or [])]
+    told += [f"table={one['table']} is refused, the others go on: {one['message']}" for one in refused]
+    if told:
+        reason = "offsets are kept, but " + "\n".join(told)
+        context["ti"].xcom_push(key=ERROR_KEY, value={"error": "SomeTablesFailed", "message": reason[:LONGEST]})
+        raise AirflowFailException(reason)
+    if planned["left"] and asked(context)["until_current"]:
+        call_next_run(name, context, asked(context))
+    return done
+
+
+def fresh_enough(heard: dict[str, Any], name: str, target: int) -> float:
+    """How long the oldest record waits; red where that is longer than `freshness_target`.
+
+    A task of its own, behind the heartbeat: it colours the run, and holds up nothing that catches up.
+    """
+    behind: float | None = heard["measures"]["behind"]
+    if behind is None or behind > target:
+        age = "nobody can tell how long" if behind is None else f"behind={behind:.0f}s"
+        raise AirflowFailException(
+            f"pipeline={name}: {age}, freshness_target={target}s: records wait; see the lag of its partitions with: "
+            f"tidegate status {name}"
+        )
+    return behind
+
+
+def _skip_if_dry(context: Context) -> None:
+    if asked(context)["dry_run"]:
+        raise AirflowSkipException("a dry run: nothing was read or written")
+
+
+def _states(context: Context) -> dict[str, str]:
+    """The states of this run's other tasks by task id; a mapped task's id ends in its index."""
+    run = context["dag_run"]
+    states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])[run.run_id]
+    return {name: str(state) for name, state in states.items() if name != "heartbeat"}

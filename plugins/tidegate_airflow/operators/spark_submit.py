@@ -1,0 +1,102 @@
+"""stage and merge on clusters without a Connect server: the same steps, with spark-submit as their Spark."""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.jobs.stage_job import Job
+
+from tidegate_airflow import tasks
+from tidegate_airflow.operators.step import STEPS, JobLink
+
+
+class SubmitOperator(SparkSubmitOperator):
+    """A step whose Spark job is submitted: `given` is the plan for stage, a table's queue for merge, a table's name
+    for maintain, what clean_up returned for compact, what the form says for publish.
+
+    The operator is the step's engine: a step may run more than one job, and each is one spark-submit.
+    """
+
+    template_fields = (*SparkSubmitOperator.template_fields, "given", "backfill")
+    operator_extra_links = (JobLink(),)
+
+    def __init__(self, *, verb: str, pipeline: str, given: Any, backfill: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.verb = verb
+        self.pipeline = pipeline
+        self.given = given
+        self.backfill = backfill
+
+    def execute(self, context: Context) -> Any:
+        """Run the step; returns what the step returns."""
+        return self.resume_step(context, {})
+
+    def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
+        """Run the step, or go on with one that went to wait for a job of BigQuery's."""
+        self._context = context
+        if self.verb in STEPS:
+            return STEPS[self.verb](context, self.pipeline, self.given, memory, self)
+        if self.verb == "compact":
+            return tasks.run_compact(self.pipeline, self.given, self)
+        if self.verb == "maintain":
+            context["table"] = self.given
+            return tasks.run_maintain(self.pipeline, self.given, self)
+        if self.verb == "replay":
+            return tasks.run_replay(self.pipeline, self)
+        if self.verb == "backfill":
+            context["slice"] = self.given["slice"]
+            return tasks.run_backfill_slice(self.pipeline, self.backfill, self.given, self)
+        if self.verb == "publish":
+            switches = {name: self.given[name] == "True" for name in ("resynchronise", "again")}
+            return tasks.run_publish(self.pipeline, {**self.given, **switches}, self)
+        raise GiveUp(f"verb={self.verb}: nothing is submitted for it")
+
+    def run(self, job: Job) -> None:
+        """The port `Engine`: submit one job and wait for it; the error that ended it keeps its kind."""
+        from tidegate.adapters.spark.submit import (
+            CONNECT_VARIABLES,
+            application,
+            arguments,
+            job_conf,
+            packed,
+            spark_home,
+        )
+        from tidegate.wiring.pipeline import local_jars
+
+        for name in CONNECT_VARIABLES:
+            os.environ.pop(name, None)
+        with packed({**self._private_conf(), **job_conf(job)}) as files:
+            self.application = application(job)
+            self.application_args = arguments(job)
+            self.properties_file, self.py_files = files.properties, files.libraries
+            self.jars = local_jars() or None
+            self.env_vars = {"SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}
+            self.name = f"tidegate {self.verb} {job.pipeline} {job.batch}"
+            self._hook = None
+            try:
+                super().execute(self._context)
+            except AirflowException as failure:
+                where = f"pipeline={job.pipeline} batch={job.batch}: spark-submit of {self.verb}"
+                # Airflow's own text is the whole command line; what happened stands in the log above it
+                raise files.read_failure(where) or RetryLater(f"{where} failed: see above") from failure
+
+    def _private_conf(self) -> dict[str, str]:
+        from tidegate.config.pipeline_file import load_pipeline
+        from tidegate.config.publication_file import load_publication
+        from tidegate.settings import include_folder
+        from tidegate.wiring.pipeline import pipeline_path, spark_conf
+        from tidegate.wiring.publication import publication_conf, publication_path
+
+        from tidegate_airflow.connections import resolve
+
+        include = include_folder()
+        if self.verb == "publish":
+            publication = load_publication(publication_path(include, self.pipeline))
+            return publication_conf(include, publication, resolve)
+        pipeline = load_pipeline(pipeline_path(include, self.pipeline))
+        return spark_conf(include, pipeline, resolve)

@@ -1,0 +1,121 @@
+"""The steps whose jobs BigQuery runs: a task that would wait long for one gives its slot back and wakes when it ends.
+
+A job is named before it is sent. So nothing that is lost between sending, waiting and waking leads to a second one: the
+step, run again, finds the job by its name and reads from BigQuery what became of it.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseOperator, BaseOperatorLink, Context
+from airflow.sdk.bases.xcom import BaseXCom
+from airflow.sdk.exceptions import TaskDeferred
+from tidegate.adapters.bigquery.client.named_jobs import NamedJob
+from tidegate.steps.merge_queue import Awaited
+
+from tidegate_airflow import tasks
+from tidegate_airflow.assets import announce
+
+log = logging.getLogger(__name__)
+IN_PLACE = 10.0  # seconds that a job is waited for on the worker: putting a task aside and waking it takes some, too
+LONGEST = timedelta(hours=6)  # BigQuery ends a query then
+RESUME = "resume_step"
+REFUSED = "refused"  # the result of stage beside its queues
+
+
+class JobLink(BaseOperatorLink):
+    """Leads from a task to the job that it sent last."""
+
+    @property
+    def name(self) -> str:
+        """What stands on the button."""
+        return "BigQuery job"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """The address that the task left when it sent the job; empty for a task that sent none."""
+        return str(BaseXCom.get_value(ti_key=ti_key, key=self.xcom_key) or "")
+
+
+class InTriggerer:
+    """A `Watcher` that leaves each job's address for people, and puts the task aside for one that takes long.
+
+    `memory` is what an earlier run of the task left for this one; what it leaves itself, the step says.
+    """
+
+    def __init__(self, context: Context, memory: Mapping[str, Any]) -> None:
+        self._context, self.memory = context, memory
+        self._remembered: Callable[[], dict[str, Any]] = dict
+        self.awaited: str = memory.get("job_id", "")
+
+    @property
+    def back(self) -> Awaited | None:
+        """What the task has come back from."""
+        memory = self.memory
+        return Awaited(memory["job"], time.time() - memory["since"]) if memory else None
+
+    def remembers(self, told: Callable[[], dict[str, Any]]) -> None:
+        """What the task is to know when it comes back is asked when it goes."""
+        self._remembered = told
+
+    def sent(self, job: NamedJob) -> None:
+        """See the protocol."""
+        try:
+            self._context["ti"].xcom_push(key=JobLink().xcom_key, value=job.address)
+        except Exception as failure:  # a link must not fail a publish
+            log.warning("no link to the job: job=%s: %s", job, failure)
+
+    def runs(self, job: NamedJob, seconds: float) -> None:
+        """See the protocol."""
+        if seconds < IN_PLACE:
+            return
+        from tidegate_airflow.triggers.bigquery_job import JobTrigger
+
+        left = {"job_id": job.job_id, "job": str(job), "since": time.time() - seconds}
+        raise TaskDeferred(
+            trigger=JobTrigger(asdict(job.catalog), job.project, job.location, job.job_id),
+            method_name=RESUME,
+            kwargs={"memory": {**self._remembered(), **left}},
+            timeout=LONGEST,
+        )
+
+
+def stage(context: Context, pipeline: str, given: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
+    """Run the step stage, or go on with it; the tables that it refuses colour the run in the end."""
+    staged, refused = tasks.run_stage(pipeline, given, engine, InTriggerer(context, memory))
+    context["ti"].xcom_push(key=REFUSED, value=refused)
+    return staged
+
+
+def merge(context: Context, pipeline: str, given: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
+    """Run the step merge over one table's queue, or go on with it."""
+    queue = tasks.one_queue(given)
+    context["table"] = queue["table"]
+    published = tasks.run_merge(pipeline, queue, engine, InTriggerer(context, memory))
+    announce(context, published, pipeline)
+    return published
+
+
+STEPS = {"stage": stage, "merge": merge}
+
+
+class StepOperator(BaseOperator):
+    """stage: `given` is the plan; merge: it is a table's queue."""
+
+    template_fields = ("given",)
+    operator_extra_links = (JobLink(),)
+
+    def __init__(self, *, verb: str, pipeline: str, given: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.verb, self.pipeline, self.given = verb, pipeline, given
+
+    def execute(self, context: Context) -> Any:
+        """Run the step; returns what the step returns."""
+        return STEPS[self.verb](context, self.pipeline, self.given, {})
+
+    def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
+        """Go on when the job has ended that the step went to wait for."""
+        return STEPS[self.verb](context, self.pipeline, self.given, memory)

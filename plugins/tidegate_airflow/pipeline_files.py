@@ -1,0 +1,17 @@
+"""Which pipelines a process that reads the DAG files needs: a task's process its own alone, everybody else all."""
+
+from airflow.sdk import get_parsing_context
+from tidegate.config.pipeline_file import load_all
+from tidegate.errors import ConfigurationError
+from tidegate.settings import include_folder
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow.dag_ids import pipeline_of
+
+
+def pipelines() -> list[tuple[str, Pipeline]]:
+    """The pipelines whose file is right, by name. With hundreds, reading the others would cost each task a second."""
+    include = include_folder()
+    names = {path.stem for path in (include / "pipelines").glob("*.yaml")}
+    own = pipeline_of(get_parsing_context().dag_id or "", names)
+    return [(name, found) for name, found in load_all(include, own) if not isinstance(found, ConfigurationError)]

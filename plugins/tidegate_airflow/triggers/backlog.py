@@ -1,0 +1,90 @@
+"""Watches, in the triggerer, how many records wait, and calls for a flush: one poller for all that share brokers."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Hashable
+from typing import Any
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+from tidegate.monitoring.backlog import Lookout, Watch
+
+log = logging.getLogger(__name__)
+PERIOD = 1.0  # seconds between two looks: one small request to the brokers, whatever the number of pipelines
+AFTER_FAULT = 15.0
+
+# Which pipelines a poller looks after: triggers of the same brokers live in one process and enter themselves here.
+_watches: dict[Hashable, dict[int, Watch]] = {}
+
+
+class BacklogTrigger(BaseEventTrigger):
+    """Fires when `threshold` records of a pipeline wait beyond what its group has committed.
+
+    `kafka` is what the pipeline file says, a connection id or settings without secrets; `watch` is a `Watch` as data.
+    """
+
+    def __init__(self, kafka: str | dict[str, str], watch: dict[str, Any]) -> None:
+        super().__init__()
+        self.kafka = kafka
+        self.watch = watch
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """How the triggerer makes it again; never a secret."""
+        return f"{__name__}.{type(self).__name__}", {"kafka": self.kafka, "watch": self.watch}
+
+    def shared_stream_key(self) -> Hashable:
+        """The brokers: pipelines that name the same ones share a poller."""
+        return _brokers(self.kafka)
+
+    @classmethod
+    async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[dict[str, int]]:
+        """Look every second at all that have entered themselves; yield the pipelines that are to flush.
+
+        Never ends: a fault, also of the connection, is logged, and the connection is looked up anew after a while.
+        """
+        key, lookout = _brokers(kwargs["kafka"]), Lookout(time.monotonic)
+        broker: Any = None
+        while True:
+            pause = PERIOD
+            try:
+                broker = broker or await asyncio.to_thread(_connect, kwargs["kafka"])
+                calls = await asyncio.to_thread(lookout.look, broker, tuple(_watches.get(key, {}).values()))
+                for pipeline, reason in lookout.failures.items():
+                    log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
+                if calls:
+                    yield calls
+            except Exception as fault:  # it must outlive whatever happens to brokers and connections
+                log.warning("no backlog can be told, next try in %.0f s: %s: %s", AFTER_FAULT, key, fault)
+                broker, pause = None, AFTER_FAULT
+            await asyncio.sleep(pause)
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
+        """Enter this pipeline with the poller, and fire when it is called."""
+        watch, entered = Watch.from_dict(self.watch), _watches.setdefault(_brokers(self.kafka), {})
+        entered[id(self)] = watch
+        try:
+            async for calls in shared_stream:
+                if watch.pipeline in calls:
+                    yield TriggerEvent({"pipeline": watch.pipeline, "waiting": calls[watch.pipeline]})
+        finally:
+            entered.pop(id(self), None)
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """The same with a poller of its own, where triggers are not shared."""
+        async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
+            yield event
+
+
+def _brokers(kafka: str | dict[str, str]) -> str:
+    return kafka if isinstance(kafka, str) else json.dumps(kafka, sort_keys=True)
+
+
+def _connect(kafka: str | dict[str, str]) -> Any:
+    from tidegate.adapters.kafka.broker import KafkaBroker
+    from tidegate.adapters.kafka.settings import kafka_settings
+
+    from tidegate_airflow.connections import resolve
+
+    settings: Callable[..., dict[str, str]] = kafka_settings
+    return KafkaBroker(settings(kafka, resolve))

@@ -1,0 +1,62 @@
+"""Waits, in the triggerer, for a BigQuery job that a task has sent: Google's trigger, and our way to the job."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.providers.google.cloud.hooks.bigquery import BigQueryAsyncHook
+from airflow.providers.google.cloud.triggers.bigquery import BigQueryInsertJobTrigger
+from airflow.triggers.base import TriggerEvent
+from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.client.credentials import DEFAULT
+from tidegate.spec.pipeline import Catalog
+
+from tidegate_airflow.connections import resolve
+
+SECONDS = 4.0  # between two looks; Google's own default
+# A task that is woken before the scheduler has heard that it was put aside is taken for one that was lost, and retried.
+FIRST = 10.0
+
+
+class JobTrigger(BigQueryInsertJobTrigger):
+    """Fires when the job has ended, well or not: the task reads the rest itself.
+
+    The job is asked for as the worker asks: by the catalog's connection, else by the machine's own identity, at the
+    catalog's endpoint. It is never cancelled from here: what a publish has begun is found by its name.
+    """
+
+    def __init__(self, catalog: dict[str, Any], project_id: str, location: str, job_id: str) -> None:
+        super().__init__(
+            conn_id=catalog["connection"] or DEFAULT,
+            job_id=job_id,
+            project_id=project_id,
+            location=location or None,
+            poll_interval=SECONDS,
+            cancel_on_kill=False,
+        )
+        self.catalog = catalog
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """How the triggerer makes it again; a catalog holds no secret."""
+        told = {"project_id": self.project_id, "location": self.location or "", "job_id": self.job_id}
+        return f"{__name__}.{type(self).__name__}", {"catalog": self.catalog, **told}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Wait a while, then look until the job has ended."""
+        await asyncio.sleep(FIRST)
+        async for event in super().run():
+            yield event
+
+    def _get_async_hook(self) -> BigQueryAsyncHook:
+        return CatalogHook(self.conn_id, Warehouse(Catalog(**self.catalog), resolve))
+
+
+class CatalogHook(BigQueryAsyncHook):
+    """Google's hook, which finds a job through a catalog's own client."""
+
+    def __init__(self, connection: str, warehouse: Warehouse) -> None:
+        super().__init__(gcp_conn_id=connection)
+        self._warehouse = warehouse
+
+    async def _get_job(self, job_id: str | None, project_id: str = "", location: str | None = None) -> Any:
+        return await asyncio.to_thread(self._warehouse.job, job_id or "")

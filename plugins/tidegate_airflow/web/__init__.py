@@ -1,0 +1,1 @@
+"""The operator's page: a FastAPI app inside Airflow's web server."""

@@ -1,0 +1,124 @@
+"""The ports of every pipeline for onlookers: opened once, kept while the files stay; what they connect to is shared.
+
+A destination is each pipeline's own, as it knows the branches that the pipeline writes; pipelines share the clients of
+their catalogs while the settings of these, secrets included, are the same.
+"""
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tidegate.adapters.open_clients import Opened
+from tidegate.connections import Connection, Resolve
+from tidegate.errors import TidegateError
+from tidegate.ports.context import Ports
+
+KEPT_SECONDS = 300.0  # after that a changed connection is noticed
+Group = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One pipeline's ports; pipelines of one `group` share their brokers and their catalogs."""
+
+    group: Group
+    ports: Ports
+
+
+class Sources:
+    """Every pipeline file of a folder, by its name."""
+
+    def __init__(self, include: Path, resolve: Resolve) -> None:
+        self._include = include
+        self._resolve = resolve
+        self._lock = threading.RLock()
+        self._kept: dict[str, tuple[Any, float, Source | TidegateError]] = {}
+        self._brokers: dict[Group, Any] = {}
+        self._clients = Opened()
+
+    def names(self) -> list[str]:
+        """The pipelines there are."""
+        return sorted(path.stem for path in (self._include / "pipelines").glob("*.yaml"))
+
+    def source(self, name: str) -> Source:
+        """One pipeline's; raises what is wrong with its file, its catalog or its connections."""
+        with self._lock:
+            stamp = self._stamp(name)
+            kept = self._kept.get(name)
+            if kept is None or kept[0] != stamp or time.monotonic() - kept[1] > KEPT_SECONDS:
+                kept = self._kept[name] = (stamp, time.monotonic(), self._opened(name))
+            if isinstance(kept[2], TidegateError):
+                raise kept[2]
+            return kept[2]
+
+    def _stamp(self, name: str) -> tuple[Any, ...]:
+        words = ("catalogs.yaml", f"pipelines/{name}.yaml", "defaults.yaml")
+        return file_stamp(*(self._include / word for word in words))
+
+    def _opened(self, name: str) -> Source | TidegateError:
+        from tidegate.adapters.kafka.settings import kafka_settings
+        from tidegate.adapters.kafka.shared_broker import SharedBroker
+        from tidegate.wiring.pipeline import assemble
+
+        resolve = _remembering(self._resolve)
+        try:
+            ports = assemble(self._include, name, resolve, engine=NoEngine())
+            settings = kafka_settings(ports.pipeline.source.kafka, resolve)
+        except TidegateError as problem:
+            return problem
+        cluster: Group = tuple(sorted(settings.items()))
+        catalogs: Group = (self._stamp("")[0], *sorted({table.catalog for table in ports.pipeline.entries}))
+        if cluster not in self._brokers:
+            in_use = {kept.group[0] for _, _, kept in self._kept.values() if isinstance(kept, Source)}
+            self._brokers = {known: broker for known, broker in self._brokers.items() if known in in_use}
+            self._brokers[cluster] = SharedBroker(settings)
+        destination = self._shared(ports.destination, catalogs, resolve)
+        return Source((cluster, catalogs), replace(ports, broker=self._brokers[cluster], destination=destination))
+
+    def _shared(self, destination: Any, catalogs: Group, resolve: Resolve) -> Any:
+        """The destination with clients that others use too; BigQuery's, which knows no pipeline, is shared whole."""
+        from tidegate.adapters.bigquery.destination import BigQueryDestination
+        from tidegate.adapters.iceberg.destination import IcebergDestination
+        from tidegate.config.catalogs_file import read_catalogs
+
+        if isinstance(destination, IcebergDestination):
+            destination.catalogs.share(self._clients)
+        if not isinstance(destination, BigQueryDestination):
+            return destination
+        names = [getattr(read_catalogs(self._include)[name], "connection", None) for name in catalogs[1:]]
+        settings = (catalogs, [resolve(name) for name in names if name])
+        return self._clients.client(", ".join(catalogs[1:]), settings, lambda: destination)
+
+
+class NoEngine:
+    """The port `Engine` of somebody who only looks."""
+
+    def run(self, job: Any) -> None:
+        """Refused."""
+        raise AssertionError(f"the page runs no jobs: {job}")
+
+
+def _remembering(resolve: Resolve) -> Resolve:
+    """Each connection is looked up once for one pipeline."""
+    known: dict[str, Connection | None] = {}
+
+    def once(conn_id: str) -> Connection | None:
+        if conn_id not in known:
+            known[conn_id] = resolve(conn_id)
+        return known[conn_id]
+
+    return once
+
+
+def file_stamp(*files: Path) -> tuple[Any, ...]:
+    """What changes when one of the files does."""
+    return tuple((s.st_mtime_ns, s.st_size) if (s := _stat(file)) else None for file in files)
+
+
+def _stat(file: Path) -> Any:
+    try:
+        return file.stat()
+    except OSError:
+        return None

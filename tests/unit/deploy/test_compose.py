@@ -1,0 +1,386 @@
+"""docker-compose.yaml without an engine: what can be known of it before anybody has a container runtime."""
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import shutil
+import socket
+import string
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from tidegate.adapters.iceberg.table import sqlite_catalog
+from tidegate.adapters.spark.catalog_conf import catalog_properties, spark_catalog_conf
+from tidegate.adapters.spark.remote_address import spark_remote
+from tidegate.config.catalogs_file import load_catalogs
+from tidegate.config.pipeline_file import load_all
+from tidegate.connections import connection_from_env
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.runtime import SparkTarget
+
+from local.spark import JVM
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "deploy"
+ONCE = {"kafka-topics", "object-store-init", "airflow-init"}
+# The keys of a service in the Compose specification that this file may use, with the type of each.
+SERVICE: dict[str, type | tuple[type, ...]] = {
+    "image": str, "build": dict, "hostname": str, "command": list, "entrypoint": list, "environment": dict,
+    "volumes": list, "ports": list, "healthcheck": dict, "restart": str, "depends_on": dict,
+}  # fmt: skip
+HEALTHCHECK = {"test", "interval", "timeout", "retries", "start_period"}
+CONDITIONS = {"service_healthy", "service_completed_successfully"}
+DURATION = re.compile(r"\d+(s|m)")
+VARIABLE = re.compile(r"\$\{(\w+)(:?[-?+][^}]*)?\}")
+
+
+@cache
+def compose() -> Any:
+    return yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
+
+
+def services() -> dict[str, dict[str, Any]]:
+    return dict(compose()["services"])
+
+
+def long_running() -> list[str]:
+    return [name for name in services() if name not in ONCE]
+
+
+def script(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def mounts() -> Iterator[tuple[str, str, str]]:
+    for name, service in services().items():
+        for volume in service.get("volumes", []):
+            source, target = volume.split(":")[:2]
+            yield name, source, target
+
+
+def test_only_keys_and_types_of_the_specification() -> None:
+    assert set(compose()) - {key for key in compose() if key.startswith("x-")} == {"name", "services", "volumes"}
+    for name, service in services().items():
+        assert service["restart"] == ("no" if name in ONCE else "unless-stopped"), name
+        for key, value in service.items():
+            assert key in SERVICE, (name, key)
+            assert isinstance(value, SERVICE[key]), (name, key)
+        for variable, value in service.get("environment", {}).items():
+            assert isinstance(value, str), f"{name}: {variable} must be quoted"
+        assert all(isinstance(word, str) for word in service.get("command", [])), name
+
+
+def test_every_image_is_pinned_and_none_is_of_a_registry_that_has_dropped_it() -> None:
+    for name, service in services().items():
+        image, _, tag = service["image"].rpartition(":")
+        assert image, f"{name} has no tag"
+        assert image != "minio/minio", "its public images are gone"
+        assert re.fullmatch(r"\d+\.\d+(\.\d+|-.+)?|\d+\.\d+\.\d+-.+", tag), f"{name}: {tag} can change"
+
+
+def test_base_images_of_the_build_are_pinned() -> None:
+    stages = re.findall(r"^FROM (\S+) AS (\w+)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert [name for _, name in stages] == ["jars", "java", "spark", "airflow"]
+    assert all(":" in image or image in {"java"} for image, _ in stages)
+    assert not any(image.endswith(":latest") for image, _ in stages)
+    wanted = {s["build"]["target"] for s in services().values() if "build" in s}
+    assert wanted == {"spark", "airflow"}
+
+
+def test_long_running_services_have_health_checks_and_none_starts_a_jvm() -> None:
+    for name in long_running():
+        check = services()[name]["healthcheck"]
+        assert set(check) <= HEALTHCHECK, name
+        assert check["test"][0] == "CMD", name
+        assert all(DURATION.fullmatch(check[key]) for key in ("interval", "timeout")), name
+        assert not any("/opt/kafka/bin" in word or "java" in word for word in check["test"]), name
+
+
+def test_everything_of_the_include_folder_reaches_airflow_but_for_the_catalogs_of_the_stack() -> None:
+    for name, service in services().items():
+        if name.startswith("airflow-"):
+            mounted = [volume.split(":")[:2] for volume in service["volumes"] if "/etc/tidegate" in volume]
+            assert mounted[0] == ["./include", service["environment"]["TIDEGATE_INCLUDE"]], name
+            assert mounted[1:] == [["./deploy/include/catalogs.yaml", "/etc/tidegate/catalogs.yaml"]], name
+            assert (ROOT / "include" / "catalogs.yaml").is_file(), "a file is mounted over a file that is there"
+
+
+def test_every_setting_is_one_that_the_installed_airflow_knows() -> None:
+    described = airflow_settings()
+    named = {name for service in services().values() for name in service.get("environment", {})}
+    wanted = [name.split("__")[1:] for name in named if name.startswith("AIRFLOW__")]
+    assert len(wanted) > 10
+    for section, key in wanted:
+        assert key.lower() in described.get(section.lower(), {}), f"AIRFLOW__{section}__{key}"
+
+
+def airflow_settings() -> dict[str, set[str]]:
+    """By section the settings that Airflow describes itself."""
+    found = importlib.util.find_spec("airflow")
+    assert found
+    assert found.submodule_search_locations
+    text = (Path(next(iter(found.submodule_search_locations))) / "config_templates" / "config.yml").read_text()
+    return {section: set(about["options"]) for section, about in yaml.safe_load(text).items()}
+
+
+def test_services_wait_for_a_condition_that_can_come_true() -> None:
+    for name, service in services().items():
+        for other, wait in service.get("depends_on", {}).items():
+            assert set(wait) == {"condition"}, (name, other)
+            assert wait["condition"] in CONDITIONS
+            assert (wait["condition"] == "service_completed_successfully") == (other in ONCE), (name, other)
+
+
+def test_no_service_waits_for_itself() -> None:
+    done: set[str] = set()
+    left = {name: set(service.get("depends_on", {})) for name, service in services().items()}
+    while left:
+        ready = [name for name, needs in left.items() if needs <= done]
+        assert ready, f"a circle among {sorted(left)}"
+        done.update(ready)
+        left = {name: needs for name, needs in left.items() if name not in done}
+
+
+def test_mounted_paths_exist_and_named_volumes_are_declared() -> None:
+    used = set()
+    for name, source, target in mounts():
+        assert target.startswith("/"), name
+        if source.startswith("./"):
+            assert (ROOT / source).exists(), f"{name} mounts {source}"
+        else:
+            used.add(source)
+    assert used == set(compose()["volumes"])
+
+
+def test_scripts_that_are_run_are_executable() -> None:
+    mounted = [ROOT / source for _, source, _ in mounts() if source.endswith(".sh")]
+    copied = re.findall(r"deploy/[\w/.-]+\.(?:sh|py)", "".join(_executable_copies()))
+    assert len(mounted) == 4
+    assert copied
+    for path in [*mounted, *(ROOT / name for name in copied)]:
+        assert os.access(path, os.X_OK), path
+        assert path.read_text().startswith("#!"), path
+
+
+def _executable_copies() -> list[str]:
+    return [line for line in (DEPLOY / "Dockerfile").read_text().splitlines() if line.startswith("COPY --chmod=755")]
+
+
+def test_what_the_build_copies_exists_and_is_not_ignored() -> None:
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    allowed = [line[1:] for line in ignored if line.startswith("!")]
+    for line in (DEPLOY / "Dockerfile").read_text().splitlines():
+        if not line.startswith("COPY ") or "--from" in line:
+            continue
+        for source in [word for word in line.split()[1:-1] if not word.startswith("--")]:
+            assert (ROOT / source).exists(), source
+            assert any(source.rstrip("/").startswith(name) for name in allowed), source
+
+
+def test_shell_scripts_parse() -> None:
+    for path in sorted(DEPLOY.rglob("*.sh")):
+        shell = "bash" if "bash" in path.read_text().splitlines()[0] else "sh"
+        subprocess.run([shell, "-n", str(path)], check=True)
+
+
+def test_every_variable_must_be_set_and_none_has_a_default() -> None:
+    found = VARIABLE.findall((ROOT / "docker-compose.yaml").read_text())
+    assert found
+    for name, rest in found:
+        assert rest.startswith(":?"), f"{name} may be empty"
+    example = (ROOT / ".env.example").read_text()
+    named = re.findall(r"^(\w+)=(.*)$", example, re.MULTILINE)
+    assert {name for name, _ in named} == {name for name, _ in found}
+    assert all(value == "" for _, value in named), "an example with a value becomes a password"
+
+
+def test_no_secret_stands_in_the_file() -> None:
+    for name, service in services().items():
+        for variable, value in service.get("environment", {}).items():
+            if re.search(r"PASSWORD$|SECRET|FERNET|_KEY$", variable):
+                assert VARIABLE.fullmatch(value), f"{name}: {variable}"
+
+
+def test_spark_connect_starts_the_program_that_the_local_stack_starts() -> None:
+    assert 'str(ROOT / "jobs" / "serve.py")' in (ROOT / "local" / "spark.py").read_text()
+    copied = "COPY jobs/serve.py jobs/SharedCatalog.java jobs/AllocatorPlugin.java /opt/tidegate/"
+    assert copied in (DEPLOY / "Dockerfile").read_text()
+    assert "/opt/tidegate/serve.py" in (DEPLOY / "spark" / "entrypoint.sh").read_text()
+
+
+def test_spark_settings_are_those_of_the_local_stack() -> None:
+    local = (ROOT / "local" / "spark.py").read_text()
+    lines = (DEPLOY / "spark" / "spark-defaults.conf").read_text().splitlines()
+    settings = dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
+    for name in (
+        "spark.sql.extensions",
+        "spark.sql.session.timeZone",
+        *(kept for kept in settings if "retained" in kept),
+    ):
+        assert f'"{name}": "{settings[name].strip()}"' in local
+    for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+        assert settings[name].split() == [*JVM]
+    port = services()["spark-connect"]["healthcheck"]["test"][-1].rpartition(":")[2]
+    assert settings["spark.connect.grpc.binding.port"].strip() == port
+
+
+def test_airflow_runs_the_four_services_of_the_local_stack() -> None:
+    local = re.findall(r'^    "([\w-]+)": \(', (ROOT / "local" / "airflow" / "services.py").read_text(), re.MULTILINE)
+    assert len(local) == 4
+    for name in local:
+        command = services()[f"airflow-{name}"]["command"]
+        text = (DEPLOY / "airflow" / command[0]).read_text() if command[0].endswith(".sh") else " ".join(command)
+        assert f"airflow {name}" in text
+
+
+def test_jars_come_from_the_pinned_poms() -> None:
+    dockerfile = (DEPLOY / "Dockerfile").read_text()
+    assert all(pom in dockerfile for pom in ("local/jars/spark/pom.xml", "deploy/jars/pom.xml"))
+    runtime, bundle = (
+        re.findall(rf"{name}[^<]*</artifactId>\s*<version>([^<]+)", _text(pom))
+        for name, pom in (
+            ("iceberg-spark-runtime", "local/jars/spark/pom.xml"),
+            ("iceberg-aws-bundle", "deploy/jars/pom.xml"),
+        )
+    )
+    assert runtime == bundle != []
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
+def test_the_image_gets_pyspark_from_the_lock() -> None:
+    locked = script(DEPLOY / "spark" / "locked.py").locked
+    assert "--hash=sha256:" in locked(_text("requirements.txt"), "pyspark")
+    with pytest.raises(KeyError, match="run make lock"):
+        locked(_text("requirements.txt"), "no-such-package")
+
+
+def test_the_spark_image_has_what_the_jobs_import_on_its_workers() -> None:
+    installed = re.search(r"locked.py /tmp/requirements.txt (.*) >", _text("deploy/Dockerfile"))
+    assert installed
+    ours = {"pyspark", "tidegate", "tidegate_spark", *sys.stdlib_module_names}
+    imported = set()
+    for file in (ROOT / "jobs").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module or "")
+    foreign = {name.partition(".")[0] for name in imported} - ours
+    packages = {"pyarrow": "pyarrow", "confluent_kafka": "confluent-kafka", "google": "protobuf"}
+    assert {packages[name] for name in foreign} == set(installed.group(1).split()) - {"pyspark", "py4j"}
+
+
+def test_the_airflow_image_has_no_tools_of_tests_and_all_that_the_rest_needs() -> None:
+    runtime = script(DEPLOY / "airflow" / "runtime.py").runtime
+    kept = runtime(_text("requirements.in"), _text("requirements.txt"))
+    tools = {"pytest", "pytest-xdist", "hypothesis", "zetasql", "playwright", "ruff", "mypy", "pre-commit", "uv"}
+    assert not tools & set(kept)
+    assert {"apache-airflow", "pyspark", "pyiceberg", "psycopg2-binary", "confluent-kafka"} <= set(kept)
+    assert all("--hash=sha256:" in entry for entry in kept.values())
+    for name in kept:
+        with suppress(PackageNotFoundError):  # of another platform
+            needed = (Requirement(text) for text in requires(name) or ())
+            for one in needed:
+                if one.marker is None or one.marker.evaluate({"extra": ""}):
+                    assert canonicalize_name(one.name) in kept, f"{name} needs {one.name}"
+    with pytest.raises(KeyError, match="nothing-like-it"):
+        runtime("nothing-like-it==1\n", _text("requirements.txt"))
+
+
+def test_the_object_stores_user_is_the_one_of_the_catalogs_connection() -> None:
+    text = _text("deploy/s3/server.sh")
+    given = {"LAKE_ACCESS_KEY": "key1", "LAKE_SECRET_KEY": "secret1"}
+    document = re.search(r"<<EOF\n(.*?)\nEOF", text, re.DOTALL)
+    assert document
+    [user] = json.loads(string.Template(document.group(1)).substitute(given))["identities"]
+    assert user["credentials"] == [{"accessKey": "key1", "secretKey": "secret1"}]
+    bucket = load_catalogs(DEPLOY / "include")["lake"].properties["warehouse"].split("/")[2]
+    assert {action.partition(":")[2] for action in user["actions"]} == {bucket}
+    assert set(given) == set(services()["object-store"]["environment"])
+    endpoint = load_catalogs(DEPLOY / "include")["lake"].properties["s3.endpoint"]
+    assert endpoint == "http://object-store:8333"
+    assert "-s3.port=8333" in text
+    assert f"-name {bucket}" in _text("deploy/s3/bucket.sh")
+
+
+def test_the_catalog_database_is_made_as_sqlites_is() -> None:
+    made = " ".join((DEPLOY / "postgres" / "init.sh").read_text().split())
+    for statement in sqlite_catalog.TABLES.strip().split(";"):
+        assert " ".join(statement.split()) in made
+
+
+def test_topics_are_those_of_the_shipped_pipelines() -> None:
+    made = set(re.findall(r"shop\.public\.\w+", (DEPLOY / "kafka" / "create-topics.sh").read_text()))
+    pipelines = [found for _, found in load_all(ROOT / "include") if isinstance(found, Pipeline)]
+    assert made == {topic for pipeline in pipelines for topic in pipeline.source.topics}
+
+
+def test_connections_and_catalogs_are_ones_the_product_can_use() -> None:
+    values = services()["airflow-scheduler"]["environment"]
+    environment = {name: VARIABLE.sub("secret1", value) for name, value in values.items()}
+
+    def resolve(conn_id: str) -> Any:
+        return connection_from_env(conn_id, environment)
+
+    lake = load_catalogs(DEPLOY / "include")["lake"]
+    properties = catalog_properties(lake, resolve)
+    assert properties["uri"] == "postgresql+psycopg2://iceberg:secret1@postgres:5432/iceberg"
+    conf = spark_catalog_conf(lake, properties)
+    assert conf["spark.sql.catalog.lake.jdbc.user"] == "iceberg"
+    assert conf["spark.sql.catalog.lake.s3.secret-access-key"] == "secret1"
+    assert conf["spark.sql.catalog.lake.io-impl"] == "org.apache.iceberg.aws.s3.S3FileIO"
+    assert spark_remote(SparkTarget(), resolve, {}) == "sc://spark-connect:15002"
+    assert resolve("kafka_default").extra == {"bootstrap.servers": "kafka:9092"}
+    assert resolve("spark_cluster").host == "spark://spark-master"
+
+
+def test_the_compose_catalogs_serve_the_shipped_pipelines() -> None:
+    shipped = [found for _, found in load_all(ROOT / "include") if isinstance(found, Pipeline)]
+    wanted = {table.catalog for pipeline in shipped for table in pipeline.tables}
+    assert wanted <= set(load_catalogs(DEPLOY / "include"))
+
+
+def test_password_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "passwords.json"
+    script(DEPLOY / "airflow" / "passwords.py").write(str(path), "secret1")
+    assert json.loads(path.read_text()) == {"admin": "secret1"}
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_health_check_tells_an_open_port_from_a_closed_one() -> None:
+    healthy = script(DEPLOY / "healthy.py").main
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+        assert healthy(place) == 0
+    assert healthy(place) == 1
+
+
+def test_compose_itself_accepts_the_file() -> None:
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], check=False, capture_output=True).returncode:
+        pytest.skip("docker compose is not installed here")
+    values = dict.fromkeys(re.findall(r"^(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE), "secret1")
+    command = [docker, "compose", "-f", str(ROOT / "docker-compose.yaml"), "config", "--quiet"]
+    done = subprocess.run(command, env={**os.environ, **values}, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

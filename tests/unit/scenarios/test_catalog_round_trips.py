@@ -1,0 +1,85 @@
+"""What one flush asks of the catalog and the brokers: bounded, step by step, however long the tables live.
+
+A higher number here is a slower flush for everybody: raise it only for something that a flush cannot do without.
+"""
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from fakes.counted import Calls
+from tidegate.errors import NothingToDo
+from tidegate.steps.flush import flush
+from unit.tidegate.tables.test_templated_tables import produce as produce_kind
+from unit.tidegate.tables.test_templated_tables import template
+
+# calls of one flush with rows: those of the pipeline, and those of each table
+MOST = {
+    "plan": (1, 4),  # the log; position, what is staged, its highest number, and files that an earlier run has left
+    "stage": (1, 5),  # Spark; position, shape, folder, counts, and the batch as it was left
+    "flush": (0, 1),  # the position, before a queue is drained
+    "merge": (0, 11),  # five around Spark's statements, six to cut, to look at the head, and to publish
+    "record": (0, 1),
+    "commit_offsets": (1, 2),  # the commit; position, and what is staged
+    "clean_up": (0, 3),  # position, batches, branches
+    "heartbeat": (1, 2),
+}
+IDLE = {"plan": (1, 2), "clean_up": (0, 3), "heartbeat": (1, 2)}
+TABLES = ("lake.shop.orders", "lake.shop.copy", "lake.shop.third")
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    return made
+
+
+def calls(world: World, pipeline) -> Calls:
+    """The calls of a flush."""
+    with Calls().watching() as counted:
+        flush(world.ports(pipeline, counted.hook))
+    return counted
+
+
+def produce(world: World, name: str) -> None:
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": name}, 0)
+
+
+def bounds(most: dict[str, tuple[int, int]], tables: int) -> dict[str, int]:
+    return {step: once + each * tables for step, (once, each) in most.items()}
+
+
+@pytest.mark.parametrize("tables", [1, 2, 3])
+def test_flush_asks_a_fixed_number_of_times_for_each_table(world: World, tables: int) -> None:
+    pipeline = a_pipeline(*(a_table(name) for name in TABLES[:tables]))
+    most, found = bounds(MOST, tables), []
+    for number in range(4):
+        produce(world, str(number))
+        found.append(calls(world, pipeline).totals)
+    assert {step: number for step, number in found[-1].items() if number > most[step]} == {}
+    assert found[1] == found[2] == found[3]
+
+
+def test_flush_without_work_reads_each_position_and_the_log(world: World) -> None:
+    pipeline = a_pipeline()
+    produce(world, "1")
+    flush(world.ports(pipeline))
+    with Calls().watching() as counted, pytest.raises(NothingToDo):
+        flush(world.ports(pipeline, counted.hook))
+    most = bounds(IDLE, 1)
+    assert {step: number for step, number in counted.totals.items() if number > most[step]} == {}
+
+
+def test_no_step_but_the_first_lists_a_namespace(world: World) -> None:
+    """Records name the tables: they are looked for once in a flush, and once more when a batch names new ones."""
+    for key, kind, listings in [("1", "order", 2), ("2", "line", 2), ("3", "order", 1), ("4", "line", 1)]:
+        produce_kind(world, key, kind)
+        asked = calls(world, template()).by_step
+        assert {
+            step: found["destination.tables_in"] for step, found in asked.items() if found["destination.tables_in"]
+        } == {"fan_out": listings}
+
+
+def test_flush_without_a_template_lists_nothing(world: World) -> None:
+    produce(world, "1")
+    asked = calls(world, a_pipeline()).by_step
+    assert not any(found["destination.tables_in"] for found in asked.values())

@@ -1,0 +1,76 @@
+"""A runner that stands still at any point while another one publishes two batches: it wakes up and changes nothing.
+
+Protocol, what must hold: 2. and 3. With real processes: tests/integration/test_concurrency.py.
+"""
+
+import pytest
+from crash.memory import (
+    GROUP,
+    TOPIC,
+    drain,
+    first_batch,
+    later_batch,
+    leftovers,
+    new_column,
+    outcome,
+    passed,
+    pipeline_of,
+    produce,
+    queued,
+    situated,
+    staged_before,
+)
+from crash.points import Journey, Point
+from fakes import World
+from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.spec.pipeline import Pipeline
+from tidegate.steps.flush import flush
+
+
+class Sleeper:
+    """A flush that sleeps at one point while others bring two newer batches to the tables."""
+
+    def __init__(self, situation, pipeline: Pipeline, at: Point) -> None:
+        self.world, self.pipeline, self.at = situated(situation, pipeline), pipeline, at
+        self.asleep, self.told = False, ""
+
+    def run(self) -> None:
+        with Journey(self.meet).inside() as journey:
+            try:
+                flush(journey.ports(self.world.ports(self.pipeline)))
+            except (NothingToDo, PublishedElsewhere, RetryLater) as error:
+                self.told = f"{type(error).__name__}: {error}"
+
+    def meet(self, point: Point) -> None:
+        if point == self.at and not self.asleep:
+            self.asleep = True
+            for name in ("newer", "newest"):
+                produce(self.world, ("a", name), ("c", None), ("d", name))
+                drain(self.world, self.pipeline)
+            self.before = outcome(self.world, self.pipeline)
+
+
+@pytest.mark.parametrize(("mode", "tables"), [("upsert_delete", 1), ("append", 2)])
+@pytest.mark.parametrize(
+    "situation", [first_batch, later_batch, new_column, staged_before, queued], ids=lambda s: s.__name__
+)
+def test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes(
+    situation, mode: str, tables: int, record_property
+) -> None:
+    pipeline = pipeline_of(mode, tables)
+    points = passed(situation, pipeline)
+    for at in points:
+        sleeper = Sleeper(situation, pipeline, at)
+        sleeper.run()
+        assert sleeper.asleep, at
+        world: World = sleeper.world
+        rows, positions, _ = outcome(world, pipeline)
+        assert (rows, positions) == sleeper.before[:2], f"slept at {at}: {sleeper.told}"
+        assert len(sleeper.told.splitlines()) <= 1, sleeper.told
+        drain(world, pipeline)
+        assert outcome(world, pipeline) == sleeper.before, f"slept at {at}: {sleeper.told}"
+        assert world.broker.groups[GROUP][TOPIC] == {0: len(world.broker.partitions[TOPIC][0].records)}
+        produce(world, ("e", "last"))  # what a loser staged under a number of its own goes with the next batch
+        drain(world, pipeline)
+        assert leftovers(world, pipeline) == [], f"slept at {at}: {sleeper.told}"
+    record_property("counted", {"points slept at": len(points)})

@@ -1,0 +1,98 @@
+"""How a record's key meets its value: in one struct column, or compared with the fields that the value repeats."""
+
+from dataclasses import replace
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.errors import BadRecord, ConfigurationError
+from tidegate.planning.key_deduplication import last_per_raw_key
+from tidegate.spec.pipeline import Column, Table
+from tidegate.steps.flush import flush
+from tidegate.tables.columns import destination_columns, key_columns, key_leaves, value_columns, verified_fields
+
+NAME = "lake.shop.orders"
+
+
+def keyed_into(name: str | None = "k", **given) -> Table:
+    table = a_table(NAME, keys=("id", "line"), **given)
+    return replace(table, key=replace(table.key, into=name))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    return made
+
+
+def test_key_in_one_struct_stands_beside_the_values_columns() -> None:
+    table = keyed_into()
+    assert [c.name for c in destination_columns(table, {})] == ["k", "id", "line", "name"]
+    assert key_columns(table) == (Column("k", "STRUCT<`id`: STRING, `line`: STRING>"),)
+    assert key_leaves(table) == (("k", "id"), ("k", "line"))
+
+
+def test_rows_are_found_by_the_leaves_of_the_struct(world: World) -> None:
+    pipeline = a_pipeline(keyed_into(fields_include="EXCEPT_KEY"))
+    for line, name in ((None, "a"), ("1", "b")):
+        world.broker.produce("orders", {"id": "x", "line": line}, {"name": name})
+    flush(world.ports(pipeline))
+    world.broker.produce("orders", {"id": "x", "line": None}, {"name": "a2"})
+    world.broker.produce("orders", {"id": "x", "line": "1"}, None)
+    flush(world.ports(pipeline))
+    assert world.rows(NAME) == [{"k": {"id": "x", "line": None}, "name": "a2"}]
+
+
+@pytest.mark.parametrize(("prefix", "into"), [("k_", None), ("", "k")])
+def test_declared_column_of_the_value_stays_where_the_key_has_columns_of_other_names(
+    world: World, prefix: str, into: str | None
+) -> None:
+    """As in Flink: EXCEPT_KEY leaves out the table's key columns, and `id` is none of them here."""
+    table = a_table(NAME, prefix=prefix, fields_include="EXCEPT_KEY")
+    pipeline = a_pipeline(replace(table, key=replace(table.key, columns=(Column("id", "STRING"),), into=into)))
+    for id, own in (("x", "1"), ("y", "2"), ("x", "3")):
+        world.broker.produce("orders", {"id": id}, {"id": own, "name": f"of {own}"})
+    flush(world.ports(pipeline))
+
+    def row(id: str, own: str) -> dict:
+        return {**({into: {"id": id}} if into else {prefix + "id": id}), "id": own, "name": f"of {own}"}
+
+    assert sorted(world.rows(NAME), key=lambda r: r["id"]) == [row("y", "2"), row("x", "3")]
+    # without a schema of its own the key has its type from the value's, which then says nothing of the value
+    told = replace(pipeline.tables[0], key=replace(pipeline.tables[0].key, columns=None))
+    assert [c.name for c in value_columns(told)] == ["name"]
+
+
+def test_prefixed_key_columns_that_the_destination_holds_are_no_columns_of_the_value() -> None:
+    table = a_table(NAME, prefix="k_", columns=tuple(Column(n, "STRING") for n in ("k_id", "id", "name")))
+    table = replace(table, value=replace(table.value, fields_include="EXCEPT_KEY"))
+    keyed = replace(table, key=replace(table.key, columns=(Column("id", "STRING"),)))
+    assert [c.name for c in value_columns(keyed)] == ["id", "name"]
+    assert [c.name for c in destination_columns(keyed, {})] == ["k_id", "id", "name"]
+
+
+def verifying(**given):
+    return a_pipeline(a_table(NAME, **given), source={"verify_integrity": True})
+
+
+def test_record_whose_key_and_value_differ_is_bad(world: World) -> None:
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    world.broker.produce("orders", None, {"id": "b", "name": "x"})
+    world.broker.produce("orders", {"id": "c"}, None)
+    flush(world.ports(verifying()))
+    world.broker.produce("orders", {"id": "a"}, {"id": "b", "name": "y"})
+    with pytest.raises(BadRecord, match="offset=3 reason=the key and the value differ in field id"):
+        flush(world.ports(verifying()))
+    assert len(world.rows(NAME)) == 2
+
+
+def test_fields_of_two_types_cannot_be_compared() -> None:
+    table = a_table(NAME, prefix="k_")
+    typed = replace(table.key, columns=(Column("id", "BIGINT"),))
+    assert verified_fields(table) == ("id",)
+    with pytest.raises(ConfigurationError, match="cannot compare id: BIGINT in the key, STRING in the value"):
+        verified_fields(replace(table, key=typed))
+
+
+def test_every_record_is_compared_also_one_that_a_later_one_supersedes() -> None:
+    assert not last_per_raw_key(verifying(), verifying().tables[0])

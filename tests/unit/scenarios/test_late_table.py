@@ -1,0 +1,155 @@
+"""A table added later catches up as a group of its own, outside the watermark until it has."""
+
+import pytest
+from fakes import Crash, CrashAt, FailsToMerge, World, a_pipeline, a_table
+from tidegate.errors import NothingToDo, SomeTablesDelayed
+from tidegate.spec.pipeline import Start
+from tidegate.steps.flush import flush
+from tidegate.steps.plan import plan
+
+ORDERS, LATE = "lake.shop.orders", "lake.shop.late"
+
+
+def pipeline(*names: str, cap: int = 3, **source):
+    return a_pipeline(*(a_table(name) for name in names), max_records=cap, source=source)
+
+
+ONE, BOTH = pipeline(ORDERS), pipeline(ORDERS, LATE)
+
+
+@pytest.fixture
+def world() -> World:
+    """Ten records are published into the first table."""
+    return published()
+
+
+def published() -> World:
+    made = World()
+    made.broker.create("orders")
+    for n in range(10):
+        produce(made, f"k{n}")
+    rest(made, ONE)
+    assert committed(made) == 10
+    return made
+
+
+def produce(world: World, key: str) -> None:
+    world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
+
+
+def committed(world: World) -> int | None:
+    return world.broker.groups.get("tidegate-shop", {}).get("orders", {}).get(0)
+
+
+def rest(world: World, asked) -> int:
+    for number in range(20):
+        try:
+            flush(world.ports(asked))
+        except NothingToDo:
+            return number
+    raise AssertionError("never came to rest")
+
+
+def is_outside(world: World) -> bool:
+    state = world.destination.state(LATE, "shop")
+    assert state is not None
+    assert state.position is not None
+    return state.position.outside
+
+
+def test_table_added_later_leaves_the_groups_offsets_where_they_are(world: World) -> None:
+    seen = []
+    for _ in range(3):
+        flush(world.ports(BOTH))
+        seen.append((committed(world), is_outside(world), len(world.rows(LATE))))
+    assert seen == [(10, True, 3), (10, True, 6), (10, True, 9)]
+    flush(world.ports(BOTH))
+    assert (committed(world), is_outside(world)) == (10, False)
+    assert world.rows(LATE) == world.rows(ORDERS)
+
+
+def test_others_go_on_while_a_late_table_catches_up(world: World) -> None:
+    for n in range(3):
+        produce(world, f"new{n}")
+        flush(world.ports(BOTH))
+        assert committed(world) == 11 + n
+    rest(world, BOTH)
+    assert (world.rows(LATE), committed(world)) == (world.rows(ORDERS), 13)
+
+
+def test_table_that_has_caught_up_shares_the_read_of_the_others(world: World) -> None:
+    rest(world, BOTH)
+    produce(world, "next")
+    flush(world.ports(BOTH))
+    assert len(world.engine.stages[-1].tables) == 2
+
+
+def test_table_that_has_caught_up_holds_the_group_when_it_fails(world: World) -> None:
+    rest(world, BOTH)
+    produce(world, "next")
+    with pytest.raises(SomeTablesDelayed):
+        flush(world.ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
+    assert committed(world) == 10
+
+
+def test_late_table_that_fails_does_not_hold_the_group(world: World) -> None:
+    for n in range(2):
+        produce(world, f"new{n}")
+        with pytest.raises(SomeTablesDelayed):
+            flush(world.ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
+        assert committed(world) == 11 + n
+    rest(world, BOTH)
+    assert (world.rows(LATE), committed(world)) == (world.rows(ORDERS), 12)
+
+
+def test_late_table_starts_where_start_says(world: World) -> None:
+    later = pipeline(ORDERS, LATE, start=Start("offsets", offsets={"orders": {0: 8}}))
+    rest(world, later)
+    assert [row["id"] for row in world.rows(LATE)] == ["k8", "k9"]
+
+
+def test_late_table_that_starts_at_the_end_joins_with_its_first_batch(world: World) -> None:
+    later = pipeline(ORDERS, LATE, start=Start("latest"))
+    with pytest.raises(NothingToDo):
+        flush(world.ports(later))
+    world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
+    asked = pipeline(ORDERS, LATE, start=Start("offsets", offsets={"orders": {0: 10}}))
+    flush(world.ports(asked))
+    assert (is_outside(world), committed(world)) == (False, 11)
+
+
+def test_table_that_is_left_alone_comes_inside(world: World) -> None:
+    """The others were taken out of the file before it had caught up."""
+    flush(world.ports(BOTH))
+    assert is_outside(world)
+    flush(world.ports(pipeline(LATE)))
+    assert not is_outside(world)
+
+
+def test_tables_of_a_new_pipeline_are_inside_from_the_start() -> None:
+    world = World()
+    world.broker.create("orders")
+    produce(world, "a")
+    assert [batch.watermark for batch in plan(world.ports(BOTH)).tables] == ["inside", "inside"]
+
+
+def test_killed_at_any_call_while_a_late_table_catches_up_nothing_is_lost_and_the_group_never_falls_back() -> None:
+    for number in range(1, 500):
+        world = published()
+        produce(world, "new")
+        crash = CrashAt(number)
+        try:
+            flush(world.ports(BOTH, crash))
+        except Crash:
+            pass
+        else:
+            break
+        assert committed(world) >= 10, crash.at
+        while True:
+            try:
+                flush(world.ports(BOTH))
+            except NothingToDo:
+                break
+            assert committed(world) >= 10, crash.at
+        assert (world.rows(LATE), committed(world)) == (world.rows(ORDERS), 11), crash.at
+    assert number > 60

@@ -1,0 +1,156 @@
+"""Random sequences of changes, flushes, deaths and zombies, against a model of a few lines: the table always agrees."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.model.batch import StagedBatch
+from tidegate.ports.context import CommitRefused
+from tidegate.reprocess.rebase import propose, rebase
+from tidegate.spec.pipeline import Column
+from tidegate.steps.flush import flush
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+NAME, PARTITIONS = "lake.shop.orders", 3
+COLUMNS = (Column("id", "INT"), Column("part", "STRING"), Column("n", "INT"))
+MODES = ("upsert_delete", "upsert", "delete", "append")
+KEYS = st.tuples(st.integers(0, 3), st.sampled_from([None, "a"]))
+CHANGES = st.tuples(st.just("change"), KEYS, st.one_of(st.none(), st.integers(0, 99)))
+STEPS = st.one_of(
+    CHANGES,
+    CHANGES,
+    CHANGES,
+    st.tuples(st.just("abort"), st.integers(0, PARTITIONS - 1)),
+    st.tuples(st.just("flush"), st.integers(1, 8)),
+    st.tuples(st.just("crash"), st.integers(1, 8), st.integers(1, 90)),
+    st.tuples(st.just("pause"), st.integers(1, 8), st.integers(1, 60), st.integers(1, 2)),
+    st.tuples(st.just("stage"), st.integers(1, 8)),
+    st.tuples(st.just("zombie"), st.integers(0, 5)),
+    st.tuples(st.just("foreign")),
+    st.tuples(st.just("forget")),
+    st.tuples(st.just("rollback"), st.integers(1, 4)),
+    st.tuples(st.just("replay")),
+)
+
+
+def expected(mode: str, changes: list[tuple[tuple, int | None]]) -> list[dict[str, Any]]:
+    """The model."""
+    rows: list[tuple[tuple, int]] = []
+    for key, n in changes:
+        if mode.startswith("upsert") and (n is not None or mode == "upsert_delete"):
+            rows = [row for row in rows if row[0] != key]
+        if mode == "delete" and n is None:
+            rows = [row for row in rows if row[0] != key]
+        if n is not None:
+            rows.append((key, n))
+    return [{"id": key[0], "part": key[1], "n": n} for key, n in rows]
+
+
+def pipeline_of(mode: str, cap: int):
+    table = a_table(NAME, mode, keys=("id", "part"), columns=COLUMNS)
+    return a_pipeline(table, max_records=cap, on_rollback="rewind")
+
+
+class Runner:
+    """Plays one sequence of steps in a world of its own."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode, self.world = mode, World()
+        self.world.broker.create("orders", PARTITIONS)
+        self.changes: list[tuple[tuple, int | None]] = []
+        self.staged: list[StagedBatch] = []
+
+    def change(self, key: tuple, n: int | None) -> None:
+        named = {"id": key[0], "part": key[1]}
+        partition = (key[0] * 2 + (key[1] is None)) % PARTITIONS
+        self.world.broker.produce("orders", named, None if n is None else {**named, "n": n}, partition)
+        self.changes.append((key, n))
+
+    def abort(self, partition: int) -> None:
+        self.world.broker.transaction("orders", [({"id": 0}, {"id": 0, "n": -1})], partition, "abort")
+
+    def flush(self, cap: int, hook=None) -> bool:
+        """Whether there was work."""
+        try:
+            flush(self.world.ports(pipeline_of(self.mode, cap), hook))
+        except NothingToDo:
+            return False
+        except (PublishedElsewhere, RetryLater, CommitRefused, Crash):
+            pass
+        return True
+
+    def crash(self, cap: int, at: int) -> None:
+        self.flush(cap, CrashAt(at))
+
+    def pause(self, cap: int, at: int, others: int) -> None:
+        self.flush(cap, PauseAt(at, lambda: [self.flush(cap) for _ in range(others)]))
+
+    def stage(self, cap: int) -> None:
+        """Stage and walk away; a zombie may come back for it at any later time."""
+        ports = self.world.ports(pipeline_of(self.mode, cap))
+        with suppress(NothingToDo):
+            self.staged += stage(ports, plan(ports))
+
+    def zombie(self, index: int) -> None:
+        if index < len(self.staged):
+            with suppress(PublishedElsewhere, RetryLater, CommitRefused):
+                merge(self.world.ports(pipeline_of(self.mode, 9)), self.staged[index])
+
+    def foreign(self) -> None:
+        """A compaction: main moves, rows do not."""
+        if "main" in getattr(self.world.destination.tables.get(NAME), "refs", {}):
+            self.world.destination.foreign_append(NAME)
+
+    def forget(self) -> None:
+        self.world.broker.groups.clear()
+
+    def rollback(self, back: int) -> None:
+        """Somebody takes the table some snapshots back; `on_rollback: rewind` reads again what that undid."""
+        found = self.world.destination.tables.get(NAME)
+        ancestors = found.ancestors() if found else []
+        if back < len(ancestors):
+            self.world.destination.rollback(NAME, ancestors[back].id)
+
+    def replay(self) -> None:
+        """Read everything once more: upserts end in the same rows, other modes are not meant for it."""
+        if self.mode.startswith("upsert"):
+            with suppress(ConfigurationError):  # no position yet
+                ports = self.world.ports(pipeline_of(self.mode, 9))
+                rebase(ports, propose(ports, "earliest"))
+
+    def finish(self) -> None:
+        for _ in range(400):
+            self.world.clock.tick(600_000)  # a heartbeat is always due: batches without rows advance
+            if not self.flush(50):
+                return
+        raise AssertionError("the pipeline never came to rest")
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@settings(
+    max_examples=800,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.generate, Phase.shrink],
+)
+@given(st.sampled_from(MODES), st.lists(STEPS, min_size=4, max_size=30))
+def test_table_equals_the_model_after_any_sequence_of_changes_deaths_and_zombies(mode: str, steps: list) -> None:
+    runner = Runner(mode)
+    for name, *arguments in steps:
+        getattr(runner, name)(*arguments)
+    runner.finish()
+    assert in_order(runner.world.rows(NAME)) == in_order(expected(mode, runner.changes))
+    ends = {p: part.end for p, part in enumerate(runner.world.broker.partitions["orders"])}
+    if any(ends.values()):
+        assert runner.world.broker.committed("tidegate-shop", ("orders",)) == {"orders": ends}

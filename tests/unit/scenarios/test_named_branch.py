@@ -1,0 +1,134 @@
+"""Writing to a named branch: the position is the branch's, main is left alone, and what follows when it is promoted."""
+
+from typing import Any
+
+import pytest
+import yaml
+from fakes import CrashAt, World, a_pipeline, a_table
+from fakes.clock import Crash
+from tidegate.config.pipeline_file import load_pipeline
+from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, RetryLater
+from tidegate.model import resource_names
+from tidegate.spec.pipeline import Catalog, Column
+from tidegate.steps.flush import flush
+from tidegate.steps.maintain import maintain
+
+NAME = "lake.shop.orders"
+THEIRS = {"id": "theirs", "name": "x"}
+
+
+def pipeline_of(branch: str = "staging", **more: Any):
+    return a_pipeline(a_table(NAME, branch=branch), **more)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    made.destination.branches[NAME] = "staging"
+    return made
+
+
+def produce(world: World, *ids: str) -> None:
+    for id in ids:
+        world.broker.produce("orders", {"id": id}, {"id": id, "name": "ours"})
+
+
+def ids(world: World, ref: str) -> list[str]:
+    return sorted(row["id"] for row in world.destination.tables[NAME].rows(ref))
+
+
+def with_main(world: World) -> None:
+    world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
+    world.destination.foreign_append(NAME, THEIRS)
+
+
+def test_branch_begins_at_main_and_main_is_left_alone(world: World) -> None:
+    with_main(world)
+    main = world.destination.tables[NAME].refs["main"]
+    produce(world, "a")
+    flush(world.ports(pipeline_of()))
+    world.destination.foreign_append(NAME, {"id": "later", "name": "x"})
+    produce(world, "b")
+    flush(world.ports(pipeline_of()))
+    assert ids(world, "staging") == ["a", "b", "theirs"]
+    assert ids(world, "main") == ["later", "theirs"]
+    assert [s.id for s in world.destination.tables[NAME].ancestors()][1] == main
+
+
+def test_table_that_is_made_for_a_branch_shows_nothing_on_main(world: World) -> None:
+    produce(world, "a")
+    flush(world.ports(pipeline_of()))
+    assert ids(world, "staging") == ["a"]
+    assert ids(world, "main") == []
+
+
+def test_killed_at_any_call_the_branch_ends_as_an_uninterrupted_run_leaves_it(world: World) -> None:
+    with_main(world)
+    at = 0
+    while True:
+        at += 5
+        produce(world, str(at))
+        try:
+            flush(world.ports(pipeline_of(), CrashAt(at)))
+            break
+        except (Crash, RetryLater, NothingToDo):
+            continue
+    assert ids(world, "main") == ["theirs"]
+    assert ids(world, "staging") == sorted(["theirs", *(str(n) for n in range(5, at + 1, 5))])
+
+
+def test_promoted_branch_is_gone_on_with_on_main(world: World) -> None:
+    with_main(world)
+    produce(world, "a")
+    flush(world.ports(pipeline_of()))
+    refs = world.destination.tables[NAME].refs
+    refs["main"] = refs["staging"]  # CALL fast_forward
+    world.destination.branches.clear()
+    produce(world, "b")
+    flush(world.ports(pipeline_of("main")))
+    assert ids(world, "main") == ["a", "b", "theirs"]
+
+
+def test_other_branch_without_the_position_is_refused_like_a_rollback(world: World) -> None:
+    with_main(world)
+    produce(world, "a")
+    flush(world.ports(pipeline_of()))
+    world.destination.branches[NAME] = "other"
+    produce(world, "b")
+    with pytest.raises(PositionLost, match="no longer part of other"):
+        flush(world.ports(pipeline_of("other")))
+    flush(world.ports(pipeline_of("other", on_rollback="keep")))
+    assert ids(world, "other") == ["b", "theirs"]
+
+
+def test_deletes_of_a_branch_are_remembered_apart_from_those_of_main() -> None:
+    table = a_table(NAME, branch="to-check.1", sequence_by=("name",))
+    assert resource_names.deletes_table(table) == f"{NAME}_to_check_1_deletes"
+    assert resource_names.changes_table(a_table(NAME)) == f"{NAME}_changes"
+
+
+def test_maintenance_does_not_rewrite_main_of_a_table_whose_branch_is_written(world: World) -> None:
+    from dataclasses import replace
+
+    with_main(world)
+    produce(world, "a")
+    flush(world.ports(pipeline_of()))
+    pipeline = pipeline_of()
+    pipeline = replace(pipeline, maintenance=replace(pipeline.maintenance, compact="always"))
+    assert not maintain(world.ports(pipeline), NAME)["compacted"]
+
+
+@pytest.mark.parametrize(("table", "told"), [
+    ({"branch": "tidegate_x"}, "the product's own"),
+    ({"branch": "a b"}, "must match"),
+    ({"name": "dwh.shop.orders", "branch": "staging"}, "branch=staging: not available for a bigquery catalog"),
+    ({"name": "lake.shop.{v}", "branch": "staging"}, "not for a name that records fill in"),
+])  # fmt: skip
+def test_branch_that_cannot_be_written_is_refused_with_the_file(tmp_path, table: dict, told: str) -> None:
+    source = {"topics": ["t"], "key": {"fields": ["id"]}, "value": {"schema": "id INT, v STRING"}}
+    file = tmp_path / "orders.yaml"
+    file.write_text(yaml.safe_dump({"source": source, "tables": [{"name": NAME, **table}]}))
+    catalogs = {"lake": Catalog("lake", "iceberg"), "dwh": Catalog("dwh", "bigquery")}
+    with pytest.raises(ConfigurationError, match=told):
+        load_pipeline(file, catalogs)

@@ -1,0 +1,155 @@
+"""Runs of a publication that are killed, stopped or overtaken at every call of their producers, in memory.
+
+The keys take every way through three snapshots, so some return to an old value and some come and go; the next run
+always leads to another snapshot than the one that was interrupted. On a real broker: `crash.publishing`.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise, product
+from typing import Any
+
+import pytest
+from fakes.producing import Killed
+from fakes.publications import Outside
+from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.publications.publish import publish
+
+EXACTLY, AT_LEAST = "exactly-once", "at-least-once"
+VALUES = ("", "x", "y")
+WAYS = {"k" + "".join(v or "-" for v in way): way for way in product(VALUES, repeat=3) if any(way)}
+PARTS = 3
+
+
+def a_world(delivery: str, is_first: bool = False) -> Outside:
+    """The first snapshot is published, unless a first run is looked at."""
+    world = Outside(delivery=delivery, parallelism=PARTS, transaction_records=3)
+    commit(world, 0)
+    if not is_first:
+        publish(world.ports())
+    return world
+
+
+def commit(world: Outside, number: int) -> None:
+    world.table.commit(**{key: way[number] for key, way in WAYS.items() if way[number]})
+
+
+def try_to_publish(ports: PublicationPorts) -> None:
+    with suppress(NothingToDo, PublishedElsewhere, RetryLater, Killed):
+        publish(ports)
+
+
+def finish(world: Outside) -> None:
+    """Runs until one finds nothing to do."""
+    for _ in range(4):
+        try:
+            publish(world.ports())
+        except NothingToDo:
+            return
+    raise AssertionError("there is always something left")
+
+
+def judge(world: Outside, case: str) -> None:
+    """A reader of committed records saw each key go its way, each change once, and ends with the table."""
+    assert world.topic.latest() == world.table.latest(), case
+    if world.publication.delivery == AT_LEAST:
+        return
+    seen: dict[str, list[str]] = {}
+    for key, value in world.topic.records:
+        seen.setdefault(key, [""]).append(value or "")
+    for key, values in seen.items():
+        assert all(one != two for one, two in pairwise(values)), f"{case}: {key} twice: {values}"
+        states = iter(("", *WAYS[key]))
+        assert all(value in states for value in values), f"{case}: {key} saw {values}, its way is {WAYS[key]}"
+
+
+def count_calls(delivery: str, is_first: bool) -> int:
+    world = a_world(delivery, is_first)
+    commit(world, 1)
+    world.topic.broker.calls = 0
+    publish(world.ports())
+    return world.topic.broker.calls
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first run", "changes"])
+@pytest.mark.parametrize("delivery", [EXACTLY, AT_LEAST])
+def test_killed_run_is_made_good_by_a_run_towards_another_snapshot(
+    delivery: str, is_first: bool, record_property
+) -> None:
+    calls = count_calls(delivery, is_first)
+    for at in range(calls):
+        world = a_world(delivery, is_first)
+        commit(world, 1)
+        world.die_at(at)
+        with pytest.raises(Killed):
+            publish(world.ports())
+        commit(world, 2)
+        finish(world)
+        judge(world, f"killed at call {at}")
+    record_property("counted", {"crash cases": calls})
+
+
+class Interrupted:
+    """Spark, but something takes place before a call of the producers; once."""
+
+    def __init__(self, world: Outside, call: int, meanwhile: Callable[[], None]) -> None:
+        self._world, self._call, self._meanwhile = world, call, meanwhile
+
+    def run(self, job: Any) -> None:
+        broker = self._world.topic.broker
+        start = broker.calls
+
+        def meet(number: int, name: str) -> None:
+            if number == start + self._call:
+                broker.meet = lambda number, name: None
+                self._meanwhile()
+
+        broker.meet = meet
+        self._world.spark.run(job)
+
+
+def meet_another_run(
+    is_first: bool, stopped_at: int, killed_at: int | None, first_killed_at: int | None = None
+) -> Outside:
+    """A run stops, a later one from the same progress leads elsewhere and may die, the first one goes on."""
+    world = a_world(EXACTLY, is_first)
+    commit(world, 1)
+
+    def meanwhile() -> None:
+        commit(world, 2)
+        if killed_at is not None:
+            world.die_at(killed_at)
+        try_to_publish(world.ports())
+        world.die_at(-1 if first_killed_at is None else first_killed_at)
+
+    try_to_publish(replace(world.ports(), engine=Interrupted(world, stopped_at, meanwhile)))
+    world.die_at(-1)
+    finish(world)
+    return world
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first run", "changes"])
+def test_two_runs_from_the_same_progress_to_different_snapshots_leave_the_table(is_first: bool) -> None:
+    """The later run dies at each of its calls, and the earlier one, which was planned before it, goes on behind it."""
+    for killed_at in range(count_calls(EXACTLY, is_first)):
+        world = meet_another_run(is_first, 0, killed_at)
+        judge(world, f"the later run killed at call {killed_at}")
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first run", "changes"])
+def test_two_runs_that_both_die_on_their_ways_to_different_snapshots_leave_the_table(is_first: bool) -> None:
+    calls = count_calls(EXACTLY, is_first)
+    for killed_at, first_killed_at in product(range(0, calls, 5), repeat=2):
+        world = meet_another_run(is_first, 0, killed_at, first_killed_at)
+        judge(world, f"the later run killed at call {killed_at}, the earlier one at {first_killed_at}")
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first run", "changes"])
+def test_run_that_sleeps_at_any_call_while_others_go_on_changes_nothing_when_it_wakes(is_first: bool) -> None:
+    calls = count_calls(EXACTLY, is_first)
+    for stopped_at in range(calls):
+        for killed_at in (None, calls // 2):
+            world = meet_another_run(is_first, stopped_at, killed_at)
+            judge(world, f"stopped at call {stopped_at}, the later run killed at {killed_at}")

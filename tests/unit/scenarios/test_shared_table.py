@@ -1,0 +1,118 @@
+"""Two pipelines write one table: what they share is kept for the slower one, and neither takes what is the other's."""
+
+from typing import Any
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.errors import NothingToDo
+from tidegate.model import resource_names
+from tidegate.spec.pipeline import Column, Pipeline
+from tidegate.spec.scd2 import History
+from tidegate.steps.clean_up import clean_up
+from tidegate.steps.flush import flush
+
+NAME, DAY = "lake.shop.orders", 86_400_000
+COLUMNS = tuple(Column(name, "INT") for name in ("id", "lsn"))
+MEMORIES = {"deletes": {"sequence_by": ("lsn",)}, "changes": {"history": History("a", "b", "c")}}
+
+
+def pipeline(name: str, memory: str) -> Pipeline:
+    table = a_table(NAME, columns=COLUMNS, topics=(name,), **MEMORIES[memory])
+    return a_pipeline(table, name=name)
+
+
+class Shop:
+    """Pipelines `fast` and `slow`, each with a topic of two partitions of its own."""
+
+    def __init__(self, memory: str) -> None:
+        self.world, self.memory = World(), memory
+        for name in ("fast", "slow"):
+            self.world.broker.create(name, 2)
+
+    def change(self, name: str, key: int, lsn: int | None, at: int) -> None:
+        """A row, or a delete where `lsn` is None, in both partitions of a pipeline's topic, and its flush."""
+        self.world.clock.ms = max(self.world.clock.ms, at)
+        for partition in (0, 1):
+            value = None if lsn is None else {"id": key + partition, "lsn": lsn}
+            self.world.broker.produce(name, {"id": key + partition}, value, partition, timestamp=at)
+        self.flush(name)
+
+    def flush(self, name: str) -> None:
+        try:
+            flush(self.world.ports(pipeline(name, self.memory)))
+        except NothingToDo:
+            return
+
+    def clean(self, name: str) -> dict[str, Any]:
+        (report,) = clean_up(self.world.ports(pipeline(name, self.memory)))
+        return report
+
+    @property
+    def remembered(self) -> list[int]:
+        return sorted({row["timestamp"] for row in self.world.rows(f"{NAME}_{self.memory}")})
+
+
+@pytest.fixture(params=MEMORIES)
+def shop(request: pytest.FixtureRequest) -> Shop:
+    made = Shop(request.param)
+    made.change("slow", 10, 1, at=1 * DAY)
+    made.change("slow", 10, None, at=2 * DAY)
+    made.change("fast", 20, 1, at=30 * DAY)
+    return made
+
+
+def test_faster_pipeline_forgets_nothing_that_the_slower_one_may_still_need(shop: Shop) -> None:
+    before = shop.remembered
+    assert 2 * DAY in before
+    assert shop.clean("fast")["forgotten_deletes"] == 0
+    assert shop.remembered == before
+    shop.change("slow", 12, 1, at=29 * DAY)
+    shop.clean("fast")
+    assert all(at >= 20 * DAY for at in shop.remembered)
+
+
+def test_late_row_of_the_slower_pipeline_does_not_come_back(shop: Shop) -> None:
+    shop.clean("fast")
+    shop.change("slow", 10, 0, at=DAY + 1)
+    assert [row for row in shop.world.rows(NAME) if row["id"] in (10, 11) and row.get("c", True)] == []
+
+
+def test_pipeline_whose_partition_has_shown_no_record_keeps_all(shop: Shop) -> None:
+    shop.change("slow", 12, 1, at=29 * DAY)
+    state = shop.world.destination.tables[NAME].properties
+    state[resource_names.mark("slow", "timestamps")] = "{}"
+    before, report = shop.remembered, shop.clean("fast")
+    assert (report["forgotten_deletes"], report["unknown_valid_through"]) == (0, ["slow"])
+    assert shop.remembered == before
+
+
+@pytest.mark.parametrize("asks", ["fast", "slow"])
+def test_nothing_is_forgotten_while_the_table_is_rolled_back(shop: Shop, asks: str) -> None:
+    """What the answer to the rollback reads again is older than what was reached."""
+    shop.change("slow", 12, 1, at=29 * DAY)
+    shop.change("fast", 22, 1, at=31 * DAY)
+    table = shop.world.destination.tables[NAME]
+    shop.world.destination.rollback(NAME, table.ancestors()[-2].id)
+    before, report = shop.remembered, shop.clean(asks)
+    assert (report["forgotten_deletes"], shop.remembered) == (0, before)
+    assert asks in report["unknown_valid_through"]
+
+
+def test_tag_of_another_user_is_no_pipeline_to_wait_for(shop: Shop) -> None:
+    table = shop.world.destination.tables[NAME]
+    table.refs["tidegate_before_the_migration"] = table.refs["main"]
+    table.tags.add("tidegate_before_the_migration")
+    shop.change("slow", 12, 1, at=29 * DAY)
+    assert "unknown_valid_through" not in shop.clean("fast")
+
+
+def test_clean_up_leaves_the_tag_of_a_pipeline_whose_name_reads_like_a_batch() -> None:
+    world = World()
+    world.broker.create("orders")
+    for name in ("sales", "sales_1_q1"):
+        world.broker.produce("orders", {"id": name}, {"id": name, "name": "x"})
+        flush(world.ports(a_pipeline(name=name)))
+    (report,) = clean_up(world.ports(a_pipeline(name="sales")))
+    assert report["branches"] == 0
+    assert world.destination.tables[NAME].refs.keys() == {"main", "tidegate_sales", "tidegate_sales_1_q1"}
+    assert world.destination.state(NAME, "sales_1_q1").rolled_back is False

@@ -1,0 +1,145 @@
+"""A table that cannot be read now, or whose catalog does not answer, takes no other table of a command with it."""
+
+from typing import Any
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from fakes.faults import UnreadableTable
+from tidegate.errors import GiveUp, RetryLater, SomeTablesDelayed, SomeTablesFailed
+from tidegate.monitoring import details
+from tidegate.monitoring.overview import lately
+from tidegate.monitoring.status import status
+from tidegate.spec.pipeline import Start
+from tidegate.steps.clean_up import clean_up
+from tidegate.steps.commit_offsets import commit_offsets
+from tidegate.steps.flush import flush
+from tidegate.steps.heartbeat import heartbeat
+from tidegate.steps.maintain import maintain, maintained_tables
+from tidegate.steps.plan import plan
+
+ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
+TWO = a_pipeline(a_table(ORDERS), a_table(COPY))
+EVERYTHING = ("lake.",)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders", 2)
+    for partition, key in enumerate("ab"):
+        made.broker.produce("orders", {"id": key}, {"id": key, "name": "x"}, partition)
+    return made
+
+
+def later(world: World) -> None:
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "y"}, 1)
+
+
+def ports_of(world: World, *unreadable: str, pipeline: Any = TWO) -> Any:
+    return world.ports(
+        pipeline, destination=UnreadableTable(world.destination, *unreadable) if unreadable else world.destination
+    )
+
+
+def committed(world: World) -> dict[int, int]:
+    return world.broker.groups.get("tidegate-shop", {}).get("orders", {})
+
+
+@pytest.mark.parametrize("kind", ["earliest", "latest", "group"])
+def test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_the_other(world: World, kind: Any) -> None:
+    pipeline = a_pipeline(a_table(ORDERS), a_table(COPY), source={"start": Start(kind)})
+    world.broker.groups["tidegate-shop"] = {"orders": {0: 0, 1: 0}}
+    flush(ports_of(world, pipeline=pipeline))
+    assert committed(world) == {0: 1, 1: 1}
+    later(world)
+    with pytest.raises(
+        SomeTablesDelayed, match=rf"tables={COPY} cannot go on.*\n.*table={COPY}: catalog or files"
+    ) as told:
+        flush(ports_of(world, COPY, pipeline=pipeline))
+    assert [(batch.table, batch.inserted) for batch in told.value.published] == [(ORDERS, 1)]
+    assert [row["id"] for row in world.rows(ORDERS)] == ["a", "b", "c"]
+    assert [row["id"] for row in world.rows(COPY)] == ["a", "b"]
+    assert committed(world) == {0: 1, 1: 1}, "what the other table has published is not known"
+    flush(ports_of(world, pipeline=pipeline))
+    assert world.rows(COPY) == world.rows(ORDERS)
+    assert committed(world) == {0: 1, 1: 2}
+
+
+def test_command_fails_as_it_is_where_no_table_can_be_read(world: World) -> None:
+    flush(ports_of(world))
+    later(world)
+    for step in (flush, commit_offsets, heartbeat):
+        with pytest.raises(RetryLater, match="did not answer during state"):
+            step(ports_of(world, *EVERYTHING))
+    assert committed(world) == {0: 1, 1: 1}
+
+
+def test_clean_up_and_heartbeat_do_their_work_for_the_tables_that_can_be_read(world: World) -> None:
+    flush(ports_of(world))
+    later(world)
+    world.broker.groups.clear()
+    with pytest.raises(SomeTablesDelayed):
+        flush(ports_of(world, COPY))
+    one, other = clean_up(ports_of(world, COPY))
+    assert (one["table"], one["published"], "failed" in one) == (ORDERS, 2, False)
+    assert (other["table"], other["published"]) == (COPY, None)
+    assert "did not answer" in other["failed"]
+    assert not any(heartbeat(ports_of(world, COPY)).committed.values())
+    assert heartbeat(ports_of(world)).committed == {"orders": {0: 1, 1: 1}}
+
+
+def test_status_shows_what_is_known_and_names_what_is_not(world: World) -> None:
+    flush(ports_of(world))
+    later(world)
+    history = "lake.shop.tidegate_shop"
+    found = status(ports_of(world, COPY, history))
+    one, other = found["tables"]
+    assert (one["table"], one["exists"], one["rows"], one["lag"], one["problem"]) == (ORDERS, True, 2, 1, None)
+    assert (other["exists"], other["rows"], other["position"], other["lag"]) == (None, None, None, 1)
+    assert "did not answer during state" in other["problem"]
+    assert [part["published"] for part in found["partitions"]] == [1, 1]
+    assert (found["batches"], found["dead_letters"]) == ([], None)
+    silent = [warning.rpartition(" ")[2] for warning in found["warnings"]]
+    assert silent == ["history", "backfills", "dead_letters"]
+    assert lately(ports_of(world, history)) == {"last_flush": None, "dead_letters": None}
+
+
+def test_maintenance_and_storage_know_every_table_and_each_tells_of_itself(world: World) -> None:
+    flush(ports_of(world))
+    ports = ports_of(world, COPY)
+    tables = maintained_tables(ports)
+    assert {ORDERS, COPY} <= {*tables}
+    with pytest.raises(RetryLater, match=f"table={COPY}"):
+        maintain(ports, COPY)
+    stored = {row["table"]: row for row in details.storage(ports)}
+    assert stored[ORDERS]["rows"] == 2
+    assert "did not answer" in stored[COPY]["error"]
+
+
+def test_plan_is_tried_again_where_a_table_cannot_be_read_and_another_needs_a_person(world: World) -> None:
+    """Each of the tables in turn is the first of the pipeline; with and without a third that has no work."""
+    third = "lake.shop.third"
+    for names in ((ORDERS, COPY), (COPY, ORDERS), (ORDERS, COPY, third)):
+        world = made(*names)
+        snapshots = world.destination.tables[ORDERS].ancestors()
+        world.destination.rollback(ORDERS, snapshots[1].id)
+        pipeline = a_pipeline(*(a_table(name) for name in names))
+        with pytest.raises(RetryLater, match="did not answer during state") as told:
+            plan(ports_of(world, COPY, pipeline=pipeline))
+        assert isinstance(told.value, SomeTablesDelayed) == (third in names)
+        with pytest.raises(GiveUp, match="was rolled back") as final:
+            plan(ports_of(world, pipeline=pipeline))
+        assert type(final.value) is SomeTablesFailed
+        assert "did not answer" not in str(final.value)
+
+
+def made(*names: str) -> World:
+    """Tables that stand at the end of a topic of two partitions, after two batches."""
+    world = World()
+    world.broker.create("orders", 2)
+    pipeline = a_pipeline(*(a_table(name) for name in names))
+    for value in "xy":
+        for partition, key in enumerate("ab"):
+            world.broker.produce("orders", {"id": key}, {"id": key, "name": value}, partition)
+        flush(world.ports(pipeline))
+    return world

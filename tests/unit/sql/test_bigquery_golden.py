@@ -1,0 +1,170 @@
+"""Every statement of include/sql/bigquery as a file that people can read, for the cases of Iceberg's and a few more.
+
+``REGENERATE_GOLDEN=1 pytest tests/unit/sql/test_bigquery_golden.py`` writes the files anew: read what changed.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+from golden_files import compare_with_golden
+from tidegate.adapters.bigquery.publish_script import MOVED, transaction
+from tidegate.adapters.sql_templates import SQL_FOLDER, SqlFiles
+from tidegate.errors import GiveUp
+from tidegate.model.ownership import Ownership
+from tidegate.spec.pipeline import Column, Create
+from tidegate.sql.googlesql import constant, literal, quoted
+from tidegate.sql.pruning import Bound
+from unit.sql import test_iceberg_golden as iceberg
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "bigquery"
+SQL = SqlFiles("bigquery", {"lake": "my-project"})
+STATEMENTS = {path.stem for path in (SQL_FOLDER / "bigquery").glob("*.sql") if not path.stem.startswith("_")}
+MERGE, TABLE = iceberg.MERGE, iceberg.TABLE
+POSITIONS = {"table": "lake.shop.orders_tidegate_position", "pipeline": "shop", "version": 6, "properties": "{}"}
+POSITIONED = {"positions": "lake.shop.orders_tidegate_position"}
+DAYS = (
+    ("TIMESTAMP '2026-01-01 00:00:00+00:00'", "TIMESTAMP '2026-01-03 23:59:59.999999+00:00'"),
+    ("TIMESTAMP '2026-01-09 00:00:00+00:00'", "TIMESTAMP '2026-01-09 23:59:59.999999+00:00'"),
+)
+BOUNDS = (Bound(("id",), (("5", "90"),)), Bound(("at",), DAYS, nulls=True))
+TIMES = (Column("id", "BIGINT", False), Column("at", "TIMESTAMP"), Column("m", "MAP<STRING, DECIMAL(38,18)>"))
+BY_RECORD = {"layout": Create(partition_by=("days(_PARTITIONTIME)",))}
+SCRIPT: dict[str, Any] = {
+    "positions": "lake.shop.orders_tidegate_position",
+    "pipeline": "shop",
+    "version": 6,
+    "attempt": "0af3",
+    "properties": {"tidegate.shop.position": '{"orders": {"0": 900}}', "tidegate.shop.batch": "7"},
+}
+
+# the tables of Iceberg alone, and what an analyzer does with names that BigQuery takes in no table
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: case for name, case in iceberg.CASES.items() if case[0] in STATEMENTS and case[0] != "order_table"},
+    "create_table-partition_by": (
+        "create_table",
+        {**TABLE, "columns": TIMES, "partition_by": ("hours(at)",), "cluster_by": ("id",), "properties": {}},
+    ),
+    "create_table-properties": (
+        "create_table",
+        {
+            **TABLE,
+            "columns": TIMES,
+            "partition_by": ("days(_PARTITIONTIME)",),
+            "properties": {
+                "require_partition_filter": "true",
+                "partition_expiration_days": "90",
+                "description": "it's",
+            },
+        },
+    ),
+    "merge_upsert_delete-by_record_time": ("merge_upsert_delete", {**MERGE, **BY_RECORD}),
+    "merge_append-by_record_time": ("merge_append", {**iceberg.WITHOUT_LEAVES, **BY_RECORD}),
+    "merge_folded-by_record_time": ("merge_folded", {**iceberg.FOLDED, **BY_RECORD}),
+    "merge_upsert_delete-bounded": ("merge_upsert_delete", {**MERGE, "bounds": BOUNDS}),
+    "bounds_staged-plain": (
+        "bounds_staged",
+        {**MERGE, "values": ["at"], "bounded": [("id",)], "partition": "TIMESTAMP_TRUNC(`at`, DAY)"},
+    ),
+    "bounds_table-plain": (
+        "bounds_table",
+        {**MERGE, "values": [], "bounds": BOUNDS[:1], **POSITIONED, "partition": "TIMESTAMP_TRUNC(t.`at`, DAY)"},
+    ),
+    "assert_versions-plain": ("assert_versions", {**POSITIONED, "versions": 17}),
+    "create_names-plain": (
+        "create_names",
+        {"table": "lake.shop.tidegate_shop_names", "own": Ownership("names", "shop")},
+    ),
+    "create_positions-plain": ("create_positions", {**POSITIONS, "own": Ownership("positions", "", "shop.orders")}),
+    "seed_position-plain": ("seed_position", POSITIONS),
+}
+
+
+def rendered(case: str) -> str:
+    statement, values = CASES[case]
+    return SQL.render(statement, **{"cluster_by": (), **values}) + "\n"
+
+
+def script() -> str:
+    statements = (
+        SQL.render("create_deletes", table="lake.shop.orders_deletes", columns=TIMES, own=iceberg.DELETES_OWN),
+        SQL.render("merge_upsert_delete", **MERGE),
+    )
+    audits = [(SQL.render("audit_rows", **{**iceberg.AUDIT, "rows": "upsert", "leaves": [("id",)]}), "amount > 0")]
+    return transaction(SQL, statements=statements, audits=audits, **SCRIPT) + "\n"
+
+
+def check(name: str, text: str) -> None:
+    compare_with_golden(GOLDEN / f"{name}.sql", text)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_statement_reads_as_the_golden_file(case: str) -> None:
+    check(case, rendered(case))
+
+
+def test_script_reads_as_the_golden_file() -> None:
+    check("publish-plain", script())
+
+
+def test_no_golden_file_without_a_case() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.sql")} == {*CASES, "publish-plain"}
+
+
+def test_no_statement_without_a_case() -> None:
+    assert {statement for statement, _ in CASES.values()} | {"publish", "order_table"} == STATEMENTS
+
+
+def test_every_statement_of_iceberg_has_one_for_bigquery_unless_it_is_upkeep() -> None:
+    """Files are BigQuery's own business: nothing is compacted or expired there, and none tells that keys are new."""
+    iceberg_only = {path.stem for path in (SQL_FOLDER / "iceberg").glob("*.sql")} - {
+        path.stem for path in (SQL_FOLDER / "bigquery").glob("*.sql")
+    }
+    assert all(name.startswith(("maintain_", "merge_new", "_")) for name in iceberg_only)
+
+
+def test_missing_value_is_an_error_instead_of_an_empty_text() -> None:
+    for name in ("target", "source", "batch", "attempt", "keys", "leaves", "values"):
+        with pytest.raises(jinja2.UndefinedError, match=name):
+            SQL.render("merge_upsert_delete", **{key: value for key, value in MERGE.items() if key != name})
+
+
+def test_script_that_is_longer_than_bigquery_reads_is_refused() -> None:
+    with pytest.raises(GiveUp, match=r"the script that publishes has bytes=\d+.*fewer columns"):
+        transaction(SQL, statements=("SELECT 1 -- " + "x" * 1024 * 1024,), **SCRIPT)
+
+
+def test_position_moves_before_a_statement_that_is_billed_by_the_table_or_the_batch() -> None:
+    """Who is too late, or meets another publish, ends at it: a merge that is rolled back is paid all the same."""
+    text = script().split("BEGIN TRANSACTION;")[1]
+    places = [
+        text.index(word) for word in ("UPDATE `my-project`.`shop`.`orders_tidegate_position`", "ASSERT", "MERGE INTO")
+    ]
+    assert places == sorted(places)
+    assert text.index("orders_shop_tmp") > places[1]
+
+
+def test_script_that_finds_another_version_says_so_in_words_that_are_looked_for() -> None:
+    assert f"= 1 AS '{MOVED}: pipeline=shop version=6';" in script()
+
+
+@pytest.mark.parametrize(
+    ("name", "sql"), [("a", "`a`"), ("a`b", "`a\\`b`"), ("a.b", "`a.b`"), ("a\\", "`a\\\\`"), ("a\nb", "`a\\nb`")]
+)
+def test_identifier_cannot_be_broken_out_of(name: str, sql: str) -> None:
+    assert quoted(name) == sql
+
+
+def test_text_cannot_be_broken_out_of() -> None:
+    assert literal("it's \\\n") == "'it\\'s \\\\\\n'"
+    assert constant("'); DROP TABLE t; --") == "'\\'); DROP TABLE t; --'"
+
+
+def test_catalog_is_the_project_in_a_name() -> None:
+    assert (
+        SQL.render("drop_intermediate", table="lake.shop.orders") == "DROP TABLE IF EXISTS `my-project`.`shop`.`orders`"
+    )
+    assert (
+        SqlFiles("bigquery").render("create_namespace", parent="dwh.a-b") == "CREATE SCHEMA IF NOT EXISTS `dwh`.`a-b`"
+    )

@@ -1,0 +1,381 @@
+"""Every statement of include/sql/iceberg, rendered for the cases that break SQL, as a file that people can read.
+
+``REGENERATE_GOLDEN=1 pytest tests/unit/sql/test_iceberg_golden.py`` writes the files anew: read what changed.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+from golden_files import compare_with_golden
+from tidegate.adapters.sql_templates import SQL_FOLDER, SqlFiles
+from tidegate.model.ownership import Ownership
+from tidegate.schema.data_types import parse
+from tidegate.spec.pipeline import Column
+from tidegate.sql.pruning import Bound
+from tidegate.sql.spark import literal, quoted, quoted_name
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "iceberg"
+SQL = SqlFiles("iceberg")
+ODD = ("order id", "select", "a`b", "c.d", "größe", "it's", "名前")
+
+MERGE: dict[str, Any] = {
+    "target": "lake.shop.orders",
+    "branch": "branch_tidegate_shop_7_0af3",
+    "source": "lake.shop.orders_shop_tmp",
+    "snapshot_id": 8154213786245100123,
+    "batch": 7,
+    "attempt": "0af3",
+    "keys": [("id", "id")],
+    "leaves": [("id",)],
+    "values": ["name", "amount"],
+}
+UNASKED = ("target", "branch", "leaves")  # by audits of rows that the batch holds itself
+WITHOUT_LEAVES = {name: value for name, value in MERGE.items() if name != "leaves"}
+AUDIT = {**{n: v for n, v in MERGE.items() if n not in UNASKED}, "condition": "amount > 0 -- or not"}
+SHAPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "composite_key": {"keys": [("order_id", "order_id"), ("line", "line")], "leaves": [("order_id",), ("line",)]},
+    "nested_key": {"keys": [("k", "k")], "leaves": [("k", "id"), ("k", "at", "zone")]},
+    "odd_names": {
+        "target": "lake.my shop.or`ders",
+        "source": "lake.my shop.or`ders_shop_tmp",
+        "keys": [(ODD[0], ODD[0]), (ODD[1], ODD[1])],
+        "leaves": [(ODD[0],), (ODD[1],)],
+        "values": list(ODD[2:]),
+    },
+    "key_only": {"values": []},
+    "prefix": {
+        "keys": [("k_id", "id"), ("k_line", "line")],
+        "leaves": [("k_id",), ("k_line",)],
+        "values": ["id", "name"],
+    },
+    "one_struct": {"keys": [("k", None)], "leaves": [("k", "id"), ("k", "line")], "values": ["id", "name"]},
+    "bounds": {
+        "keys": [("order_id", "order_id"), ("line", "line")],
+        "leaves": [("order_id",), ("line",)],
+        "bounds": [
+            Bound(("order_id",), (("CAST('-5' AS BIGINT)", "CAST('900' AS BIGINT)"),), values=("-5L", "900L")),
+            Bound(("line",), (("'a'", "'it\\'s'"),), nulls=True),
+        ],
+    },
+    "quotes_in_attempt": {"attempt": "a'; DROP TABLE t; --\\"},
+}
+DELETES = {"deletes": "lake.shop.orders_deletes"}
+SEQUENCED: dict[str, Any] = {**MERGE, **DELETES, "values": ["name", "lsn"], "sequence": ["lsn"], "soft": False}
+ODD_SEQUENCED: dict[str, Any] = {
+    **SEQUENCED,
+    **SHAPES["odd_names"],
+    "deletes": "lake.my shop.or`ders_deletes",
+    "sequence": [ODD[2], ODD[5]],
+}
+SOFT = {"soft": True, "flag": "_deleted"}
+COLUMNS = (Column("id", "BIGINT", False), Column("name", "STRING"))
+ODD_COLUMNS = tuple(Column(name, "STRUCT<`a b`: INT>") for name in ODD)
+FOLDED = {
+    **MERGE,
+    "flag": None,
+    "kept": False,
+    "groups": False,
+    "late": False,
+    "given": {"name": ("not_null", ["name"]), "amount": ("always", [])},
+}
+GROUPED = {
+    **MERGE,
+    "flag": None,
+    "kept": False,
+    "groups": True,
+    "late": False,
+    "values": ["a", "va", "b", "vb", "name"],
+    "given": {
+        **{name: ("by_sequence", ["va"]) for name in ("a", "va")},
+        **{name: ("by_sequence", ["vb"]) for name in ("b", "vb")},
+        "name": ("not_null", ["name"]),
+    },
+}
+KEPT = {
+    **MERGE,
+    "flag": None,
+    "kept": True,
+    "groups": False,
+    "late": False,
+    "given": {"name": ("not_kept", ["name", "it's"]), "amount": ("always", [])},
+}
+HISTORY: dict[str, Any] = {
+    **MERGE,
+    "changes": "lake.shop.orders_changes",
+    "sequence": ["at", "lsn"],
+    "values": ["name", "tags", "at", "lsn"],
+    "compared": [("name", parse("STRING")), ("tags", parse("MAP<STRING, STRING>"))],
+    "written": [
+        ("name", parse("STRING")),
+        ("tags", parse("MAP<STRING, STRING>")),
+        ("at", parse("TIMESTAMP")),
+        ("lsn", parse("BIGINT")),
+    ],
+    "valid_from": "valid_from",
+    "valid_to": "valid_to",
+    "is_current": "is_current",
+}
+WOVEN = ("compared", "written", "is_current")
+REMEMBERED = {
+    **{name: value for name, value in HISTORY.items() if name not in WOVEN},
+    "axis_type": "TIMESTAMP",
+    "is_time": True,
+    "asks_rows": True,
+    "sequence_type": "STRUCT<`at`: TIMESTAMP, `lsn`: BIGINT>",
+}
+ODD_HISTORY: dict[str, Any] = {
+    **HISTORY,
+    **SHAPES["odd_names"],
+    "changes": "lake.my shop.or`ders_changes",
+    "sequence": [ODD[2], ODD[5]],
+    "compared": [(ODD[4], parse("STRING"))],
+    "written": [(name, parse("STRING")) for name in ODD[2:]],
+    "valid_from": "gültig ab",
+    "valid_to": "bis`",
+}
+ODD_REMEMBERED = {**REMEMBERED, **{name: value for name, value in ODD_HISTORY.items() if name not in WOVEN}}
+STAGED: dict[str, Any] = {
+    "kept": False,
+    "shape": "0123456789ab",
+    "batch": 7,
+    "sequence": (),
+    "dead_letters": False,
+    "properties": {},
+    "own": Ownership("intermediate", "shop", "shop.orders"),
+}
+DELETES_OWN = Ownership("deletes", "", "shop.it's")
+LETTERS_OWN = Ownership("dead_letters", "shop")
+TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
+TABLE["pipeline"] = "it's a shop"
+
+UPKEEP: dict[str, Any] = {"catalog": "lake", "table": "shop.orders"}
+OLD: dict[str, Any] = {**UPKEEP, "older_than": "2026-01-01 00:00:00"}
+DEAD_LETTERS: dict[str, Any] = {
+    "table": "lake.shop.tidegate_shop_dead_letters",
+    "target": "lake.shop.orders",
+    "source": "lake.shop.orders_shop_tmp",
+    "snapshot_id": 8154213786245100123,
+    "batch": 7,
+    "attempt": "0af3",
+}
+ODD_DEAD_LETTERS = {"table": "lake.my shop.d`l", "target": "lake.my shop.it's", "source": "lake.my shop.it's_shop_tmp"}
+
+OPTIONAL = ("guarded", "by_offset", "bounds")  # what a statement can do without
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "maintain_compact-plain": ("maintain_compact", {**UPKEEP, "delete_files": 10, "deleted_share": 0.1}),
+    "maintain_deletes-odd_names": ("maintain_deletes", {**UPKEEP, "catalog": "my-lake", "table": "my shop.it's a`b"}),
+    "maintain_expire-plain": ("maintain_expire", {**OLD, "retain_last": 30}),
+    "maintain_manifests-plain": ("maintain_manifests", UPKEEP),
+    "maintain_orphans-plain": ("maintain_orphans", {**OLD, "prefix_listing": False}),
+    "maintain_orphans-object_store": ("maintain_orphans", {**OLD, "prefix_listing": True}),
+    **{
+        f"{statement}-{shape}": (statement, {**MERGE, **more})
+        for statement in ("merge_upsert_delete", "merge_upsert", "merge_delete", "merge_new")
+        for shape, more in SHAPES.items()
+    },
+    **{
+        f"merge_append-{shape}": ("merge_append", {n: v for n, v in {**MERGE, **more}.items() if n != "leaves"})
+        for shape, more in SHAPES.items()
+        if shape != "nested_key"
+    },
+    **{
+        f"{statement}-{shape}": (statement, {**MERGE, **SHAPES[shape], **guard})
+        for statement, guard in (
+            ("backfill_delete", {"guarded": True}),
+            ("backfill_append", {}),
+        )
+        for shape in ("plain", "odd_names", "key_only")
+    },
+    "merge_append-no_key": ("merge_append", {**WITHOUT_LEAVES, "keys": []}),
+    "merge_append-no_key_one_value": ("merge_append", {**WITHOUT_LEAVES, "keys": [], "values": ["name"]}),
+    "merge_soft_delete-plain": ("merge_soft_delete", {**MERGE, "flag": "_deleted"}),
+    "merge_soft_delete-key_only": ("merge_soft_delete", {**MERGE, "flag": "_deleted", "values": []}),
+    "merge_soft_delete-odd_names": ("merge_soft_delete", {**MERGE, **SHAPES["odd_names"], "flag": "_deleted"}),
+    "merge_sequenced-soft": ("merge_sequenced", {**SEQUENCED, **SOFT}),
+    "merge_sequenced-plain": ("merge_sequenced", {**SEQUENCED, "flag": None}),
+    "merge_sequenced-upsert_only": ("merge_sequenced", {**SEQUENCED, "deletes": None, "flag": None}),
+    "merge_sequenced-odd_names": ("merge_sequenced", {**ODD_SEQUENCED, "flag": None}),
+    "merge_sequenced-odd_names_soft": ("merge_sequenced", {**ODD_SEQUENCED, **SOFT}),
+    "remember_deletes-plain": ("remember_deletes", {**SEQUENCED, "asks_rows": True}),
+    "remember_deletes-with_sequence": ("remember_deletes", {**SEQUENCED, "asks_rows": False}),
+    "remember_deletes-soft": ("remember_deletes", {**SEQUENCED, "asks_rows": False, "soft": True}),
+    "remember_deletes-odd_names": ("remember_deletes", {**ODD_SEQUENCED, "asks_rows": True}),
+    "merge_upsert_delete-guarded": ("merge_upsert_delete", {**MERGE, **SHAPES["nested_key"], "guarded": True}),
+    "merge_upsert-guarded": ("merge_upsert", {**MERGE, **SHAPES["odd_names"], "guarded": True}),
+    "merge_soft_delete-guarded": ("merge_soft_delete", {**MERGE, "flag": "_deleted", "guarded": True}),
+    "merge_sequenced-guarded": ("merge_sequenced", {**SEQUENCED, "flag": None, "guarded": True}),
+    "remember_deletes-guarded": ("remember_deletes", {**SEQUENCED, "asks_rows": True, "guarded": True}),
+    "create_deletes-plain": (
+        "create_deletes",
+        {"table": "lake.shop.orders_deletes", "columns": COLUMNS, "own": DELETES_OWN},
+    ),
+    "create_deletes-odd_names": (
+        "create_deletes",
+        {"table": "lake.my shop.or`ders_deletes", "columns": ODD_COLUMNS, "own": DELETES_OWN},
+    ),
+    "merge_history-plain": ("merge_history", HISTORY),
+    "merge_history-by_timestamp": ("merge_history", {**HISTORY, "sequence": []}),
+    "merge_history-key_only": ("merge_history", {**HISTORY, "values": [], "compared": [], "written": []}),
+    "merge_history-odd_names": ("merge_history", ODD_HISTORY),
+    "remember_changes-plain": ("remember_changes", REMEMBERED),
+    "remember_changes-by_timestamp": ("remember_changes", {**REMEMBERED, "sequence": [], "asks_rows": False}),
+    "remember_changes-timed_deletes": ("remember_changes", {**REMEMBERED, "asks_rows": False}),
+    "remember_changes-odd_names": (
+        "remember_changes",
+        {**REMEMBERED, **{n: v for n, v in ODD_HISTORY.items() if n not in WOVEN}},
+    ),
+    "merge_folded-plain": ("merge_folded", FOLDED),
+    "merge_folded-kept": ("merge_folded", KEPT),
+    "merge_folded-soft": ("merge_folded", {**FOLDED, "flag": "_deleted"}),
+    "merge_folded-groups": ("merge_folded", GROUPED),
+    "merge_folded-groups_late": ("merge_folded", {**GROUPED, "late": True}),
+    "merge_folded-guarded": ("merge_folded", {**FOLDED, "guarded": True, "by_offset": True}),
+    "merge_folded-groups_soft": ("merge_folded", {**GROUPED, "flag": "_deleted"}),
+    "merge_folded-groups_odd_names": (
+        "merge_folded",
+        {**GROUPED, **SHAPES["odd_names"], "given": {name: ("by_sequence", [ODD[4]]) for name in ODD[2:]}},
+    ),
+    "merge_folded-nested_key": ("merge_folded", {**FOLDED, **SHAPES["nested_key"]}),
+    "merge_folded-key_only": ("merge_folded", {**FOLDED, "values": [], "given": {}}),
+    "merge_folded-odd_names": (
+        "merge_folded",
+        {**KEPT, **SHAPES["odd_names"], "given": {name: ("not_kept", [name]) for name in ODD[2:]}, "flag": "_deleted"},
+    ),
+    "audit_rows-branch": ("audit_rows", {**MERGE, "rows": "branch", "condition": "amount > 0"}),
+    "audit_rows-upsert": ("audit_rows", {**AUDIT, "rows": "upsert", "leaves": [("id",)]}),
+    "audit_rows-delete": ("audit_rows", {**AUDIT, "rows": "delete", "leaves": [("id",)]}),
+    "audit_rows-append": ("audit_rows", {**AUDIT, "rows": "append"}),
+    "audit_query-plain": (
+        "audit_query",
+        {"query": "SELECT count(*) > 0 FROM {table} -- x", "target": "lake.shop.orders", "branch": "branch_b"},
+    ),
+    "create_namespace-plain": ("create_namespace", {"parent": "lake.shop"}),
+    "create_namespace-odd_names": ("create_namespace", {"parent": "lake.my shop.a`b"}),
+    "create_table-plain": ("create_table", TABLE),
+    "create_table-partition_by": ("create_table", {**TABLE, "partition_by": ("days(at)", "bucket(4, `order id`)")}),
+    "create_table-properties": (
+        "create_table",
+        {**TABLE, "properties": {"write.format.default": "orc", "comment": "it's \\ here"}},
+    ),
+    "create_table-odd_names": ("create_table", {**TABLE, "table": "lake.my shop.or`ders", "columns": ODD_COLUMNS}),
+    "drop_intermediate-plain": ("drop_intermediate", {"table": "lake.shop.orders_shop_tmp"}),
+    "order_table-plain": ("order_table", {"table": "lake.shop.orders", "cluster_by": ("id", "order id")}),
+    "create_intermediate-plain": (
+        "create_intermediate",
+        {"table": "lake.shop.orders_shop_tmp", "keys": COLUMNS[:1], "values": COLUMNS, **STAGED},
+    ),
+    "create_intermediate-noted": (
+        "create_intermediate",
+        {
+            "table": "lake.shop.orders_shop_backfill_0123456789_tmp",
+            "keys": COLUMNS[:1],
+            "values": COLUMNS,
+            **STAGED,
+            "properties": {"tidegate.backfill": '{"asked": "it\'s"}'},
+        },
+    ),
+    "create_intermediate-dead_letters": (
+        "create_intermediate",
+        {"table": "lake.shop.orders_shop_tmp", "keys": COLUMNS[:1], "values": COLUMNS, **STAGED, "dead_letters": True},
+    ),
+    "create_dead_letters-plain": (
+        "create_dead_letters",
+        {"table": "lake.shop.tidegate_shop_dead_letters", "own": LETTERS_OWN},
+    ),
+    "write_dead_letters-plain": ("write_dead_letters", DEAD_LETTERS),
+    "write_dead_letters-odd_names": ("write_dead_letters", {**DEAD_LETTERS, **ODD_DEAD_LETTERS}),
+    "replayed_dead_letters-plain": (
+        "replayed_dead_letters",
+        {**DEAD_LETTERS, "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)]},
+    ),
+    "merge_upsert_delete-by_offset": ("merge_upsert_delete", {**MERGE, "guarded": True, "by_offset": True}),
+    "merge_sequenced-by_offset": ("merge_sequenced", {**SEQUENCED, "flag": None, "guarded": True, "by_offset": True}),
+    "forget_dead_letters-plain": (
+        "forget_dead_letters",
+        {
+            **{name: DEAD_LETTERS[name] for name in ("table", "target", "attempt")},
+            "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)],
+        },
+    ),
+    "create_intermediate-odd_names": (
+        "create_intermediate",
+        {"table": "lake.my shop.or`ders_shop_tmp", "keys": ODD_COLUMNS[:2], "values": ODD_COLUMNS[2:], **STAGED},
+    ),
+    "create_intermediate-sequence": (
+        "create_intermediate",
+        {
+            "table": "lake.shop.orders_shop_tmp",
+            "keys": COLUMNS[:1],
+            "values": COLUMNS,
+            **STAGED,
+            "sequence": (Column("lsn", "BIGINT"), Column("a`b", "TIMESTAMP")),
+        },
+    ),
+    "create_intermediate-no_key": (
+        "create_intermediate",
+        {"table": "lake.shop.log_shop_tmp", "keys": (Column("bytes", "BINARY"),), "values": COLUMNS, **STAGED},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_statement_reads_as_the_golden_file(case: str) -> None:
+    statement, values = CASES[case]
+    rendered = SQL.render(statement, **values) + "\n"
+    compare_with_golden(GOLDEN / f"{case}.sql", rendered)
+
+
+def test_no_golden_file_without_a_case() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.sql")} == set(CASES)
+
+
+def test_no_statement_without_a_case() -> None:
+    statements = {path.stem for path in (SQL_FOLDER / "iceberg").glob("*.sql") if not path.stem.startswith("_")}
+    assert statements == {statement for statement, _ in CASES.values()}
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    sorted({(statement, name) for statement, values in CASES.values() for name in values if name not in OPTIONAL}),
+)
+def test_missing_value_is_an_error_instead_of_an_empty_text(statement: str, name: str) -> None:
+    values = next(values for known, values in CASES.values() if known == statement)
+    with pytest.raises(jinja2.UndefinedError, match=name):
+        SQL.render(statement, **{key: value for key, value in values.items() if key != name})
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_statement_is_one_that_spark_reads(case: str) -> None:
+    """A parser's view; that Spark runs them is shown by the integration tests."""
+    import sqlglot
+
+    statement, values = CASES[case]
+    plain = SQL.render(statement, **values).replace(f" VERSION AS OF {MERGE['snapshot_id']}", "")
+    assert len(sqlglot.parse(plain, read="spark")) == 1
+
+
+@pytest.mark.parametrize(("name", "sql"), [("a", "`a`"), ("a`b", "`a``b`"), ("a.b", "`a.b`"), ("", "``")])
+def test_identifier_cannot_be_broken_out_of(name: str, sql: str) -> None:
+    assert quoted(name) == sql
+
+
+def test_table_name_is_quoted_part_by_part() -> None:
+    assert quoted_name("lake.a b.c`d") == "`lake`.`a b`.`c``d`"
+
+
+def test_text_cannot_be_broken_out_of() -> None:
+    assert literal("it's \\") == "'it\\'s \\\\'"
+
+
+def test_delete_only_append_and_upsert_differ_where_they_must() -> None:
+    """Guards against a golden file regenerated without reading it."""
+    rendered = {name: SQL.render(name, **MERGE) for name in ("merge_upsert_delete", "merge_upsert", "merge_delete")}
+    assert "THEN DELETE" in rendered["merge_upsert_delete"]
+    assert "THEN DELETE" not in rendered["merge_upsert"]
+    assert "UPDATE SET" not in rendered["merge_delete"]
+    assert all("<=>" in sql and " = s.`id`" not in sql for sql in rendered.values())
+    assert "MERGE" not in SQL.render("merge_append", **MERGE)

@@ -1,0 +1,262 @@
+"""Every point of every step, every fault, in memory: the next runs give what an uninterrupted one gives.
+
+Protocol, what must hold: 1. The same walk on real components: tests/crash, and a covering set in tests/integration.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from crash.memory import (
+    NAMED,
+    SHAPES,
+    SITUATIONS,
+    TOPIC,
+    Situation,
+    die,
+    drain,
+    later_batch,
+    leftovers,
+    outcome,
+    passed,
+    pipeline_of,
+    situated,
+    without_effect,
+)
+from crash.points import Broken, Journey, Point, cases, fault
+from fakes import Crash, World
+from tidegate.errors import TidegateError
+from tidegate.reprocess.rebase import propose, rebase
+from tidegate.spec.pipeline import Pipeline
+from tidegate.steps.flush import flush
+
+ROOT = Path(__file__).parents[2]
+
+# Every call by which a step touches the world, and every place inside of jobs, over all situations below. A step that
+# learns a new call, or a job a new effect, is listed here, and some situation must reach it.
+POINTS = {
+    "plan": [
+        "broker.log", "destination.highest_staged", "destination.signed_attempts", "destination.staged",
+        "destination.state",
+    ],
+    "stage": [
+        "destination.append_empty", "destination.cut", "destination.has_branches", "destination.head",
+        "destination.claim", "destination.landing",
+        "destination.publish", "destination.seed", "destination.staged", "destination.staged_outcome",
+        "destination.state", "engine.run", "job.counted", "job.created", "job.decoded",
+        "job.named", "job.overwritten",
+    ],
+    "merge": [
+        "destination.append_empty", "destination.audit_answers", "destination.bounds", "destination.claim",
+        "destination.cut",
+        "destination.dead_letters_of_others", "destination.evolve", "destination.has_branches", "destination.head",
+        "destination.publish",
+        "destination.seed", "destination.snapshots_of", "destination.state", "engine.run", "job.audited",
+        "job.statement",
+    ],
+    "batch_history": ["destination.record"],
+    # between two merges of a queue, and where records name tables, which are looked for once
+    "flush": ["destination.staged", "destination.state", "destination.tables_in"],
+    "commit_offsets": [
+        "broker.commit", "destination.staged", "destination.state", "group.committed",
+    ],
+    "clean_up": [
+        "destination.clean_up", "destination.drop_branches", "destination.forget_deletes", "destination.has_branches",
+        "destination.pipelines", "destination.state",
+    ],
+    "heartbeat": [
+        "broker.commit", "broker.ends", "broker.log", "broker.newest", "destination.staged", "destination.state",
+        "group.committed",
+    ],
+    "rebase": [
+        "broker.log", "destination.append_empty", "destination.cut", "destination.has_branches", "destination.head",
+        "destination.publish",
+        "destination.highest_staged", "destination.state",
+    ],
+}  # fmt: skip
+
+# Every place inside of a job or an adapter, by file.
+PLACES = {
+    "jobs/tidegate_spark/stage/output_files.py": ["job.counts_left", "job.rows_left"],
+    "jobs/tidegate_spark/merge/maintain_job.py": ["job.maintained"],
+    "jobs/tidegate_spark/merge/job.py": ["job.audited", "job.statement"],
+    "jobs/tidegate_spark/stage/table_names.py": ["job.named"],
+    "jobs/tidegate_spark/publish/job.py": ["job.compared", "job.produced"],
+    "jobs/tidegate_spark/stage/job.py": ["job.counted", "job.created", "job.decoded", "job.overwritten"],
+    "plugins/tidegate/adapters/bigquery/destination.py": ["job.statement"],
+    "plugins/tidegate/adapters/bigquery/client/client.py": [
+        "bigquery.answered",
+        "bigquery.sent",
+    ],
+    "plugins/tidegate/adapters/bigquery/stores/batch_history.py": ["history.appended", "history.opened"],
+    "plugins/tidegate/adapters/bigquery/client/load_jobs.py": ["bigquery.load_sent", "bigquery.loaded"],
+    "plugins/tidegate/adapters/bigquery/position_table.py": ["bigquery.positions_created"],
+    "plugins/tidegate/adapters/bigquery/stores/staging_requests.py": ["bigquery.signed"],
+    "plugins/tidegate/adapters/bigquery/stores/staging.py": [
+        "bigquery.landed",
+        "bigquery.partition_dropped",
+        "clean_up.removed",
+    ],
+    "plugins/tidegate/adapters/iceberg/table/commit.py": ["catalog.committed"],
+    "plugins/tidegate/adapters/iceberg/stores/batch_history.py": [
+        "history.appended",
+        "history.expired",
+        "history.opened",
+    ],
+    "plugins/tidegate/adapters/iceberg/stores/staging.py": ["clean_up.removed"],
+    "plugins/tidegate/adapters/kafka/broker.py": ["group.committed"],
+}
+
+
+def interrupted(situation: Situation, pipeline: Pipeline, kind: str, at: Point) -> World:
+    """A flush that meets a fault, as it leaves the world."""
+    world = situated(situation, pipeline)
+    with (
+        Journey(fault(kind, at, die)).inside() as journey,
+        suppress(Crash, Broken, TidegateError),
+    ):
+        flush(journey.ports(world.ports(pipeline)))
+    assert at in journey.passed, f"{at} was never reached"
+    return world
+
+
+@pytest.mark.parametrize(("mode", "tables"), SHAPES)
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda s: s.__name__)
+def test_fault_at_any_point_leaves_what_the_next_runs_make_good(
+    situation: Situation, mode: str, tables: int, record_property
+) -> None:
+    walk(situation, pipeline_of(mode, tables), record_property)
+
+
+@pytest.mark.parametrize("situation", NAMED, ids=lambda s: s.__name__)
+def test_fault_at_any_point_where_records_name_their_tables_is_made_good_too(
+    situation: Situation, record_property
+) -> None:
+    walk(situation, pipeline_of("named", 0), record_property)
+
+
+def walk(situation: Situation, pipeline: Pipeline, record_property: Callable[..., None]) -> None:
+    undisturbed = situated(situation, pipeline)
+    drain(undisturbed, pipeline)
+    expected, points = outcome(undisturbed, pipeline), passed(situation, pipeline)
+    assert leftovers(undisturbed, pipeline) == []
+    walked = cases(points)
+    for at, kind in walked:
+        world = interrupted(situation, pipeline, kind, at)
+        drain(world, pipeline)
+        assert outcome(world, pipeline) == expected, f"{kind} at {at}"
+        assert leftovers(world, pipeline) == [], f"{kind} at {at}"
+    record_property("counted", {"crash points": len(points), "crash cases": len(walked)})
+
+
+def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(record_property) -> None:
+    pipeline = pipeline_of("upsert_delete", 1)
+
+    def moved(meet: Callable[[Point], None]) -> tuple[World, Journey]:
+        world = situated(without_effect, pipeline)
+        with Journey(meet).inside() as journey, suppress(Crash, Broken, TidegateError):
+            ports = journey.ports(world.ports(pipeline))
+            rebase(ports, propose(ports, "earliest"))
+        return world, journey
+
+    _, journey = moved(lambda _: None)
+    undisturbed = situated(without_effect, pipeline)
+    drain(undisturbed, pipeline)
+    for at, kind in cases(journey.passed):
+        world, _ = moved(fault(kind, at, die))
+        (start,) = outcome(world, pipeline)[1]
+        assert start in ({TOPIC: {0: 0}}, {TOPIC: {0: 6}}), f"{kind} at {at}"
+        drain(world, pipeline)
+        assert outcome(world, pipeline) == outcome(undisturbed, pipeline), f"{kind} at {at}"
+        assert leftovers(world, pipeline) == [], f"{kind} at {at}"
+    record_property("counted", {"crash points": len(journey.passed), "crash cases": len(cases(journey.passed))})
+
+
+def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
+    points = [p for situation in SITUATIONS for p in passed(situation, pipeline_of("upsert_delete", 2))]
+    points += passed(later_batch, pipeline_of("sequenced", 1))
+    points += [p for situation in NAMED[:2] for p in passed(situation, pipeline_of("named", 0))]
+    world = situated(later_batch, pipeline_of("upsert_delete", 2))
+    with Journey().inside() as journey:
+        ports = journey.ports(world.ports(pipeline_of("upsert_delete", 2)))
+        rebase(ports, propose(ports, "earliest"))
+    found: dict[str, set[str]] = {}
+    for point in points + journey.passed:
+        step, _, call = point.name.partition("/")
+        found.setdefault(step, set()).add(call)
+    listed = {(step, call) for step, calls in POINTS.items() for call in calls}
+    reached = {(step, call) for step, calls in found.items() for call in calls}
+    unlisted, unreached = sorted(reached - listed), sorted(listed - reached)
+    assert not unlisted, f"a step touches the world in a new way: list it in POINTS: {unlisted}"
+    assert not unreached, f"no situation reaches what POINTS lists: {unreached}"
+
+
+def test_places_inside_of_jobs_and_adapters_are_the_ones_that_are_listed() -> None:
+    files = [p for folder in ("jobs", "plugins") for p in (ROOT / folder).rglob("*.py")]
+    found = {p.relative_to(ROOT).as_posix(): places(ast.parse(p.read_text())) for p in files}
+    assert {name: sorted(names) for name, names in found.items() if names} == PLACES
+
+
+def places(tree: ast.AST) -> list[str]:
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "reached"]
+    return [ast.literal_eval(call.args[0]) for call in sorted(calls, key=lambda c: c.lineno)]
+
+
+EFFECTS = {"sql", "write", "writeTo", "execute"}
+JOBS = {
+    path.relative_to(ROOT / "jobs/tidegate_spark").as_posix(): path
+    for path in sorted((ROOT / "jobs/tidegate_spark").rglob("*.py"))
+}
+del JOBS["table_creation.py"]  # its one statement is `execute`, whose callers say what was reached
+
+
+@pytest.mark.parametrize("path", JOBS.values(), ids=JOBS)
+def test_every_effect_of_a_job_is_followed_by_a_point(path: Path) -> None:
+    """A job ends where a statement ends; a line between two of them must be one where a test can end it."""
+    tree = ast.parse(path.read_text())
+    for block in blocks(tree):
+        for statement, following in pairwise([*block, ast.Pass()]):
+            if isinstance(statement, ast.Expr) and attributes(statement) & EFFECTS:
+                assert places(following), f"{path.name}:{statement.lineno}: say reached(...) behind this effect"
+
+
+def blocks(tree: ast.AST) -> list[list[ast.stmt]]:
+    parts = [getattr(node, part, None) for node in ast.walk(tree) for part in ("body", "orelse", "finalbody")]
+    return [part for part in parts if isinstance(part, list)]
+
+
+def attributes(node: ast.AST) -> set[str]:
+    """Attributes that are used; `sql` only where it is called, for columns have one too."""
+    calls = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
+    called = {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls}
+    return called | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr != "sql"}
+
+
+TO_THE_WORLD = {
+    "asyncio", "ftplib", "http", "io", "multiprocessing", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess",
+    "tempfile", "threading", "urllib",
+}  # fmt: skip
+
+
+def test_steps_reach_the_world_through_ports_alone() -> None:
+    """Else a line of a step could change something without passing a point."""
+    for path in (ROOT / "plugins/tidegate").glob("steps/*.py"):
+        tree = ast.parse(path.read_text())
+        names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        names |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+        opened = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "open"]
+        assert not {name.partition(".")[0] for name in names} & TO_THE_WORLD, path.name
+        assert not opened, path.name
+
+
+def test_nothing_happens_at_a_point_unless_a_test_asks_for_it() -> None:
+    seen: Counter[str] = Counter()
+    with Journey(lambda point: seen.update([point.when])).inside():
+        passed(later_batch, pipeline_of("upsert_delete", 1))
+    before = dict(seen)
+    flush(situated(later_batch, pipeline_of("upsert_delete", 1)).ports(pipeline_of("upsert_delete", 1)))
+    assert dict(seen) == before

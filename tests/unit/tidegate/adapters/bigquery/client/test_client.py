@@ -1,0 +1,197 @@
+"""How BigQuery is reached: who we are, what an answer means, where files lie, and whose statements go where."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tidegate.adapters.bigquery.client import credentials as bigquery_credentials
+from tidegate.adapters.bigquery.client.client import Warehouse, job_name, labels_of
+from tidegate.adapters.bigquery.client.credentials import credentials
+from tidegate.adapters.bigquery.client.errors import JobFailed, judged, told
+from tidegate.adapters.bigquery.client.staging_files import folder_at
+from tidegate.adapters.catalog_routing import RoutedEngine, routed
+from tidegate.connections import Connection
+from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, RetryLater
+from tidegate.jobs.stage_job import Job, MergeJob
+from tidegate.model.table_state import Publication
+from tidegate.spec.pipeline import Catalog
+
+KEY = {"type": "service_account", "client_email": "a@b", "token_uri": "https://x", "private_key": "not a key"}
+
+
+def catalog(connection: str | None = None, **properties: Any) -> Catalog:
+    return Catalog("dwh", "bigquery", {"project": "p", **properties}, connection)
+
+
+def test_a_test_server_is_asked_without_an_identity() -> None:
+    found = credentials(catalog(endpoint="http://localhost:1"), lambda _: pytest.fail("no connection is needed"))
+    assert type(found).__name__ == "AnonymousCredentials"
+
+
+@pytest.mark.parametrize("name", ["keyfile_dict", "extra__google_cloud_platform__keyfile_dict"])
+def test_a_connections_broken_key_is_refused_without_showing_it(name: str) -> None:
+    connection = Connection("gcp", extra={name: KEY})
+    with pytest.raises(ConfigurationError) as raised:
+        credentials(catalog("gcp"), lambda _: connection)
+    assert "connection=gcp" in str(raised.value)
+    assert "not a key" not in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+@pytest.mark.parametrize("name", ["key_secret_name", "credential_config_file", "idp_issuer_url"])
+def test_a_way_to_log_in_that_is_not_taken_is_refused_and_not_overlooked(name: str) -> None:
+    connection = Connection("gcp", extra={name: "x"})
+    with pytest.raises(
+        ConfigurationError, match=f"connection=gcp: {name} is not taken for BigQuery catalogs; give keyfile_"
+    ):
+        credentials(catalog("gcp"), lambda _: connection)
+
+
+def test_without_a_connection_the_machine_says_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("google.auth.default", lambda scopes: ("the machine", "p"))
+    assert credentials(catalog(), lambda _: None) == "the machine"
+
+
+def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from google.auth.credentials import AnonymousCredentials
+
+    monkeypatch.setattr("google.auth.default", lambda scopes: (AnonymousCredentials(), "p"))
+    connection = Connection("gcp", extra={"impersonation_chain": "one@x, two@x"})
+    found = credentials(catalog("gcp"), lambda _: connection)
+    assert (found._target_principal, found._delegates) == ("two@x", ["one@x"])
+    assert bigquery_credentials.DEFAULT == "google_cloud_default"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "expected"),
+    [
+        ("invalidQuery", "Could not serialize access to table p:d.t due to concurrent update", RetryLater),
+        ("invalidQuery", "Transaction is aborted due to concurrent update against table", RetryLater),
+        ("rateLimitExceeded", "Exceeded rate limits: too many table update operations", RetryLater),
+        ("quotaExceeded", "Quota exceeded", RetryLater),
+        ("resourcesExceeded", "Too many DML statements outstanding against table p:d.t, limit is 20.", RetryLater),
+        ("resourcesExceeded", "Resources exceeded during query execution: not enough memory", GiveUp),
+        ("backendError", "The job encountered an error", RetryLater),
+        ("bytesBilledLimitExceeded", "Query exceeded limit for bytes billed", GiveUp),
+        ("invalidQuery", "Unrecognized name: x", GiveUp),
+        ("quotaExceeded", "Too many partitions produced by query, allowed 4000, query produces at least 4018", GiveUp),
+    ],
+)
+def test_a_failed_job_is_tried_again_where_that_can_help(reason: str, message: str, expected: type) -> None:
+    error = judged("table=t", JobFailed("j", reason, message))
+    assert type(error) is expected
+    assert message in str(error)
+
+
+def test_a_lost_answer_is_an_unknown_outcome_only_of_what_was_sent() -> None:
+    def lose(sent: bool) -> None:
+        with told("table=t", sent=sent):
+            raise ConnectionError("gone")
+
+    with pytest.raises(OutcomeUnknown, match="table=t: BigQuery gave no answer"):
+        lose(True)
+    with pytest.raises(RetryLater) as raised:
+        lose(False)
+    assert not isinstance(raised.value, OutcomeUnknown)
+
+
+@pytest.mark.parametrize("name", ["ServiceUnavailable", "InternalServerError", "TooManyRequests", "RetryError"])
+def test_a_server_that_fails_or_is_too_busy_is_asked_again(name: str) -> None:
+    """None of these says why in a reason; what was sent to it may have been done."""
+    from google.api_core import exceptions
+
+    kind = getattr(exceptions, name)
+    error = kind("busy", TimeoutError()) if name == "RetryError" else kind("busy")
+    for sent, expected in ((False, RetryLater), (True, OutcomeUnknown)):
+        with (
+            pytest.raises(RetryLater, match=r"table=t: BigQuery gave no answer: .*busy") as raised,
+            told("table=t", sent=sent),
+        ):
+            raise error
+        assert type(raised.value) is expected
+
+
+def test_rows_in_too_many_partitions_are_refused_with_a_way_out() -> None:
+    error = judged("table=t", JobFailed("j", "invalid", "Too many partitions produced by query, allowed 4000"))
+    assert "months(c)" in str(error)
+    assert "merge.max_records" in str(error)
+
+
+def test_a_refusal_by_quota_passes_and_one_by_access_does_not() -> None:
+    from google.api_core.exceptions import Forbidden
+
+    for reason, expected in (("rateLimitExceeded", RetryLater), ("accessDenied", GiveUp)):
+        with pytest.raises(expected), told("table=t"):
+            raise Forbidden("no", errors=[{"reason": reason}])
+
+
+def test_files_are_found_read_and_removed_below_their_folder(tmp_path: Path) -> None:
+    folder = folder_at(f"file://{tmp_path}/with space", lambda: None, "p")
+    folder.write("shop/t/batch=1/attempt=a/landed.json", b"1")
+    folder.write("shop/t/batch=2/attempt=b/rows/part-0.parquet", b"2")
+    folder.write("shop/t/batch=2/attempt=b/rows/.part-0.parquet.crc", b"3")
+    assert folder.read("shop/t/batch=1/attempt=a/landed.json") == b"1"
+    assert folder.read("shop/t/nothing") is None
+    assert len(folder.names("shop/t")) == 3
+    assert [file.name for file in folder.source("shop/t/batch=2/attempt=b/rows")] == ["part-0.parquet"]
+    assert folder.uri("shop/t/batch=1") == f"file://{tmp_path}/with space/shop/t/batch=1"
+    folder.delete("shop/t/batch=2")
+    assert folder.names("shop/t") == ["shop/t/batch=1/attempt=a/landed.json"]
+
+
+def test_a_bucket_is_one_uri_for_the_load_job() -> None:
+    folder = folder_at("gs://bucket/some/prefix", lambda: None, "p")
+    assert folder.source("d/t/batch=1/attempt=a/rows") == "gs://bucket/some/prefix/d/t/batch=1/attempt=a/rows/*.parquet"
+
+
+@pytest.mark.parametrize("address", ["s3://bucket", "gs:///prefix", "folder"])
+def test_another_place_for_files_is_refused(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="neither gs://bucket/prefix nor file:///folder"):
+        folder_at(address, lambda: None, "p")
+
+
+def test_a_catalog_without_staging_says_what_to_write() -> None:
+    with pytest.raises(ConfigurationError, match="catalog=dwh: staging is missing; give gs://"):
+        _ = Warehouse(catalog(), lambda _: None).folder
+
+
+def test_jobs_names_are_the_same_for_the_same_and_labels_are_what_bigquery_takes() -> None:
+    assert (
+        job_name("publish", "dwh.d.ü t", "a") == job_name("publish", "dwh.d.ü t", "a") != job_name("publish", "x", "a")
+    )
+    assert job_name("publish", "dwh.d.ü t", "a").replace("_", "").isalnum()
+    assert labels_of({"tidegate_table": "Ünï t" + "x" * 80}) == {"tidegate_table": "_n__t" + "x" * 58}
+
+
+class Told:
+    """A destination, or an engine, that says who was asked."""
+
+    def __init__(self, name: str, asked: list[tuple[str, object]]) -> None:
+        self._name, self._asked = name, asked
+
+    def state(self, table: str, pipeline: str) -> None:
+        self._asked.append((self._name, table))
+
+    def publish(self, publication: Publication) -> None:
+        self._asked.append((self._name, publication.table))
+
+    def run(self, job: Job) -> None:
+        self._asked.append((self._name, job.pipeline))
+
+
+def test_each_table_is_asked_of_its_catalogs_destination_and_engine() -> None:
+    asked: list[tuple[str, object]] = []
+    iceberg, bigquery = Told("iceberg", asked), Told("bigquery", asked)
+    both: Any = routed({"lake": iceberg, "dwh": bigquery})  # type: ignore[dict-item]
+    both.state("lake.a.b", "p")
+    both.state("dwh.a.b", pipeline="p")
+    both.publish(Publication("dwh.a.b", "", 0, 0, "", 0, {}))
+    engine = RoutedEngine(iceberg, {"dwh": bigquery})
+    engine.run(MergeJob("one", 1, (), table="lake.a.b"))
+    engine.run(MergeJob("two", 1, (), table="dwh.a.b"))
+    engine.run(MergeJob("three", 1, ()))
+    assert asked == [
+        ("iceberg", "lake.a.b"), ("bigquery", "dwh.a.b"), ("bigquery", "dwh.a.b"),
+        ("iceberg", "one"), ("bigquery", "two"), ("iceberg", "three"),
+    ]  # fmt: skip
+    assert routed({"lake": iceberg}) is iceberg  # type: ignore[dict-item,comparison-overlap]

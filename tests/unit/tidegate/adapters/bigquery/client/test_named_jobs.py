@@ -1,0 +1,158 @@
+"""Jobs that are named before they are sent: whoever looks for one finds it, and one that failed is told once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.client.errors import JobFailed
+from tidegate.adapters.bigquery.client.named_jobs import NamedJob
+from tidegate.adapters.bigquery.position_table import Row
+from tidegate.adapters.bigquery.position_table import name_of_publish as name_of
+from tidegate.model.table_state import Publication, Source
+from tidegate.spec.pipeline import Catalog
+
+CATALOG = Catalog("dwh", "bigquery", {"project": "p", "location": "EU"})
+
+
+class Away(BaseException):
+    """The caller went to wait elsewhere."""
+
+
+@dataclass
+class Leaves:
+    """A watcher that goes away as soon as a job runs."""
+
+    awaited: str = ""
+    told: list[str] = field(default_factory=list)
+
+    def sent(self, job: NamedJob) -> None:
+        self.told.append(str(job))
+
+    def runs(self, job: NamedJob, seconds: float) -> None:
+        raise Away
+
+
+@dataclass
+class Job:
+    job_id: str
+    ends: Callable[[], dict[str, str] | None]
+    project: str = "p"
+    location: str = "EU"
+    state: str = "RUNNING"
+    error_result: dict[str, str] | None = None
+
+    def reload(self, **_: Any) -> None:
+        if self.state != "DONE" and (ended := self.ends()) is not None:
+            self.state, self.error_result = "DONE", ended or None
+
+
+class Project(Warehouse):
+    """A project whose jobs end as `ends` says: None for not yet, {} for well, else an error."""
+
+    def __init__(self, watcher: Any = None) -> None:
+        super().__init__(CATALOG, lambda _: None, watcher, "Shop")
+        self.labels: list[dict[str, str]] = []
+        self.jobs: dict[str, Job] = {}
+        self.ends: dict[str, str] | None = {}
+        self.asked = 0
+
+    @cached_property
+    def client(self) -> Any:
+        return SimpleNamespace(query=self._query, get_job=self._get)
+
+    def _query(self, sql: str, job_id: str, job_config: Any, **_: Any) -> Job:
+        from google.api_core.exceptions import Conflict
+
+        self.labels.append(job_config.labels)
+        if job_id in self.jobs:
+            raise Conflict("there is one")
+        return self.jobs.setdefault(job_id, Job(job_id, lambda: self.ends))
+
+    def _get(self, job_id: str, **_: Any) -> Job:
+        from google.api_core.exceptions import NotFound
+
+        self.asked += 1
+        if job_id not in self.jobs:
+            raise NotFound("there is none")
+        return self.jobs[job_id]
+
+    def run(self, watcher: Any = None) -> str:
+        if watcher is not None:
+            self._watcher = watcher
+        return str(self.once("table=t", "publish", lambda job_id: job_id, {}).job_id)
+
+
+def test_whoever_goes_away_while_a_job_runs_finds_it_again_and_sends_no_second() -> None:
+    project, watcher = Project(), Leaves()
+    project.ends = None
+    with pytest.raises(Away):
+        project.run(watcher)
+    with pytest.raises(Away):
+        project.run(watcher)
+    project.ends = {}
+    assert project.run(watcher) == "publish_0"
+    assert list(project.jobs) == ["publish_0"]
+    assert set(watcher.told) == {"p:EU.publish_0"}
+
+
+def test_every_query_carries_its_pipelines_label() -> None:
+    project = Project()
+    project.query("SELECT 1")
+    project.once("table=t", "publish", lambda _: "", {"tidegate_table": "t"})
+    assert project.labels == [{"tidegate_pipeline": "shop"}, {"tidegate_pipeline": "shop", "tidegate_table": "t"}]
+
+
+def test_failure_of_a_job_that_was_awaited_elsewhere_is_told_once_and_then_the_next_is_sent() -> None:
+    project = Project()
+    project.ends = None
+    with pytest.raises(Away):
+        project.run(Leaves())
+    project.ends = {"reason": "invalidQuery", "message": "no"}
+    with pytest.raises(JobFailed, match="job=publish_0"):
+        project.run(Leaves(awaited="publish_0"))
+    project.ends = {}
+    assert project.run() == "publish_1"
+
+
+def test_a_failed_job_that_another_call_was_told_of_is_followed_by_the_next_number() -> None:
+    project = Project()
+    project.ends = {"reason": "invalidQuery", "message": "no"}
+    for _ in range(2):
+        with pytest.raises(JobFailed):
+            project.run()
+    assert list(project.jobs) == ["publish_0", "publish_1"]
+
+
+def test_the_newest_of_many_failed_jobs_is_found_by_few_questions() -> None:
+    project = Project()
+    for number in range(1000):
+        project.jobs[f"publish_{number}"] = Job(f"publish_{number}", lambda: {"reason": "x", "message": "no"})
+    assert project.run() == "publish_1000"
+    assert project.asked < 30
+
+
+def test_every_try_at_a_staged_batch_names_its_publish_alike_until_the_position_moves() -> None:
+    source = Source("dwh.shop.orders_shop_tmp", 7, "a7")
+    one = Publication("dwh.shop.orders", "1", 0, 3, "", 4, {}, pipeline="shop", attempt="m1", source=source)
+    row = Row(3, "m0", {}, 100, True, "")
+    name = name_of(one, source, row)
+    assert name_of(replace(one, attempt="m2", properties={"x": "y"}), source, row) == name
+    others = [
+        name_of(replace(one, cut=4), source, row),
+        name_of(one, source, replace(row, version=4)),
+        name_of(one, source, replace(row, changed_ms=101)),
+        name_of(one, replace(source, attempt="a8"), row),
+        name_of(replace(one, uuid="2"), source, row),
+    ]
+    assert len({name, *others}) == 6
+
+
+def test_a_job_has_an_address_in_the_console_or_on_a_server_of_ones_own() -> None:
+    job = NamedJob(CATALOG, "p", "EU", "j")
+    assert job.address == "https://console.cloud.google.com/bigquery?project=p&j=bq:EU:j&page=queryresults"
+    own = Catalog("dwh", "bigquery", {"endpoint": "http://localhost:1"})
+    assert NamedJob(own, "p", "US", "j").address == "http://localhost:1/bigquery/v2/projects/p/jobs/j"

@@ -1,0 +1,147 @@
+"""An attempt's files on their way into the intermediate table: all of their rows, once, or nothing of it counts."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from contract_words import STAGED, TABLE, outcome_of, summary_of
+from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.client.staging_files import LocalFolder
+from tidegate.adapters.bigquery.stores import staging, staging_requests
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.model.batch import SignedAttempt
+from tidegate.model.offsets import Ranges
+from tidegate.spec.pipeline import Catalog
+
+QUOTA = {"reason": "quotaExceeded", "message": "Quota exceeded: Your table exceeded quota for imports per table"}
+REFUSED = {"reason": "invalid", "message": "Error while reading data"}
+
+
+class Loading(Warehouse):
+    """A project whose load jobs end as `ends` says, in order: with so many rows, or an error; jobs keep their names."""
+
+    def __init__(self, folder: Path, *ends: int | dict[str, str]) -> None:
+        super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
+        self.folder, self.ends, self.jobs = LocalFolder(folder), list(ends), dict[str, Any]()
+
+    @cached_property
+    def client(self) -> Any:
+        return SimpleNamespace(load_table_from_file=self._load, get_job=self._get)
+
+    def table(self, name: str) -> Any:
+        from google.cloud.bigquery import SchemaField
+
+        return SimpleNamespace(schema=[SchemaField("n", "INT64")], created=datetime(2026, 1, 1, tzinfo=UTC), labels={})
+
+    def _load(self, file: Any, into: str, job_id: str, **_: Any) -> Any:
+        from google.api_core.exceptions import Conflict
+
+        if job_id in self.jobs:
+            raise Conflict("there is one")
+        end = self.ends.pop(0)
+        error, rows = (None, end) if isinstance(end, int) else (end, None)
+        ended = {"state": "DONE", "error_result": error, "output_rows": rows, "reload": lambda **_: None}
+        return self.jobs.setdefault(job_id, SimpleNamespace(job_id=job_id, project="p", location="EU", **ended))
+
+    def _get(self, job_id: str, **_: Any) -> Any:
+        from google.api_core.exceptions import NotFound
+
+        if job_id not in self.jobs:
+            raise NotFound("there is none")
+        return self.jobs[job_id]
+
+    def leave(self, attempt: str, *, rows: int, files: int = 1) -> None:
+        """What a stage job leaves: files, and last its counts."""
+        place = staging.folder_of(STAGED, 1, attempt)
+        for number in range(files):
+            self.folder.write(f"{place}/rows/part-{number}.parquet", b"rows")
+        outcome = {**json.loads(outcome_of(rows)), "rows": rows}
+        self.folder.write(f"{place}/counts/part-0.txt", json.dumps(outcome).encode())
+
+    def land(self, attempt: str) -> None:
+        staging.land(self, STAGED, 1, attempt, summary_of(1, attempt))
+
+    @property
+    def batches(self) -> list[tuple[int, str]]:
+        return [(batch.batch, batch.attempt) for batch in staging.staged_in(self, STAGED, TABLE)]
+
+
+@pytest.mark.parametrize("loaded", [(2, 2), (2, 0), (4, 3)])
+def test_attempt_whose_loads_bring_in_other_rows_than_were_written_is_not_staged(
+    loaded: tuple[int, int], tmp_path: Path
+) -> None:
+    """A file that is gone, or two of another attempt in the folder: its batch is staged again, from nothing."""
+    warehouse = Loading(tmp_path, *loaded)
+    warehouse.leave("a1", rows=5, files=2)
+    with pytest.raises(RetryLater, match=f"brought in rows={sum(loaded)}, and the stage job wrote rows=5"):
+        warehouse.land("a1")
+    assert (warehouse.batches, warehouse.folder.names(staging.folder_of(STAGED))) == ([], [])
+
+
+def test_attempt_whose_loads_bring_in_what_was_written_is_staged_once(tmp_path: Path) -> None:
+    warehouse = Loading(tmp_path, 2, 3)
+    warehouse.leave("a1", rows=5, files=2)
+    for _ in range(2):
+        warehouse.land("a1")
+    (batch,) = staging.staged_in(warehouse, STAGED, TABLE)
+    assert (batch.batch, batch.attempt, batch.snapshot_id) == (1, "a1", 1)
+    assert staging.rows_of(warehouse, STAGED, "a1") == 5
+    assert len(warehouse.jobs) == 2
+
+
+def test_load_that_met_a_quota_is_sent_again_over_the_same_files(tmp_path: Path) -> None:
+    """The first file's rows are in the table already, and are not loaded twice."""
+    warehouse = Loading(tmp_path, 2, QUOTA, QUOTA, 3)
+    warehouse.leave("a1", rows=5, files=2)
+    for _ in range(2):
+        with pytest.raises(RetryLater, match="quotaExceeded"):
+            warehouse.land("a1")
+    warehouse.land("a1")
+    assert warehouse.batches == [(1, "a1")]
+    assert len(warehouse.jobs) == 4
+
+
+def test_files_that_bigquery_refuses_are_not_kept(tmp_path: Path) -> None:
+    warehouse = Loading(tmp_path, REFUSED)
+    warehouse.leave("a1", rows=5)
+    with pytest.raises(GiveUp, match="Error while reading data"):
+        warehouse.land("a1")
+    assert warehouse.folder.names(staging.folder_of(STAGED)) == []
+
+
+def test_attempt_is_found_by_what_its_job_was_asked_while_its_files_are_there(tmp_path: Path) -> None:
+    """Of another batch, with a bad record, or without counts: it is not."""
+    warehouse = Loading(tmp_path, 5)
+    for attempt, rows in (("a1", 5), ("a2", 5)):
+        warehouse.leave(attempt, rows=rows)
+    asked = SignedAttempt(1, "a2", "asked", Ranges.from_dict({"orders": {"0": [3, 8], "1": [0, 0]}}))
+    staging_requests.sign(warehouse, STAGED, asked)
+    assert staging_requests.find_signed(warehouse, STAGED) == [asked]
+    staging_requests.sign(warehouse, STAGED, replace(asked, attempt="a3", request="nothing left"))
+    counts = json.dumps({**json.loads(outcome_of(5)), "bad": 1}).encode()
+    warehouse.folder.write(f"{staging.folder_of(STAGED, 1, 'a1')}/counts/part-0.txt", counts)
+    staging_requests.sign(warehouse, STAGED, replace(asked, attempt="a1", request="bad"))
+    assert staging_requests.find_signed(warehouse, STAGED) == [asked]
+    warehouse.land("a2")
+    assert staging_requests.find_signed(warehouse, STAGED) == [replace(asked, is_landed=True)]
+    staging.disown(warehouse, STAGED, 1, "a2")
+    assert staging_requests.find_signed(warehouse, STAGED) == []
+
+
+def test_rows_of_a_batch_with_a_bad_record_do_not_pile_up_while_it_stops_the_pipeline(tmp_path: Path) -> None:
+    warehouse = Loading(tmp_path)
+    for attempt in ("a1", "a2"):
+        warehouse.leave(attempt, rows=5, files=3)
+        counts = json.dumps({**json.loads(outcome_of(5)), "bad": 1}).encode()
+        warehouse.folder.write(f"{staging.folder_of(STAGED, 1, attempt)}/counts/part-0.txt", counts)
+        warehouse.land(attempt)
+    assert [name for name in warehouse.folder.names(staging.folder_of(STAGED)) if name.endswith(".parquet")] == []
+    found = staging.outcome_of(warehouse, STAGED, "a1")
+    assert found is not None
+    assert found["bad"] == 1
+    assert warehouse.batches == []

@@ -1,0 +1,109 @@
+"""The mark by which a BigQuery table tells that a pipeline has written it: a missing position is a lost one then."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from contract_words import PIPELINE, TABLE
+from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.destination import BigQueryDestination
+from tidegate.adapters.bigquery.stores import table_marks
+from tidegate.adapters.bigquery.stores.staging import uuid_of
+from tidegate.adapters.sql_templates import SqlFiles
+from tidegate.errors import GiveUp
+from tidegate.model.ownership import KIND_LABEL
+from tidegate.spec.pipeline import Catalog
+
+
+class OneTable(Warehouse):
+    """A project with one table and no positions."""
+
+    def __init__(self, rows: int | None) -> None:
+        super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
+        made = datetime(2026, 1, 1, tzinfo=UTC)
+        self.found = SimpleNamespace(created=made, schema=[], num_rows=rows, labels={"team": "a"}, expires=None)
+        self.updates: list[tuple[Any, ...]] = []
+
+    def table(self, name: str) -> Any:
+        return self.found if name == TABLE else None
+
+    def listed(self, name: str, check: Any) -> list[dict[str, Any]]:
+        return []
+
+    def update(self, table: Any, *fields: str) -> None:
+        self.updates.append(fields)
+
+    def is_lost(self, pipeline: str = PIPELINE) -> bool:
+        state = BigQueryDestination({"lake": self}, SqlFiles("bigquery")).state(TABLE, pipeline)
+        assert state is not None
+        return state.position_lost
+
+
+@pytest.mark.parametrize(("rows", "lost"), [(5, True), (0, False), (None, False)])
+def test_position_is_lost_where_the_pipeline_has_written_rows_that_are_still_there(
+    rows: int | None, lost: bool
+) -> None:
+    warehouse = OneTable(rows)
+    assert not warehouse.is_lost()
+    table_marks.mark(warehouse, TABLE, warehouse.found, PIPELINE)
+    assert (warehouse.is_lost(), warehouse.is_lost("another")) == (lost, False)
+
+
+def test_users_labels_stay_and_a_table_is_marked_once() -> None:
+    warehouse = OneTable(5)
+    for _ in range(2):
+        table_marks.mark(warehouse, TABLE, warehouse.found, "Shop")
+    assert warehouse.found.labels == {"team": "a", "tidegate_position_shop": uuid_of(warehouse.found)}
+    assert warehouse.updates == [("labels",)]
+
+
+def test_mark_of_another_table_of_that_name_is_none() -> None:
+    """A copy may keep the labels, and a table that was made anew under a tool that keeps them."""
+    warehouse = OneTable(5)
+    table_marks.mark(warehouse, TABLE, warehouse.found, PIPELINE)
+    warehouse.found.created = datetime(2026, 1, 2, tzinfo=UTC)
+    assert not warehouse.is_lost()
+
+
+class TwoTables(Warehouse):
+    """A project with a destination, and beside it a table that has the name of its positions."""
+
+    def __init__(self, labels: dict[str, str], *columns: str) -> None:
+        super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
+        made = datetime(2026, 1, 1, tzinfo=UTC)
+        schema = [SimpleNamespace(name=name) for name in columns]
+        self.orders = SimpleNamespace(created=made, schema=[], num_rows=3, labels={}, expires=None)
+        self.positions = SimpleNamespace(schema=schema, labels=labels)
+        self.row = dict.fromkeys(columns, "theirs")
+        self.client = SimpleNamespace(get_table=lambda *_, **__: self.positions, list_rows=self._list)
+        self.has_listed = False
+
+    def table(self, name: str) -> Any:
+        return self.orders if name == TABLE else self.positions
+
+    def _list(self, *_: Any, **__: Any) -> list[dict[str, Any]]:
+        self.has_listed = True
+        return [{**self.row, "pipeline": "another", "properties": "{}"}]
+
+
+COLUMNS = ("pipeline", "version", "attempt", "properties", "changed")
+
+
+@pytest.mark.parametrize("labels", [{}, {"team": "a"}, {KIND_LABEL: "deletes"}])
+@pytest.mark.parametrize("columns", [("id", "name"), COLUMNS[:4]])
+def test_table_of_somebody_else_is_not_read_as_positions(labels: dict[str, str], columns: tuple[str, ...]) -> None:
+    warehouse = TwoTables(labels, *columns)
+    port = BigQueryDestination({"lake": warehouse}, SqlFiles("bigquery"))
+    for ask in (lambda: port.state(TABLE, PIPELINE), lambda: port.pipelines(TABLE)):
+        with pytest.raises(GiveUp, match=rf"table={TABLE}_tidegate_position is needed as .* not a table that Tidegate"):
+            ask()
+    assert not warehouse.has_listed, "it may have any number of rows"
+
+
+@pytest.mark.parametrize("labels", [{}, {KIND_LABEL: "positions"}])
+def test_positions_are_read_with_their_mark_and_as_version_0_1_made_them(labels: dict[str, str]) -> None:
+    warehouse = TwoTables(labels, *COLUMNS)
+    state = BigQueryDestination({"lake": warehouse}, SqlFiles("bigquery")).state(TABLE, PIPELINE)
+    assert state is not None
+    assert (state.position, warehouse.has_listed) == (None, True)

@@ -1,0 +1,85 @@
+"""What BigQuery holds for a Spark type, and what it has no exact home for."""
+
+import pytest
+from tidegate.adapters.bigquery.type_mapping import bigquery_schema, bigquery_type, columns_of, held_by, stored_columns
+from tidegate.errors import ConfigurationError
+from tidegate.schema.data_types import ddl, parse
+from tidegate.schema.evolution import Rules, changes
+from tidegate.spec.pipeline import Column
+
+
+@pytest.mark.parametrize(
+    ("spark", "bigquery"),
+    [
+        ("TINYINT", "INT64"), ("BIGINT", "INT64"), ("FLOAT", "FLOAT64"), ("BOOLEAN", "BOOL"), ("BINARY", "BYTES"),
+        ("TIMESTAMP", "TIMESTAMP"), ("TIMESTAMP_NTZ", "DATETIME"), ("DATE", "DATE"), ("STRING", "STRING"),
+        ("DECIMAL(12,2)", "NUMERIC(12, 2)"), ("DECIMAL(38,9)", "NUMERIC(38, 9)"),
+        ("DECIMAL(38,0)", "BIGNUMERIC(38, 0)"),
+        ("DECIMAL(38,18)", "BIGNUMERIC(38, 18)"), ("DECIMAL(5,5)", "NUMERIC(5, 5)"),
+        ("DECIMAL(38,38)", "BIGNUMERIC(38, 38)"),
+        ("ARRAY<INT>", "ARRAY<INT64>"),
+        ("MAP<STRING, INT>", "ARRAY<STRUCT<`key` STRING, `value` INT64>>"),
+        ("STRUCT<`a b`: INT, c: DATE NOT NULL>", "STRUCT<`a b` INT64, `c` DATE NOT NULL>"),
+    ],
+)  # fmt: skip
+def test_type_has_one_home(spark: str, bigquery: str) -> None:
+    assert bigquery_type(spark) == bigquery
+
+
+@pytest.mark.parametrize(
+    "spark", ["ARRAY<ARRAY<INT>>", "ARRAY<MAP<STRING, INT>>", "INTERVAL", "VARIANT", "MAP<STRING, ARRAY<ARRAY<INT>>>"]
+)
+def test_type_without_an_exact_home_is_refused(spark: str) -> None:
+    with pytest.raises(ConfigurationError, match="BigQuery"):
+        bigquery_type(spark)
+
+
+COLUMNS = (
+    Column("id", "INT", nullable=False), Column("price", "DECIMAL(12,2)"), Column("big", "DECIMAL(38,0)"),
+    Column("tags", "ARRAY<STRING>"), Column("counts", "MAP<STRING, BINARY>"),
+    Column("nested", "STRUCT<`a`: FLOAT, `rows`: ARRAY<STRUCT<`b`: TIMESTAMP_NTZ NOT NULL>>>"),
+)  # fmt: skip
+
+
+def test_schema_of_the_api_and_back_is_what_is_stored() -> None:
+    schema = bigquery_schema(COLUMNS)
+    assert schema[0] == {"name": "id", "mode": "REQUIRED", "type": "INT64"}
+    assert schema[1] == {"name": "price", "mode": "NULLABLE", "type": "NUMERIC", "precision": "12", "scale": "2"}
+    assert schema[4]["mode"] == "REPEATED"
+    assert [field["name"] for field in schema[4]["fields"]] == ["key", "value"]
+    assert columns_of(schema) == stored_columns(COLUMNS)
+
+
+def test_table_as_the_service_spells_its_types_is_the_same() -> None:
+    """The API answers INTEGER, FLOAT, BOOLEAN and RECORD whatever was asked for."""
+    answered = [
+        {"name": "id", "type": "INTEGER", "mode": "REQUIRED"},
+        {"name": "x", "type": "FLOAT"},
+        {"name": "f", "type": "BOOLEAN", "mode": "NULLABLE"},
+        {"name": "n", "type": "NUMERIC"},
+        {"name": "r", "type": "RECORD", "mode": "REPEATED", "fields": [{"name": "d", "type": "DATETIME"}]},
+    ]
+    held = held_by(answered)
+    assert held.required == {"id"}
+    assert ddl(held) == (
+        "STRUCT<`id`: BIGINT, `x`: DOUBLE, `f`: BOOLEAN, `n`: DECIMAL(38,9), `r`: ARRAY<STRUCT<`d`: TIMESTAMP_NTZ>>>"
+    )
+
+
+def test_table_that_was_made_for_the_columns_needs_no_change() -> None:
+    held = held_by(bigquery_schema(COLUMNS))
+    assert changes("dwh.shop.orders", held, stored_columns(COLUMNS), Rules(add=False, widen=False, relax=False)) == ()
+    assert parse(stored_columns(COLUMNS)[4].type) == dict(held.fields)["counts"]
+
+
+@pytest.mark.parametrize(
+    "name", ["a.b", "a`b", "", "x" * 301, "_PARTITIONTIME", "_table_x", "what?", "a\nb", "__root__"]
+)
+def test_name_that_bigquery_takes_in_no_table_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="BigQuery"):
+        bigquery_schema([Column(name, "INT")])
+
+
+@pytest.mark.parametrize("name", ["order id", "größe", "it's", "名前", "select", "a-b", "50%"])
+def test_flexible_names_are_taken(name: str) -> None:
+    assert bigquery_schema([Column(name, "INT")])[0]["name"] == name

@@ -1,0 +1,144 @@
+"""A file of which anything is unknown may hold a batch's keys; only files that cannot are ruled out."""
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.conversions import to_bytes
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.typedef import Record
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
+from tidegate.adapters.iceberg.pruning import file_overlap
+from tidegate.adapters.iceberg.pruning.file_overlap import overlap_of
+from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
+from tidegate.sql.pruning import Overlap
+
+ID, LINE, INNER = 1, 2, 4
+RECENT = KeyRange(("id",), LongType(), 100, 200, nulls=False)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    catalog.create_namespace("shop")
+    inner = StructType(NestedField(INNER, "part", LongType()))
+    columns = (NestedField(ID, "id", LongType()), NestedField(LINE, "line", StringType()), NestedField(3, "k", inner))
+    return catalog.create_table("shop.orders", Schema(*columns))
+
+
+def add(table: Table, rows: int = 10, nulls: dict[int, int] | None = None, **bounds: tuple[bytes, bytes]) -> None:
+    """A data file with these statistics."""
+    ids = {"id": ID, "line": LINE, "part": INNER}
+    known = {ids[name]: ends for name, ends in bounds.items()}
+    file = DataFile.from_args(
+        content=DataFileContent.DATA, file_path=f"{table.location()}/data/{rows}.parquet",
+        file_format=FileFormat.PARQUET, partition=Record(), record_count=rows, file_size_in_bytes=1,
+        null_value_counts=dict.fromkeys(known, 0) if nulls is None else nulls,
+        lower_bounds={number: low for number, (low, _) in known.items()},
+        upper_bounds={number: high for number, (_, high) in known.items()},
+    )  # fmt: skip
+    with table.transaction() as change, change.update_snapshot().fast_append() as files:
+        files.append_data_file(file)
+
+
+def numbers(low: int, high: int) -> tuple[bytes, bytes]:
+    return to_bytes(LongType(), low), to_bytes(LongType(), high)
+
+
+def found(table: Table, *ranges: KeyRange) -> Overlap | None:
+    current = table.current_snapshot()
+    assert current is not None
+    return overlap_of(table, current.snapshot_id, ranges or (RECENT,))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "near"),
+    [(0, 99, 0), (0, 100, 1), (150, 160, 1), (200, 300, 1), (201, 300, 0), (0, 900, 1), (-5, -1, 0)],
+)
+def test_file_whose_keys_end_before_or_begin_after_the_batchs_is_ruled_out(
+    table: Table, low: int, high: int, near: int
+) -> None:
+    add(table, id=numbers(low, high))
+    assert found(table) == Overlap(near, 10 * near)
+
+
+def test_rows_of_all_files_that_are_left_are_counted(table: Table) -> None:
+    for rows, first in ((10, 0), (20, 150), (30, 180), (40, 500)):
+        add(table, rows, id=numbers(first, first + 40))
+    assert found(table) == Overlap(2, 50)
+
+
+def test_file_without_statistics_may_hold_the_keys(table: Table) -> None:
+    add(table)
+    assert found(table) == Overlap(1, 10)
+
+
+def test_one_part_of_the_key_that_lies_apart_is_enough(table: Table) -> None:
+    add(table, id=numbers(100, 200), line=(b"a", b"c"))
+    apart = KeyRange(("line",), StringType(), "d", "e", nulls=False)
+    assert found(table, RECENT, apart) == Overlap()
+    assert found(table, RECENT, KeyRange(("line",), StringType(), "b", "e", nulls=False)) == Overlap(1, 10)
+
+
+@pytest.mark.parametrize(
+    ("staged", "nulls", "near"),
+    [(True, {LINE: 1}, 1), (True, {}, 1), (True, {LINE: 0}, 0), (False, {LINE: 1}, 0), (False, {}, 0)],
+)
+def test_null_meets_null(table: Table, staged: bool, nulls: dict[int, int], near: int) -> None:
+    add(table, nulls=nulls, line=(b"a", b"c"))
+    assert found(table, KeyRange(("line",), StringType(), "x", "z", nulls=staged)) == Overlap(near, 10 * near)
+
+
+def test_file_of_nulls_alone_holds_no_key_with_a_value(table: Table) -> None:
+    add(table, nulls={ID: 10})
+    assert found(table) == Overlap()
+    assert found(table, KeyRange(("id",), LongType(), 1, 2, nulls=True)) == Overlap(1, 10)
+
+
+def test_key_in_a_struct_is_found_by_its_way(table: Table) -> None:
+    add(table, part=numbers(5, 9))
+    assert found(table, KeyRange(("k", "part"), LongType(), 10, 11, nulls=False)) == Overlap()
+    assert found(table, KeyRange(("k", "part"), LongType(), 9, 11, nulls=False)) == Overlap(1, 10)
+
+
+def test_widened_column_is_compared_by_the_narrow_files_bounds_too(table: Table) -> None:
+    add(table, id=(to_bytes(IntegerType(), -7), to_bytes(IntegerType(), 150)))
+    assert found(table) == Overlap(1, 10)
+    assert found(table, KeyRange(("id",), IntegerType(), 151, 160, nulls=False)) == Overlap()
+
+
+def test_column_of_another_type_or_none_tells_nothing(table: Table) -> None:
+    add(table, id=numbers(0, 5))
+    assert found(table, KeyRange(("id",), StringType(), "x", "z", nulls=False)) is None
+    assert found(table, KeyRange(("gone",), LongType(), 10, 11, nulls=False)) is None
+    assert found(table, KeyRange(("id", "deeper"), LongType(), 10, 11, nulls=False)) is None
+
+
+def test_snapshot_that_is_cut_decides_and_no_later_one(table: Table) -> None:
+    add(table, id=numbers(0, 5))
+    cut = table.current_snapshot()
+    assert cut is not None
+    add(table, id=numbers(100, 105))
+    assert overlap_of(table, cut.snapshot_id, (RECENT,)) == Overlap()
+    assert found(table) == Overlap(1, 10)
+
+
+def test_files_that_were_deleted_do_not_count(table: Table) -> None:
+    add(table, id=numbers(100, 105))
+    with table.transaction() as change, change.update_snapshot().overwrite() as files:
+        for task in table.scan().plan_files():
+            files.delete_data_file(task.file)
+    assert found(table) == Overlap()
+
+
+def test_table_of_too_many_files_is_not_read(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    for first in range(3):
+        add(table, id=numbers(first, first))
+    assert found(table) == Overlap()
+    monkeypatch.setattr(file_overlap, "MOST_FILES", 2)
+    assert found(table) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(file_overlap, "MOST_MANIFESTS", 2)
+    assert found(table) is None

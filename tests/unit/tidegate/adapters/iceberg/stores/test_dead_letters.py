@@ -1,0 +1,90 @@
+"""Letters of other tables, and of offsets that a batch does not touch, are not read again with every merge."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+from tidegate.adapters.iceberg.stores import dead_letters
+from tidegate.adapters.iceberg.stores.dead_letters import of_attempt, of_others, waiting
+from tidegate.model.offsets import Ranges
+
+ORDERS, ITEMS = "lake.shop.orders", "lake.shop.it's"
+WHEN = pa.timestamp("us", tz="UTC")
+COLUMNS = pa.schema(
+    [
+        ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("attempt", pa.string()),
+        ("table", pa.string()), ("written_at", WHEN), ("replayed_at", WHEN),
+    ]
+)  # fmt: skip
+RANGES = Ranges.from_dict({"a": {"0": [100, 200], "1": [5, 9]}, "b": {"0": [0, 0]}})
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> Table:
+    """The table as Spark makes it: a partition for each destination."""
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    catalog.create_namespace("shop")
+    made = catalog.create_table("shop.dead_letters", COLUMNS)
+    with made.update_spec() as spec:
+        spec.add_identity("table")
+    return catalog.load_table("shop.dead_letters")
+
+
+def write(
+    letters: Table, table: str, attempt: str, *places: tuple[str, int, int], replayed: bool = False
+) -> list[Path]:
+    """One file of letters; where it lies."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    row = {"attempt": attempt, "table": table, "written_at": now, "replayed_at": now if replayed else None}
+    rows: list[dict[str, Any]] = [{**row, "topic": t, "partition": p, "offset": o} for t, p, o in places]
+    before = files(letters)
+    letters.append(pa.Table.from_pylist(rows, schema=COLUMNS))
+    return [Path(path.removeprefix("file://")) for path in files(letters) - before]
+
+
+def files(letters: Table) -> set[str]:
+    return {task.file.file_path for task in letters.scan().plan_files()}
+
+
+@pytest.fixture(params=[100, 1])
+def most_ranges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(dead_letters, "MOST_RANGES", request.param)
+    return int(request.param)
+
+
+def test_letters_of_other_attempts_in_the_ranges_are_counted(letters: Table, most_ranges: int) -> None:
+    write(letters, ORDERS, "old", ("a", 0, 99), ("a", 0, 100), ("a", 0, 199), ("a", 0, 200))
+    write(letters, ORDERS, "old", ("a", 1, 5), ("a", 1, 100), ("b", 0, 150), ("a", 2, 6))
+    write(letters, ORDERS, "mine", ("a", 0, 150), ("a", 1, 6))
+    write(letters, ITEMS, "old", ("a", 0, 150), ("a", 1, 6), ("a", 1, 8))
+    assert of_others(letters, ORDERS, "mine", RANGES) == 3
+    assert of_others(letters, ITEMS, "mine", RANGES) == 3
+    assert of_others(letters, ORDERS, "old", RANGES) == 2
+    assert of_others(letters, ORDERS, "mine", Ranges.from_dict({"a": {"0": [100, 100]}})) == 0
+
+
+def test_letters_elsewhere_are_not_opened(letters: Table) -> None:
+    for path in [
+        *write(letters, ITEMS, "old", ("a", 0, 150)),
+        *write(letters, ORDERS, "old", ("a", 0, 99), ("a", 0, 3)),
+        *write(letters, ORDERS, "old", ("a", 0, 200), ("a", 0, 201)),
+        *write(letters, ORDERS, "old", ("a", 1, 50), ("a", 1, 150)),
+        *write(letters, ORDERS, "old", ("b", 0, 150)),
+    ]:
+        path.unlink()
+    write(letters, ORDERS, "old", ("a", 0, 120), ("a", 0, 250))
+    assert of_others(letters, ORDERS, "mine", RANGES) == 1
+
+
+def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table) -> None:
+    theirs = write(letters, ORDERS, "one", ("a", 0, 7))
+    write(letters, ITEMS, "one", ("a", 0, 9), ("a", 0, 8))
+    write(letters, ITEMS, "two", ("a", 0, 1))
+    write(letters, ITEMS, "one", ("a", 0, 2), replayed=True)
+    theirs[0].unlink()
+    assert sorted(waiting(letters, ITEMS)) == [("a", 0, 1), ("a", 0, 8), ("a", 0, 9)]
+    assert [row["offset"] for row in of_attempt(letters, ITEMS, "one")] == [2, 8, 9]

@@ -1,0 +1,61 @@
+"""What a clean-up leaves of an intermediate table's folders."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract.test_destination import Kit, in_iceberg
+from contract_words import STAGED
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from tidegate.adapters.iceberg.stores import staging
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Kit:
+    """Three staged batches, of two files each in the first."""
+    made = in_iceberg(tmp_path)
+    made.stage(1, "a1", 3)
+    made.stage(1, "a2", 2)
+    made.stage(2, "b", 2)
+    made.stage(3, "c", 4)
+    return made
+
+
+def folders(kit: Kit) -> list[str]:
+    data = Path(kit.load(STAGED).location().removeprefix("file://")) / "data"
+    return sorted(path.name for path in data.iterdir() if path.is_dir())
+
+
+def test_clean_up_leaves_no_folder_of_a_batch_whose_files_are_gone(kit: Kit) -> None:
+    kit.port.clean_up(STAGED, 2)
+    assert folders(kit) == ["batch_number=1", "batch_number=2", "batch_number=3"], "the third's snapshot knows them"
+    assert kit.rows(STAGED) == [{"batch_number": 3, "n": n} for n in range(4)]
+    kit.stage(4, "d", 1)
+    kit.port.clean_up(STAGED, 3)
+    kit.stage(5, "e", 1)
+    kit.port.clean_up(STAGED, 4)
+    kit.port.clean_up(STAGED, 5)
+    kit.port.clean_up(STAGED, 5)
+    assert folders(kit) == []
+
+
+def test_folder_that_somebody_writes_to_meanwhile_stays(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    late = Path(kit.load(STAGED).location().removeprefix("file://")) / "data" / "batch_number=1" / "late.parquet"
+    remove = staging.remove
+
+    def slowly(table: Any, location: str) -> None:
+        remove(table, location)
+        late.touch()
+
+    monkeypatch.setattr(staging, "remove", slowly)
+    kit.port.clean_up(STAGED, 3)
+    assert folders(kit) == ["batch_number=1"]
+    assert late.exists()
+
+
+def test_files_that_no_arrow_reads_are_removed_without_their_folders(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another reader of files, as FsspecFileIO is, makes no folders."""
+    monkeypatch.setattr(staging, "PyArrowFileIO", type("Other", (PyArrowFileIO,), {}))
+    kit.port.clean_up(STAGED, 3)
+    assert kit.bytes_on_disk is not None
+    assert kit.bytes_on_disk(STAGED) == []

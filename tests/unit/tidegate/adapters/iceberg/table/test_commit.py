@@ -1,0 +1,144 @@
+"""Commits to Iceberg: what each answer of a catalog means, what is required, and what others have set that stays."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract.test_destination import Kit, in_iceberg
+from contract_words import FIRST, PIPELINE, SECOND, STAGED, TABLE
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate, SetSnapshotRefUpdate
+from sqlalchemy.exc import OperationalError
+from tidegate.adapters.iceberg.table import commit as iceberg_commit
+from tidegate.adapters.iceberg.table.commit import commit, drop_staged
+from tidegate.errors import OutcomeUnknown
+from tidegate.ports.context import CommitRefused
+
+FEW_VERSIONS = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Kit:
+    return in_iceberg(tmp_path)
+
+
+class Answers:
+    """A catalog that commits, or not, and answers with an error."""
+
+    def __init__(self, catalog: Any, error: Exception) -> None:
+        self.catalog, self.error = catalog, error
+
+    def commit_table(self, *_: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "meaning"),
+    [
+        (CommitFailedException("main moved"), CommitRefused),
+        (CommitStateUnknownException("504"), OutcomeUnknown),
+        (OperationalError("INSERT", {}, Exception("database is locked")), OutcomeUnknown),
+    ],
+)
+def test_answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome(
+    kit: Kit, error: Exception, meaning: type[Exception]
+) -> None:
+    table = kit.seeded().load(TABLE)
+    table.catalog = Answers(table.catalog, error)
+    with pytest.raises(meaning):
+        commit(table, (), ())
+
+
+def versions(kit: Kit) -> list[str]:
+    folder = Path(kit.load(TABLE).location().removeprefix("file://")) / "metadata"
+    return sorted(path.name for path in folder.glob("*.metadata.json"))
+
+
+def with_few_versions(kit: Kit) -> Kit:
+    with kit.seeded().load(TABLE).transaction() as transaction:
+        transaction.set_properties(FEW_VERSIONS)
+    for _ in range(3):
+        kit.touch()
+    return kit
+
+
+def test_old_metadata_that_cannot_be_deleted_does_not_fail_the_publish(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    publication = with_few_versions(kit).merged(FIRST)
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError("access denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PyArrowFileIO, "delete", refuse)
+        kit.port.publish(publication)
+    assert kit.state().position == FIRST
+    assert [row["id"] for row in kit.rows(TABLE)] == ["m1"]
+    assert "access denied" in caplog.text
+    before = len(versions(kit))
+    kit.port.publish(kit.merged(SECOND, attempt="m2"))
+    assert len(versions(kit)) == before  # each later commit deletes what it replaces
+
+
+def test_old_metadata_of_a_rest_catalog_is_deleted_by_its_server_alone(kit: Kit) -> None:
+    table = with_few_versions(kit).load(TABLE)
+    local = table.catalog
+
+    class Rest(RestCatalog):
+        def __init__(self) -> None:
+            """Nothing is connected to."""
+
+        def commit_table(self, *args: Any) -> Any:
+            return local.commit_table(*args)
+
+    table.catalog = Rest()
+    before = set(versions(kit))
+    commit(table, (), (SetPropertiesUpdate(updates={"a": "b"}),))
+    assert before < set(versions(kit))
+
+
+def test_batches_that_were_staged_since_the_table_was_read_survive_a_clean_up(kit: Kit) -> None:
+    kit.stage(1, "a1", 2)
+    read = kit.load(STAGED)
+    kit.stage(1, "a2", 3)
+    with pytest.raises(CommitRefused):
+        drop_staged(read, 1, [], [read.current_snapshot().snapshot_id], [])
+    assert len(kit.rows(STAGED)) == 3
+    assert kit.port.staged_outcome(STAGED, "a1") is not None
+
+
+def retain(kit: Kit, ref: str, snapshot_id: int, **retention: int) -> None:
+    """ALTER TABLE … CREATE OR REPLACE BRANCH … RETAIN …"""
+    table = kit.load(TABLE)
+    asked = SetSnapshotRefUpdate(ref_name=ref, type=SnapshotRefType.BRANCH, snapshot_id=snapshot_id, **retention)
+    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (asked,))
+
+
+def retention(kit: Kit, ref: str) -> dict[str, Any]:
+    found = kit.load(TABLE).metadata.refs[ref]
+    return {name: getattr(found, name) for name in ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")}
+
+
+def test_publish_keeps_the_retention_that_a_user_has_set_on_main(kit: Kit) -> None:
+    kit.seeded().port.publish(kit.merged(FIRST))
+    assert set(retention(kit, "main").values()) == {None}
+    retain(kit, "main", kit.state().snapshot_id, max_snapshot_age_ms=7 * DAY_MS, min_snapshots_to_keep=20)
+    kit.port.publish(kit.merged(SECOND, attempt="m2"))
+    kept = {"max_ref_age_ms": None, "max_snapshot_age_ms": 7 * DAY_MS, "min_snapshots_to_keep": 20}
+    assert (kit.state().position, retention(kit, "main")) == (SECOND, kept)
+
+
+def test_publish_keeps_the_retention_of_a_named_branch_and_its_tag_lives_for_ever(kit: Kit) -> None:
+    kit.port._branches = {TABLE: "staging"}
+    kit.seeded().port.publish(kit.merged(FIRST))
+    assert retention(kit, "staging")["max_ref_age_ms"] == iceberg_commit.FOREVER_MS
+    retain(kit, "staging", kit.state().snapshot_id, max_ref_age_ms=90 * DAY_MS, min_snapshots_to_keep=3)
+    kit.port.publish(kit.merged(SECOND, attempt="m2"))
+    kept = {"max_ref_age_ms": 90 * DAY_MS, "max_snapshot_age_ms": None, "min_snapshots_to_keep": 3}
+    assert (kit.state().position, retention(kit, "staging")) == (SECOND, kept)
+    assert retention(kit, f"tidegate_{PIPELINE}")["max_ref_age_ms"] == iceberg_commit.FOREVER_MS

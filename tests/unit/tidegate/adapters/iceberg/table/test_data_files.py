@@ -1,0 +1,113 @@
+"""What is measured of a table's files is added up as they go by, partition by partition; nothing of them is kept."""
+
+import gc
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fakes.delete_files import delete_equal, delete_positions
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.table import Table
+from tidegate.adapters.iceberg.destination import KEPT_STATES, IcebergDestination
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.table.file_statistics import files_in
+from tidegate.ports.context import TableFiles
+
+COLUMNS = pa.schema([("id", pa.int64()), ("day", pa.string())])
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> dict[str, str]:
+    return {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+
+
+@pytest.fixture
+def catalog(properties: dict[str, str]) -> Catalog:
+    made = load_catalog("lake", **properties)
+    made.create_namespace("shop")
+    return made
+
+
+def append(table: Table, **days: int) -> None:
+    rows = [{"id": n, "day": day} for day, count in days.items() for n in range(count)]
+    table.append(pa.Table.from_pylist(rows, schema=COLUMNS))
+
+
+def sizes(table: Table) -> dict[str, int]:
+    return {task.file.file_path: task.file.file_size_in_bytes for task in table.scan().plan_files()}
+
+
+def test_small_files_are_counted_by_partition(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.orders", COLUMNS)
+    with table.update_spec() as spec:
+        spec.add_identity("day")
+    append(table, monday=3, tuesday=2)
+    append(table, monday=1)
+    append(table, monday=500, wednesday=5_000)
+    measured, largest = sizes(table), max(sizes(table).values())
+    with table.transaction() as change:
+        change.set_properties({"write.target-file-size-bytes": str(largest)})
+    found = files_in(table.refresh())
+    assert found == TableFiles(
+        data_files=5, data_bytes=sum(measured.values()), rows=5_506, small=4, crowd=3, manifests=3, snapshots=3
+    )
+
+
+def test_delete_files_are_counted_beside_the_rows_that_they_take(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.orders", COLUMNS)
+    append(table, monday=7)
+    ((path, size),) = sizes(table).items()
+    delete_positions(table, (path, 1), (path, 2))
+    delete_equal(table, 3)
+    found = files_in(table)
+    assert (found.data_files, found.data_bytes, found.rows) == (1, size, 7)
+    assert (found.delete_files, found.deleted_rows, found.manifests) == (2, 5, 3)
+
+
+def test_entries_of_one_manifest_are_let_go_before_the_next_is_read(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Watched:
+        """An entry that can be referred to weakly."""
+
+        def __init__(self, entry: Any) -> None:
+            self.data_file = entry.data_file
+
+    table, seen, most = catalog.create_table("shop.orders", COLUMNS), list[weakref.ref[Watched]](), []
+    for _ in range(4):
+        append(table, monday=1)
+    fetch = ManifestFile.fetch_manifest_entry
+
+    def fetch_and_watch(self: ManifestFile, *given: Any, **named: Any) -> list[Watched]:
+        most.append(sum(entry() is not None for entry in seen))
+        entries = [Watched(entry) for entry in fetch(self, *given, **named)]
+        seen.extend(map(weakref.ref, entries))
+        return entries
+
+    monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", fetch_and_watch)
+    assert files_in(table).data_files == 4
+    assert most == [0, 1, 1, 1], "the last one seen is still in the hand"
+
+
+def test_metadata_of_the_tables_last_read_is_kept_and_no_more(
+    catalog: Catalog, properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3 * KEPT_STATES):
+        append(catalog.create_table(f"shop.orders_{number}", COLUMNS), monday=1)
+    load, loaded = Catalogs.table, list[weakref.ref[Table]]()
+
+    def load_and_watch(self: Catalogs, name: str) -> Table | None:
+        found = load(self, name)
+        loaded.extend([weakref.ref(found)] if found else [])
+        return found
+
+    monkeypatch.setattr(Catalogs, "table", load_and_watch)
+    destination = IcebergDestination(Catalogs({"lake": properties}))
+    for number in [*range(3 * KEPT_STATES), 0, 0]:
+        assert destination.state(f"lake.shop.orders_{number}", "sales") is not None
+    gc.collect()
+    assert [one() is not None for one in loaded].count(True) == KEPT_STATES
+    assert loaded[-1]() is not None

@@ -1,0 +1,240 @@
+"""What a runner is told when files go, or cannot be reached, between its look at a table's metadata and its reading."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import psycopg2
+import pytest
+from contract.test_destination import Kit, in_iceberg
+from contract_words import FIRST, PIPELINE, STAGED, START, TABLE
+from fakes import World, a_pipeline
+from pyiceberg.exceptions import CommitFailedException
+from sqlalchemy.exc import OperationalError, ProgrammingError
+from tidegate.adapters.iceberg.destination import IcebergDestination
+from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, PublishedElsewhere, RetryLater
+from tidegate.steps.flush import flush
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Kit:
+    return in_iceberg(tmp_path)
+
+
+def after_a_load(kit: Kit, happens: Any) -> Any:
+    """A second runner's destination, to which something happens just after it has read a table's metadata."""
+    catalogs = kit.port.catalogs
+
+    class Late:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(catalogs, name)
+
+        def table(self, name: str) -> Any:
+            found = catalogs.table(name)
+            happens()
+            return found
+
+    return type(kit.port)(Late())
+
+
+def test_staged_files_that_another_run_cleans_up_while_they_are_read_are_a_fault_that_passes(kit: Kit) -> None:
+    kit.seeded()
+    kit.stage(1, "a1", 3)
+    snapshot = kit.load(STAGED).current_snapshot().snapshot_id
+    values = {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("n",)], "keys": {"n": None}}
+    with pytest.raises(RetryLater, match=f"table={TABLE}: a file went during bounds"):
+        after_a_load(kit, lambda: kit.port.clean_up(STAGED, 1)).bounds(TABLE, values)
+    assert not kit.port.bounds(TABLE, values).found
+
+
+def test_publish_that_cannot_write_has_an_unknown_outcome_and_changes_nothing(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST)
+    metadata = Path(kit.load(TABLE).location().removeprefix("file://")) / "metadata"
+
+    def no_folder() -> None:
+        metadata.rename(metadata.with_suffix(".away"))
+        metadata.touch()
+
+    with pytest.raises(OutcomeUnknown, match=f"table={TABLE}: .* did not answer during publish; it will be tried"):
+        after_a_load(kit, no_folder).publish(publication)
+    metadata.unlink()
+    metadata.with_suffix(".away").rename(metadata)
+    assert kit.state().recorded == START
+    kit.port.publish(publication)
+    assert kit.state().recorded == FIRST
+
+
+def test_database_that_is_locked_is_a_fault_that_passes_and_its_statement_is_not_told(kit: Kit) -> None:
+    kit.seeded()
+
+    def locked() -> None:
+        raise OperationalError("SELECT secret", {"password": "hunter2"}, Exception("database is locked"))
+
+    with pytest.raises(RetryLater, match="did not answer during state") as told:
+        after_a_load(kit, locked).state(TABLE, PIPELINE)
+    assert str(told.value).endswith("database is locked")
+
+
+def test_runner_whose_staged_files_went_says_that_another_run_published() -> None:
+    world = World()
+    world.broker.create("orders")
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
+    ports = world.ports(a_pipeline())
+    (staged,) = stage(ports, plan(ports))
+    found = ports.destination.bounds
+
+    def bounds(table: str, values: Any) -> Any:
+        ports.destination.bounds = found
+        flush(world.ports(a_pipeline()))
+        raise RetryLater(f"table={table}: a file went during bounds")
+
+    ports.destination.bounds = bounds
+    with pytest.raises(PublishedElsewhere, match="another run published first"):
+        merge(ports, staged)
+
+
+CONNECTION = {"lake": "lake_catalog"}
+
+
+@contextmanager
+def a_rest_catalog(refused: str, status: int, answer: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """The properties of a catalog whose server gives tokens and its configuration, and refuses what is `refused`."""
+    good: dict[str, Any] = {"tokens": {"access_token": "t", "token_type": "bearer"}, "config": {"defaults": {}}}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            verb = self.path.partition("?")[0].rpartition("/")[2]
+            code, body = (status, answer) if refused in self.path else (200, {**good.get(verb, {}), "overrides": {}})
+            data = json.dumps(body).encode()
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST  # noqa: N815 (named by http.server)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        uri = f"http://127.0.0.1:{server.server_port}"
+        tokens = {"credential": "flush:hunter2", "oauth2-server-uri": f"{uri}/v1/oauth/tokens"}
+        yield {"type": "rest", "uri": uri, **tokens}
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def rest_error(code: int, kind: str) -> dict[str, Any]:
+    return {"error": {"message": "no", "type": kind, "code": code}}
+
+
+@pytest.mark.parametrize(
+    ("refused", "status", "answer"),
+    [
+        ("oauth/tokens", 401, {"error": "invalid_client", "error_description": "unknown client or wrong secret"}),
+        ("v1/config", 401, rest_error(401, "NotAuthorizedException")),
+        ("v1/namespaces/shop/tables", 403, rest_error(403, "ForbiddenException")),
+    ],
+    ids=["log-in", "token", "rights"],
+)
+def test_refused_credentials_of_a_rest_catalog_are_one_sentence_that_names_the_connection(
+    refused: str, status: int, answer: dict[str, Any]
+) -> None:
+    with a_rest_catalog(refused, status, answer) as properties:
+        catalogs = Catalogs({"lake": properties}, CONNECTION)
+        for ask in (
+            lambda: IcebergDestination(catalogs).state(TABLE, PIPELINE),
+            lambda: IcebergSnapshots(catalogs).table(TABLE),
+        ):
+            with pytest.raises(ConfigurationError) as told:
+                ask()
+            assert str(told.value).startswith(
+                "catalog=lake connection=lake_catalog: the log-in or its rights were refused"
+            )
+            assert f"table={TABLE}" in str(told.value)
+            assert len(str(told.value).splitlines()) == 1
+            assert "hunter2" not in str(told.value)
+
+
+def test_refused_credentials_of_a_catalog_without_a_connection_point_to_its_file() -> None:
+    with (
+        a_rest_catalog("oauth/tokens", 401, {"error": "invalid_client"}) as properties,
+        pytest.raises(GiveUp, match=r"^catalog=lake of catalogs\.yaml: the log-in"),
+    ):
+        IcebergDestination(Catalogs({"lake": properties})).state(TABLE, PIPELINE)
+
+
+def of_database(text: str) -> OperationalError:
+    return OperationalError("SELECT 1", {"password": "hunter2"}, psycopg2.OperationalError(text))
+
+
+# as PostgreSQL 15 and PyArrow 22 say them
+REFUSALS = {
+    "password": of_database(
+        'connection to server at "127.0.0.1", port 5432 failed: FATAL:  password authentication failed for user "i"\n'
+    ),
+    "no password": of_database('connection to server at "db" failed: fe_sendauth: no password supplied'),
+    "no such database": of_database('connection to server at "db" failed: FATAL:  database "lake" does not exist'),
+    "address": of_database('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "iceberg"'),
+    "right": ProgrammingError("UPDATE", {}, psycopg2.errors.InsufficientPrivilege("permission denied for table x")),
+    "S3 key": OSError("When reading key 'x' in bucket 'b': AWS Error INVALID_ACCESS_KEY_ID during GetObject operation"),
+    "S3 right": OSError(
+        "When reading key 'x' in bucket 'b': AWS Error ACCESS_DENIED during HeadObject operation: none"
+    ),
+    "folder": PermissionError(13, "Permission denied", "/warehouse/shop"),
+}
+
+
+@pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
+def test_refusal_is_never_taken_for_a_fault_that_passes(kit: Kit, error: Exception) -> None:
+    publication = kit.seeded().merged(FIRST)
+    kit.port.catalogs._connections = CONNECTION
+
+    def refused() -> None:
+        raise error
+
+    late = after_a_load(kit, refused)
+    for ask in (lambda: late.state(TABLE, PIPELINE), lambda: late.publish(publication)):
+        with pytest.raises(ConfigurationError, match=r"^catalog=lake connection=lake_catalog: the log-in") as told:
+            ask()
+        assert "hunter2" not in str(told.value)
+    assert kit.state().recorded == START
+
+
+def test_error_that_nobody_foresaw_is_ours_with_its_kind_and_a_publish_of_it_is_looked_up(kit: Kit) -> None:
+    publication = kit.seeded().merged(FIRST)
+
+    def fails() -> None:
+        raise ValueError("1 validation error for Schema\n  Value error, not so")
+
+    late = after_a_load(kit, fails)
+    with pytest.raises(
+        RetryLater, match="state failed with an unexpected ValueError: 1 validation error for Schema V"
+    ) as told:
+        late.state(TABLE, PIPELINE)
+    assert isinstance(told.value.__cause__, ValueError)
+    with pytest.raises(OutcomeUnknown, match="publish failed with an unexpected ValueError"):
+        late.publish(publication)
+
+
+def test_lost_race_of_a_commit_that_is_no_publish_is_tried_again(kit: Kit) -> None:
+    kit.seeded()
+
+    def lost() -> None:
+        raise CommitFailedException("branch main has changed")
+
+    with pytest.raises(RetryLater, match=f"table={TABLE}: another writer changed it during evolve"):
+        after_a_load(kit, lost).evolve(TABLE, (), add=True, widen=True, relax=True)

@@ -1,0 +1,148 @@
+"""A table of thousands of snapshots is read in steps that grow with their number, and no faster: steps are counted."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.types import LongType, NestedField
+from tidegate.adapters.iceberg.branch_writers import pipelines_of
+from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.table.file_statistics import files_in
+from tidegate.adapters.iceberg.table.lineage import Lineage
+from tidegate.adapters.iceberg.table.state import state_of
+from tidegate.model.position import Position
+
+COUNT = 2000
+PASSES = 12  # over all snapshots: a look for each parent in all of them is COUNT / 2
+
+
+class Counted(list[Snapshot]):
+    """Snapshots that count how often one of them is looked at in passing."""
+
+    steps = 0
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        for snapshot in super().__iter__():
+            self.steps += 1
+            yield snapshot
+
+
+def position(batch: int) -> dict[str, str]:
+    return Position({"orders": {0: batch}}, batch).to_properties("sales")
+
+
+def snapshot(number: int, summary: dict[str, str] | None = None) -> Snapshot:
+    """Number 1 is the first, and each is made from the one before it."""
+    return Snapshot(
+        snapshot_id=number, parent_snapshot_id=number - 1 or None, sequence_number=number, timestamp_ms=number,
+        manifest_list="none", summary=Summary(Operation.APPEND, **{"added-records": "1", **(summary or {})}),
+    )  # fmt: skip
+
+
+def many(**summaries: dict[str, str]) -> list[Snapshot]:
+    return [snapshot(number, summaries.get(f"at_{number}")) for number in range(1, COUNT + 1)]
+
+
+def reference(number: int, is_tag: bool) -> SnapshotRef:
+    kind = SnapshotRefType.TAG if is_tag else SnapshotRefType.BRANCH
+    return SnapshotRef(snapshot_id=number, snapshot_ref_type=kind)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Callable[..., Table]:
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    catalog.create_namespace("shop")
+    made = catalog.create_table("shop.orders", Schema(NestedField(1, "id", LongType())))
+
+    def with_snapshots(snapshots: list[Snapshot], properties: dict[str, str] | None = None, **refs: int) -> Table:
+        """A table of these snapshots, the last of which is main's."""
+        heads = {"main": snapshots[-1].snapshot_id, **refs}
+        tags = {name for name in refs if name.startswith("tidegate_")}
+        changed = {
+            "snapshots": Counted(snapshots),
+            "current_snapshot_id": heads["main"],
+            "properties": properties or {},
+            "refs": {name: reference(n, name in tags) for name, n in heads.items()},
+        }
+        metadata = made.metadata.model_copy(update=changed)
+        return Table(made.name(), metadata, made.metadata_location, made.io, catalog)
+
+    return with_snapshots
+
+
+def steps(table: Table) -> int:
+    return table.metadata.snapshots.steps  # type: ignore[attr-defined]
+
+
+CASES: dict[str, tuple[dict[str, str], dict[str, int], tuple[int | None, bool]]] = {
+    "tag on the newest": (position(7), {"tidegate_sales": COUNT}, (7, False)),
+    "tag on the oldest": (position(7), {"tidegate_sales": 1}, (7, False)),
+    "property removed": ({}, {"tidegate_sales": 1}, (3, False)),
+    "property and tag removed": ({}, {}, (3, True)),
+    "rolled back": (position(7), {"main": COUNT - 1, "tidegate_sales": COUNT}, (3, True)),
+    "no pipeline of ours": ({}, {}, (None, False)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_state_is_read_in_steps_that_grow_with_the_snapshots(table: Callable[..., Table], case: str) -> None:
+    properties, refs, (batch, rolled_back) = CASES[case]
+    summaries = {} if case == "no pipeline of ours" else {"at_1": position(3)}
+    made = table(many(**summaries), properties, **refs)
+    state = state_of(made, "sales")
+    assert (state.position and state.position.batch, state.rolled_back, state.untraceable) == (
+        batch,
+        rolled_back,
+        False,
+    )
+    assert 0 < steps(made) <= PASSES * COUNT
+
+
+def test_state_of_a_table_in_use_walks_to_the_tag_and_no_farther(
+    table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked = []
+    look_up = Lineage.snapshot
+    monkeypatch.setattr(Lineage, "snapshot", lambda self, number: walked.append(number) or look_up(self, number))
+    made = table(many(), position(7), tidegate_sales=COUNT - 2)
+    assert not state_of(made, "sales").rolled_back
+    assert walked == [COUNT - 1, COUNT - 2]
+
+
+def test_history_that_was_cut_off_by_expiry_is_told(table: Callable[..., Table]) -> None:
+    made = table([snapshot(1, position(3)), *many()[99:]], position(3), tidegate_sales=1)
+    state = state_of(made, "sales")
+    assert (state.rolled_back, state.untraceable) == (True, True)
+
+
+def test_depth_of_the_oldest_tag_is_counted_in_steps_that_grow_with_the_snapshots(
+    table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Snapshot, "manifests", lambda self, io: [])
+    made = table(many(), tidegate_sales=2, tidegate_other=COUNT - 4)
+    assert files_in(made).since_tagged == COUNT - 1
+    assert steps(made) <= PASSES * COUNT
+
+
+def test_publication_sees_how_far_it_is_behind_in_steps_that_grow_with_the_snapshots(
+    table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = table(many())
+    monkeypatch.setattr(Catalogs, "table", lambda self, name: made)
+    snapshots = IcebergSnapshots(Catalogs({}))
+    assert snapshots.behind("lake.shop.orders", 1, COUNT).snapshots == COUNT - 1
+    line = snapshots.line("lake.shop.orders", COUNT)
+    assert [one.snapshot_id for one in line] == [*range(COUNT, 0, -1)]
+    assert steps(made) <= PASSES * COUNT
+
+
+def test_pipelines_of_a_table_are_found_in_steps_that_grow_with_the_snapshots(table: Callable[..., Table]) -> None:
+    made = table(many(), position(7), tidegate_sales=COUNT - 9, theirs=COUNT - 3)
+    assert pipelines_of(made, "main") == ("sales",)
+    assert steps(made) <= PASSES * COUNT

@@ -1,0 +1,60 @@
+"""How tables with identifier fields, as Flink makes them of a PRIMARY KEY, take a pipeline's columns."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract.test_destination import Kit, in_iceberg
+from contract_words import PIPELINE, START, TABLE
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
+from tidegate.errors import IncompatibleSchema
+from tidegate.spec.pipeline import Column
+
+ADDRESS = StructType(NestedField(5, "city", IntegerType(), required=True), NestedField(6, "zip", StringType()))
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Kit:
+    """A table of Flink's with PRIMARY KEY (id, address.city), and another required column."""
+    kit = in_iceberg(tmp_path)
+    schema = Schema(
+        NestedField(1, "id", StringType(), required=True),
+        NestedField(2, "n", IntegerType(), required=True),
+        NestedField(3, "address", ADDRESS, required=True),
+        identifier_field_ids=[1, 5],
+    )
+    kit.port.catalogs.catalog("lake").create_table("shop.orders", schema, properties={"format-version": "2"})
+    kit.port.seed(TABLE, PIPELINE, START)
+    return kit
+
+
+def evolved(kit: Kit, *columns: Column, **rules: Any) -> list[str]:
+    return kit.port.evolve(TABLE, columns, **{"add": True, "widen": True, "relax": True, **rules})
+
+
+def test_identifier_fields_stay_required_while_all_else_follows_the_pipeline(kit: Kit) -> None:
+    address = Column("address", "STRUCT<city: BIGINT, zip: STRING, street: STRING>")
+    wanted = Column("id", "STRING"), Column("n", "INT"), address, Column("note", "STRING")
+    relaxed, widened, grown, added = evolved(kit, *wanted)
+    assert (relaxed, added) == ("relaxed n", "added note STRING")
+    assert (widened, grown) == ("widened address.city from INT to BIGINT", "added address.street STRING")
+    schema = kit.load(TABLE).schema()
+    assert schema.identifier_field_names() == {"id", "address.city"}
+    required = {name: schema.find_field(name).required for name in ("id", "n", "address", "address.city", "note")}
+    assert required == {"id": True, "n": False, "address": True, "address.city": True, "note": False}
+    assert schema.find_field("address.city").field_type == LongType()
+    assert evolved(kit, *wanted) == []
+    assert kit.state().recorded == START
+
+
+def test_identifier_field_that_the_pipeline_does_not_fill_is_refused_with_the_way_out(kit: Kit) -> None:
+    columns = Column("id", "STRING"), Column("n", "INT"), Column("address", "STRUCT<zip: STRING>")
+    for left_out in (columns, columns[1:]):
+        with pytest.raises(
+            IncompatibleSchema, match=r"one of the table's identifier fields.*drop the table's identifier"
+        ):
+            evolved(kit, *left_out)
+    with pytest.raises(IncompatibleSchema, match=r"column=address\.city: one of the table's identifier fields"):
+        evolved(kit, *columns)
+    assert not kit.load(TABLE).schema().find_field("n").optional, "nothing is changed"

@@ -1,0 +1,124 @@
+"""What the janitor finds of pipelines whose file is gone, in a real catalog; and what it leaves alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
+from tidegate.adapters.iceberg.leftovers import leftovers
+from tidegate.adapters.iceberg.stores import batch_history
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+from tidegate.model.ownership import DEAD_LETTERS, SHAPE, Ownership
+from tidegate.wiring.pipeline import leftovers_below
+
+SCHEMA = Schema(NestedField(1, "id", LongType()))
+LETTERS = Schema(*(NestedField(n, name, StringType()) for n, name in enumerate(sorted(DEAD_LETTERS), 1)))
+
+
+def marked(kind: str, pipeline: str, table: str = "") -> dict[str, str]:
+    return Ownership(kind, pipeline, table).properties
+
+
+@pytest.fixture
+def catalogs(tmp_path: Path) -> Catalogs:
+    """Pipelines shop and shop_copy write lake.a.orders; the first one has no file. Users have tables of like names."""
+    place = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
+    made = Catalogs({"lake": {"type": "sql", **place}})
+    lake = made.catalog("lake")
+    lake.create_namespace("a")
+    lake.create_namespace("b")
+    for table, properties in {
+        "a.orders": {}, "b.lines": {}, "b.untouched": {},
+        "a.orders_shop_tmp": marked("intermediate", "shop", "a.orders"),
+        "a.orders_shop_backfill_1f_tmp": marked("intermediate", "shop", "a.orders"),
+        "a.orders_shop_copy_tmp": marked("intermediate", "shop_copy", "a.orders"),
+        "a.orders_deletes": marked("deletes", "", "a.orders"),
+        "b.lines_shop_tmp": {SHAPE: "0af3"},  # as version 0.1 made it
+        "a.orders_shop_report": {}, "a.orders_shop_tmp_kept": {}, "b.lines_shop_copy_of_march": {},
+        "b.tidegate_shop_batches": {}, "b.tidegate_gone_batches": {}, "b.tidegate_shop_dead_letters": {},
+    }.items():  # fmt: skip
+        lake.create_table(table, SCHEMA, properties=properties)
+    lake.create_table("a.tidegate_shop_batches", batch_history.COLUMNS, properties=marked("batches", "shop"))
+    lake.create_table("a.tidegate_shop_copy_batches", batch_history.COLUMNS)
+    lake.create_table("a.tidegate_shop_dead_letters", LETTERS)
+    for table in ("a.orders", "b.lines"):
+        with lake.load_table(table).transaction() as change:
+            change.set_properties({"tidegate.shop.position": "{}", "tidegate.shop_copy.position": "{}"})
+    return made
+
+
+def dropped(found: dict[str, Any]) -> list[str]:
+    return [word for word in found["remove"] if word.startswith("DROP TABLE")]
+
+
+def test_tables_and_marks_of_a_pipeline_without_a_file_are_told(catalogs: Catalogs) -> None:
+    [found] = leftovers(catalogs, "lake", {"shop_copy"}, [])
+    assert found["pipeline"] == "shop"
+    assert found["tables"] == [
+        "lake.a.orders_shop_backfill_1f_tmp", "lake.a.orders_shop_tmp", "lake.a.tidegate_shop_batches",
+        "lake.a.tidegate_shop_dead_letters", "lake.b.lines_shop_tmp",
+    ]  # fmt: skip
+    assert sorted(found["destinations"]) == ["lake.a.orders", "lake.b.lines"]
+    assert "DROP TABLE `lake`.`a`.`orders_shop_tmp` PURGE" in found["remove"]
+    assert "ALTER TABLE `lake`.`a`.`orders` UNSET TBLPROPERTIES ('tidegate.shop.position')" in found["remove"]
+
+
+def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -> None:
+    assert leftovers(catalogs, "lake", {"shop", "shop_copy"}, []) == []
+
+
+def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs: Catalogs) -> None:
+    """Not even one whose name reads like a table of ours: only a mark, or what version 0.1 made, is ours."""
+    [found] = leftovers(catalogs, "lake", {"shop_copy"}, [])
+    assert sorted(dropped(found)) == [f"DROP TABLE {_quoted(name)} PURGE" for name in found["tables"]]
+    names = "orders lines untouched orders_shop_report orders_shop_tmp_kept lines_shop_copy_of_march orders_deletes"
+    users = {f"`{name}`" for name in (*names.split(), "orders_shop_copy_tmp", "tidegate_gone_batches")}
+    assert not [word for word in dropped(found) if any(user in word for user in users) or "`b`.`tidegate" in word]
+
+
+def test_both_pipelines_are_told_each_with_its_own(catalogs: Catalogs) -> None:
+    shop, copy = leftovers(catalogs, "lake", set(), [])
+    assert [shop["pipeline"], copy["pipeline"]] == ["shop", "shop_copy"]
+    assert copy["tables"] == ["lake.a.orders_shop_copy_tmp", "lake.a.tidegate_shop_copy_batches"]
+    assert not set(shop["tables"]) & set(copy["tables"])
+
+
+def test_table_that_cannot_be_read_hides_nothing_of_the_others(catalogs: Catalogs, tmp_path: Path) -> None:
+    for name in ("a.orders_shop_tmp", "b.lines"):
+        Path(catalogs.catalog("lake").load_table(name).metadata_location.removeprefix("file://")).unlink()
+    failures: list[TidegateError] = []
+    [found] = leftovers(catalogs, "lake", {"shop_copy"}, failures)
+    assert found["tables"] == [  # without b.lines nobody can tell whose an empty table of version 0.1 is
+        "lake.a.orders_shop_backfill_1f_tmp", "lake.a.tidegate_shop_batches", "lake.a.tidegate_shop_dead_letters",
+    ]  # fmt: skip
+    assert found["destinations"] == ["lake.a.orders"]
+    told = [(type(error), str(error).partition(":")[0]) for error in failures]
+    assert told == [(RetryLater, "table=lake.a.orders_shop_tmp"), (RetryLater, "table=lake.b.lines")]
+
+
+CATALOGS = """
+silent: {type: iceberg, properties: {type: rest, uri: 'http://127.0.0.1:9', warehouse: w}}
+refused: {type: iceberg, connection: nobody_knows, properties: {type: sql, uri: 'sqlite:////x', warehouse: 'file:///x'}}
+broken: {type: iceberg, properties: {type: sql}}
+lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:///FOLDER/catalog.db', warehouse: 'file://FOLDER/warehouse'}}
+"""
+
+
+def test_catalogs_that_fail_hide_nothing_of_the_others_and_are_named(catalogs: Catalogs, tmp_path: Path) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "catalogs.yaml").write_text(CATALOGS.replace("FOLDER", str(tmp_path)))
+    found, failures = leftovers_below(tmp_path, lambda _: None)
+    assert [(one["pipeline"], len(one["tables"])) for one in found] == [("shop", 5), ("shop_copy", 2)]
+    silent, refused, broken = failures
+    assert (type(silent), str(silent).startswith("table=silent.*: catalog or files did not answer")) == (
+        RetryLater,
+        True,
+    )
+    assert (type(refused), "nobody_knows" in str(refused)) == (ConfigurationError, True)
+    assert (type(broken), str(broken).startswith("catalog=broken: ")) == (ConfigurationError, True)
+
+
+def _quoted(name: str) -> str:
+    return ".".join(f"`{part}`" for part in name.split("."))

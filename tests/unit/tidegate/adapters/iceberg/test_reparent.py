@@ -1,0 +1,289 @@
+"""What a merge wrote is put onto a newer main only where the files prove that it would be written there just so."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from contract_words import FIRST, PIPELINE, START
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntryStatus
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
+from tidegate.adapters.iceberg.destination import IcebergDestination
+from tidegate.adapters.iceberg.reparent import _OntoNewest
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.model import resource_names
+from tidegate.ports.context import CommitRefused, Publication
+
+TABLE, STAGED = "lake.shop.orders", "lake.shop.orders_shop_tmp"
+SCHEMA = Schema(
+    NestedField(1, "id", StringType()), NestedField(2, "n", IntegerType()), NestedField(3, "part", StringType())
+)
+BY_PART = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "part"))
+STAGED_SCHEMA = Schema(
+    NestedField(1, "batch_number", LongType()),
+    NestedField(2, "key", StructType(NestedField(3, "id", StringType(), required=False))),
+)
+BY_BATCH = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "batch_number"))
+DELETES = pa.schema(
+    [
+        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+        pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+    ]
+)
+Rows = list[tuple[str, int, str]]
+THERE: Rows = [("a", 1, "x"), ("b", 1, "x"), ("c", 1, "y"), ("d", 1, "y")]
+
+
+@dataclass
+class Lake:
+    """A table of two partitions with a file in each, a staged batch of keys, and the hands of Spark and of others."""
+
+    port: IcebergDestination
+    load: Callable[[str], Table]
+
+    def rows(self) -> Rows:
+        return sorted((row["id"], row["n"], row["part"]) for row in self.load(TABLE).scan().to_arrow().to_pylist())
+
+    def append(self, *rows: tuple[str, int, str], branch: str = "main") -> None:
+        self.load(TABLE).append(_arrow(rows), branch=branch)
+
+    def stage(self, *keys: str | None) -> dict[str, Any]:
+        """Keys as a batch of two files; what a merge of them is filled with."""
+        staged = self.load(STAGED)
+        with staged.transaction() as change, change.update_snapshot().fast_append() as files:
+            for half in (keys[::2], keys[1::2]):
+                files.append_data_file(_staged_file(staged, half))
+        snapshot = staged.refresh().current_snapshot().snapshot_id
+        return {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("id",)], "keys": [("id", "id")]}
+
+    def merge(self, added: Rows, deleted: tuple[str, ...] = (), attempt: str = "m1") -> Publication:
+        """Rows added and keys deleted by position on a branch, as Spark's merge on read does it."""
+        state, branch = self.port.state(TABLE, PIPELINE), resource_names.branch(PIPELINE, 1, attempt)
+        assert state is not None
+        self.port.cut(TABLE, state, branch)
+        table = self.load(TABLE)
+        files = _files(table, added)
+        deletes = _position_deletes(table, state.snapshot_id, deleted)
+        found = {(ManifestContent.DATA, 1): files, (ManifestContent.DELETES, 1): deletes}
+        by_spec = {(kind, table.spec().spec_id): given for (kind, _), given in found.items() if given}
+        at = table.metadata.snapshot_by_id(state.snapshot_id)
+        producer = _OntoNewest(table, at, state.snapshot_id, by_spec)
+        counts = {"added-data-files": len(files), "added-delete-files": len(deletes), "added-records": len(added)}
+        summary = {**FIRST.to_properties(PIPELINE), "tidegate.attempt": attempt}
+        summary |= {name: str(count) for name, count in counts.items() if count}
+        producer._head = at.model_copy(update={"summary": at.summary.model_copy()})
+        producer._head.summary._additional_properties = summary
+        cut = Publication(
+            table=TABLE, uuid=state.uuid, schema_id=state.schema_id, cut=state.snapshot_id, branch=branch,
+            head=state.snapshot_id, properties=FIRST.to_properties(PIPELINE), tag=resource_names.tag(PIPELINE),
+        )  # fmt: skip
+        snapshot = producer._commit()[0][0]
+        table.catalog.commit_table(table, (), (snapshot, _branch_at(branch, snapshot.snapshot.snapshot_id)))
+        head = self.port.head(TABLE, branch)
+        assert head is not None
+        return Publication(**{**cut.__dict__, "head": head.snapshot_id})
+
+    def onto_newest(self, publication: Publication, keys: dict[str, Any] | None) -> Publication | None:
+        """The publication of the same rows on main as it is now."""
+        newest = self.port.state(TABLE, PIPELINE).snapshot_id
+        head = self.port.reparent(publication, newest, keys)
+        if head is None:
+            return None
+        assert head.parent_id == newest
+        return Publication(**{**publication.__dict__, "cut": newest, "head": head.snapshot_id})
+
+
+def _branch_at(branch: str, snapshot_id: int) -> Any:
+    from tidegate.adapters.iceberg.table.commit import SnapshotRefType, _reference
+
+    return _reference(branch, SnapshotRefType.BRANCH, snapshot_id)
+
+
+def _arrow(rows: Any) -> pa.Table:
+    return pa.Table.from_pylist(
+        [dict(zip(("id", "n", "part"), row, strict=True)) for row in rows], schema=SCHEMA.as_arrow()
+    )
+
+
+def _files(table: Table, rows: Rows) -> list[DataFile]:
+    return list(_dataframe_to_data_files(table.metadata, _arrow(rows), table.io)) if rows else []
+
+
+def _staged_file(table: Table, keys: tuple[str | None, ...]) -> DataFile:
+    """A file with its statistics, which are all that is read of it."""
+    known = sorted(key for key in keys if key is not None)
+    ends = [{3: end.encode()} for end in (known[0], known[-1])] if known else [{}, {}]
+    return DataFile.from_args(
+        content=DataFileContent.DATA, file_path=f"{table.location()}/data/{'-'.join(map(str, keys))}.parquet",
+        file_format=FileFormat.PARQUET, partition=Record(1), record_count=len(keys), file_size_in_bytes=1,
+        null_value_counts={3: len(keys) - len(known)}, lower_bounds=ends[0], upper_bounds=ends[1],
+    )  # fmt: skip
+
+
+def _position_deletes(table: Table, snapshot_id: int, keys: tuple[str, ...]) -> list[DataFile]:
+    """One delete file for each data file that holds one of the keys."""
+    made = []
+    for task in table.scan(snapshot_id=snapshot_id).plan_files():
+        path = task.file.file_path
+        ids = pq.read_table(path.removeprefix("file://"))["id"].to_pylist()
+        places = [place for place, key in enumerate(ids) if key in keys]
+        if not places:
+            continue
+        target = f"{table.location()}/data/deletes-{len(made)}-{Path(path).stem}.parquet"
+        local = target.removeprefix("file://")
+        pq.write_table(pa.table([[path] * len(places), places], schema=DELETES), local)
+        bounds = {2147483546: path.encode()}
+        file = DataFile.from_args(
+            content=DataFileContent.POSITION_DELETES, file_path=target, file_format=FileFormat.PARQUET,
+            partition=task.file.partition, record_count=len(places), file_size_in_bytes=Path(local).stat().st_size,
+            lower_bounds=bounds, upper_bounds=bounds,
+        )  # fmt: skip
+        file.spec_id = task.file.spec_id
+        made.append(file)
+    return made
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    properties = {
+        "type": "sql", "uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": f"file://{tmp_path / 'warehouse'}",
+    }  # fmt: skip
+    catalog = (catalogs := Catalogs({"lake": properties})).catalog("lake")
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.orders", SCHEMA, partition_spec=BY_PART, properties={"format-version": "2"})
+    catalog.create_table("shop.orders_shop_tmp", STAGED_SCHEMA, partition_spec=BY_BATCH)
+    made = Lake(IcebergDestination(catalogs), lambda name: catalog.load_table(name.removeprefix("lake.")))
+    made.port.seed(TABLE, PIPELINE, START)
+    made.append(*THERE)
+    return made
+
+
+def test_appended_rows_stand_beside_whatever_others_wrote(lake: Lake) -> None:
+    publication = lake.merge([("e", 2, "x"), ("f", 2, "z")])
+    lake.append(("e", 0, "x"), ("f", 0, "y"))
+    lake.load(TABLE).delete("part = 'y'")  # files that others remove are no matter to rows that are only added
+    moved = lake.onto_newest(publication, None)
+    assert moved is not None
+    lake.port.publish(moved)
+    assert lake.rows() == sorted([*THERE[:2], ("e", 0, "x"), ("e", 2, "x"), ("f", 2, "z")])
+    assert lake.port.state(TABLE, PIPELINE).position == FIRST
+
+
+def test_replaced_and_deleted_rows_stay_so_above_files_with_other_keys(lake: Lake) -> None:
+    keys = lake.stage("b", "c", "e", "f")
+    publication = lake.merge([("b", 2, "y"), ("e", 2, "x")], deleted=("b", "c"))
+    for n in range(3):
+        lake.append((f"k{n}", 0, "x"), (f"a{n}", 0, "y"))
+    moved = lake.onto_newest(publication, keys)
+    assert moved is not None
+    assert lake.load(TABLE).metadata.snapshot_by_id(publication.head) is None
+    lake.append(("z", 0, "x"))
+    with pytest.raises(CommitRefused):
+        lake.port.publish(moved)  # it is a compare-and-swap as ever
+    again = lake.onto_newest(moved, keys)
+    assert again is not None
+    lake.port.publish(again)
+    foreign = [row for n in range(3) for row in ((f"k{n}", 0, "x"), (f"a{n}", 0, "y"))]
+    assert lake.rows() == sorted([THERE[0], THERE[3], ("b", 2, "y"), ("e", 2, "x"), ("z", 0, "x"), *foreign])
+
+
+def test_snapshot_says_which_files_and_rows_it_added_and_what_the_table_holds(lake: Lake) -> None:
+    publication = lake.merge([("b", 2, "y"), ("e", 2, "x")], deleted=("b",))
+    before = lake.port.head(TABLE, publication.branch).summary
+    lake.append(("k", 0, "x"))
+    newest = lake.load(TABLE).current_snapshot()
+    moved = lake.onto_newest(publication, lake.stage("b", "e"))
+    assert moved is not None
+    table = lake.load(TABLE)
+    snapshot = table.metadata.snapshot_by_id(moved.head)
+    own = [m for m in snapshot.manifests(table.io) if m.added_snapshot_id == moved.head]
+    entries = [e for m in own for e in m.fetch_manifest_entry(table.io)]
+    assert {(e.snapshot_id, e.sequence_number, e.status) for e in entries} == {
+        (moved.head, snapshot.sequence_number, ManifestEntryStatus.ADDED)
+    }
+    assert sorted(m.content.name for m in own) == ["DATA", "DELETES"]
+    assert snapshot.sequence_number > newest.sequence_number
+    summary = snapshot.summary.additional_properties
+    assert {k: v for k, v in before.items() if k.startswith(("tidegate", "added"))}.items() <= summary.items()
+    assert (summary["total-records"], summary["total-data-files"], summary["total-delete-files"]) == ("7", "5", "1")
+
+
+REFUSED: dict[str, tuple[tuple[Any, ...], Callable[[Lake], Any]]] = {
+    "a key of the batch was written": (("b", "e"), lambda lake: lake.append(("b", 9, "x"))),
+    "a key between two of the batch": (("b", "e"), lambda lake: lake.append(("c2", 9, "x"))),
+    "a key that is missing": (("b", None), lambda lake: lake.append((None, 9, "x"))),
+    "nothing is known of the keys": ((None, None), lambda lake: lake.append(("z", 9, "x"))),
+    "a file that deletes name is gone": (("b", "e"), lambda lake: lake.load(TABLE).delete("part = 'x'")),
+    "a file was written anew": (("b", "e"), lambda lake: lake.load(TABLE).overwrite(_arrow(THERE))),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_rows_are_merged_again_where(lake: Lake, case: str) -> None:
+    keys, happens = REFUSED[case]
+    publication = lake.merge([("b", 2, "y")], deleted=("b",))
+    happens(lake)
+    before = lake.load(TABLE).metadata.refs
+    assert lake.onto_newest(publication, lake.stage(*keys)) is None
+    assert lake.load(TABLE).metadata.refs == before
+
+
+def test_rows_are_merged_again_where_a_rollback_brought_deleted_rows_back(lake: Lake) -> None:
+    first = lake.load(TABLE).current_snapshot().snapshot_id
+    lake.port.publish(lake.merge([], deleted=("b",), attempt="m0"))  # no file goes, and none comes
+    publication = lake.merge([("b", 2, "x")])
+    lake.load(TABLE).manage_snapshots().set_current_snapshot(first).commit()
+    assert lake.onto_newest(publication, lake.stage("b", "b")) is None
+
+
+def test_deletes_without_keys_and_rewritten_files_are_merged_again(lake: Lake) -> None:
+    deletes = lake.merge([("b", 2, "y")], deleted=("b",), attempt="m1")
+    state = lake.port.state(TABLE, PIPELINE)
+    branch = resource_names.branch(PIPELINE, 1, "m2")
+    lake.port.cut(TABLE, state, branch)
+    lake.load(TABLE).delete("id = 'b'", branch=branch)  # copies the file's other rows
+    head = lake.port.head(TABLE, branch).snapshot_id
+    copies = Publication(**{**deletes.__dict__, "branch": branch, "head": head})
+    lake.append(("z", 0, "x"))
+    assert lake.onto_newest(deletes, None) is None
+    assert lake.onto_newest(copies, lake.stage("b", "b")) is None
+
+
+def test_branch_that_moved_meanwhile_is_left_as_it_is(lake: Lake) -> None:
+    publication, keys = lake.merge([("e", 2, "x")]), lake.stage("e", "e")
+    lake.append(("z", 0, "x"))
+    newest = lake.port.state(TABLE, PIPELINE).snapshot_id
+    lake.append(("late", 0, "x"), branch=publication.branch)
+    moved = lake.port.head(TABLE, publication.branch)
+    files = _metadata_files(lake)
+    with pytest.raises(CommitRefused):
+        lake.port.reparent(publication, newest, keys)
+    assert lake.port.head(TABLE, publication.branch) == moved
+    assert _metadata_files(lake) == files  # manifests that no snapshot has are deleted
+
+
+def test_named_branch_takes_the_place_of_main(lake: Lake) -> None:
+    lake.port._branches = {TABLE: "staging"}
+    lake.port.publish(lake.merge([("e", 2, "x")], attempt="m0"))
+    publication, keys = lake.merge([("f", 2, "x")]), lake.stage("f", "f")
+    lake.append(("z", 0, "x"), branch="staging")
+    lake.append(("f", 0, "x"))  # main is of no concern
+    moved = lake.onto_newest(publication, keys)
+    assert moved is not None
+    lake.port.publish(moved)
+    found = lake.load(TABLE).scan().use_ref("staging").to_arrow()["id"].to_pylist()
+    assert sorted(found) == ["a", "b", "c", "d", "e", "f", "z"]
+
+
+def _metadata_files(lake: Lake) -> list[str]:
+    folder = Path(lake.load(TABLE).location().removeprefix("file://")) / "metadata"
+    return sorted(path.name for path in folder.glob("*.avro"))

@@ -1,0 +1,141 @@
+"""Which data files two snapshots may differ in, told from manifests; and tables of a format that is not supported."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.avro.file import AvroOutputFile
+from pyiceberg.manifest import (
+    MANIFEST_ENTRY_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import LongType, NestedField, StringType
+from tidegate.adapters.iceberg.destination import IcebergDestination
+from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.errors import GiveUp
+
+NAME, REGIONS = "lake.shop.orders", ("de", "fr", "it", "pl")
+SETTINGS = MANIFEST_ENTRY_SCHEMAS[3]
+
+
+@pytest.fixture
+def catalogs(tmp_path: Path) -> Catalogs:
+    return Catalogs({"lake": {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}})
+
+
+@pytest.fixture
+def table(catalogs: Catalogs) -> Table:
+    """One data file in each of four partitions."""
+    catalog = catalogs.catalog("lake")
+    catalog.create_namespace("shop")
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "region", StringType()))
+    by_region = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "region"))
+    made = catalog.create_table("shop.orders", schema, partition_spec=by_region)
+    with made.transaction() as change, change.update_snapshot().fast_append() as files:
+        for region in REGIONS:
+            files.append_data_file(a_file(made, region))
+    with made.transaction() as change, change.update_snapshot().fast_append():
+        pass
+    return catalog.load_table("shop.orders")
+
+
+def path_of(table: Table, region: str) -> str:
+    return f"{table.location()}/data/{region}.parquet"
+
+
+def a_file(table: Table, region: str) -> DataFile:
+    return DataFile.from_args(
+        content=DataFileContent.DATA, file_path=path_of(table, region), file_format=FileFormat.PARQUET,
+        partition=Record(region), record_count=10, file_size_in_bytes=1,
+    )  # fmt: skip
+
+
+def with_deletes(table: Table, monkeypatch: pytest.MonkeyPatch, vectors: dict[int, list[tuple[str, str, int]]]) -> None:
+    """Deletion vectors by snapshot: each with its Puffin file, the region whose file it is of, and its place in it."""
+    listed = Snapshot.manifests
+    own = {snapshot: a_manifest(table, snapshot, found) for snapshot, found in vectors.items()}
+
+    def manifests(snapshot: Snapshot, io: Any) -> list[ManifestFile]:
+        known = own.get(snapshot.snapshot_id)
+        return [*listed(snapshot, io), *([known] if known else [])]
+
+    monkeypatch.setattr(Snapshot, "manifests", manifests)
+
+
+def a_manifest(table: Table, snapshot: int, vectors: list[tuple[str, str, int]]) -> ManifestFile:
+    target = table.io.new_output(f"{table.location()}/metadata/deletes-{snapshot}.avro")
+    schema = Schema(*SETTINGS.fields)
+    with AvroOutputFile[ManifestEntry](target, schema, "manifest_entry", metadata={"format-version": "3"}) as written:
+        for puffin, region, offset in vectors:
+            file = DataFile.from_args(
+                _table_format_version=3, content=DataFileContent.POSITION_DELETES, file_path=puffin,
+                file_format=FileFormat.PUFFIN if hasattr(FileFormat, "PUFFIN") else FileFormat.PARQUET,
+                partition=Record(), record_count=1, file_size_in_bytes=1,
+                referenced_data_file=path_of(table, region), content_offset=offset, content_size_in_bytes=40,
+            )  # fmt: skip
+            entry = ManifestEntry.from_args(
+                _table_format_version=3, status=ManifestEntryStatus.ADDED, snapshot_id=snapshot, data_file=file
+            )
+            written.write_block([entry])
+    return ManifestFile.from_args(
+        manifest_path=target.location, manifest_length=1, partition_spec_id=1, content=ManifestContent.DELETES,
+        sequence_number=3, min_sequence_number=3, added_snapshot_id=snapshot,
+    )  # fmt: skip
+
+
+def regions(table: Table, paths: tuple[str, ...]) -> set[str]:
+    return {region for region in REGIONS if path_of(table, region) in paths}
+
+
+def test_each_of_the_deletion_vectors_in_one_file_touches_its_data_file(
+    catalogs: Catalogs, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
+    vectors = [("all.puffin", region, 4 + 40 * number) for number, region in enumerate(REGIONS)]
+    with_deletes(table, monkeypatch, {old: [("first.puffin", "de", 4)], new: vectors})
+    found = IcebergSnapshots(catalogs).touched(NAME, old, new)
+    assert found is not None
+    assert (regions(table, found.old), regions(table, found.new)) == (set(REGIONS), set(REGIONS))
+
+
+def test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes(
+    catalogs: Catalogs, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
+    with_deletes(
+        table, monkeypatch, {old: [("a.puffin", "de", 4), ("a.puffin", "fr", 44)], new: [("a.puffin", "de", 4)]}
+    )
+    found = IcebergSnapshots(catalogs).touched(NAME, old, new)
+    assert found is not None
+    assert (regions(table, found.old), regions(table, found.new)) == ({"fr"}, {"fr"})
+
+
+def upgrade(table: Table) -> None:
+    """As another engine would write it."""
+    path = Path(table.metadata_location.removeprefix("file://"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format-version": 3, "next-row-id": 0}))
+
+
+def test_table_of_format_3_is_refused_in_words_by_publications_and_pipelines(catalogs: Catalogs, table: Table) -> None:
+    assert IcebergSnapshots(catalogs).table(NAME) is not None
+    upgrade(table)
+    for ask in (
+        lambda: IcebergSnapshots(catalogs).table(NAME),
+        lambda: IcebergDestination(catalogs).state(NAME, "orders"),
+    ):
+        with pytest.raises(GiveUp, match=rf"table={NAME} format-version=3: .*; use a table of format 2"):
+            ask()

@@ -1,0 +1,182 @@
+"""What a broker's answer must hold before it is believed; the answers are those of three brokers that lost a leader."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition, Uuid
+from confluent_kafka.admin import OffsetSpec
+from tidegate.adapters.kafka import broker as kafka
+from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.errors import RetryLater
+from tidegate.ports.context import Log
+
+UNKNOWN = -1001  # what librdkafka 2.16 answers for a partition whose leader was killed, once its patience is over
+EARLIEST, LATEST, AT_TIME = (type(s) for s in (OffsetSpec.earliest(), OffsetSpec.latest(), OffsetSpec.for_timestamp(1)))
+TOPICS = {"orders": ("id-1", (0, 1)), "users": ("id-2", (0,))}
+BEGIN = {("orders", 0): 2, ("orders", 1): 5, ("users", 0): 0}
+END = {("orders", 0): 102, ("orders", 1): 108, ("users", 0): 9}
+ELECTION = END | {("orders", 0): UNKNOWN}
+
+
+def answered(value: Any) -> "Future[Any]":
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future
+
+
+class Client:
+    """An admin client whose answers are given: `offsets` by kind, each a list of which the last one stays."""
+
+    def __init__(self, offsets: dict[type, list[dict]], clusters: Any = ("c1",), topics: Any = (TOPICS,)) -> None:
+        self.offsets, self.clusters, self.topics = offsets, list(clusters), list(topics)
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+    def describe_cluster(self, **_: Any) -> "Future[Any]":
+        return answered(SimpleNamespace(cluster_id=following(self.clusters)))
+
+    def describe_topics(self, names: Any, **_: Any) -> dict[str, "Future[Any]"]:
+        found = following(self.topics)
+        return {
+            name: answered(
+                SimpleNamespace(name=name, topic_id=uuid, partitions=[SimpleNamespace(id=p) for p in partitions])
+            )
+            for name, (uuid, partitions) in found.items()
+        }
+
+    def list_topics(self, **_: Any) -> Any:
+        topics = {n: SimpleNamespace(partitions=dict.fromkeys(p)) for n, (_, p) in TOPICS.items()}
+        return SimpleNamespace(topics=topics, brokers={})
+
+    def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, "Future[Any]"]:
+        found = following(self.offsets[type(next(iter(asked.values())))])
+        return {tp: answered(SimpleNamespace(offset=found[tp.topic, tp.partition])) for tp in asked}
+
+
+def following(answers: list[Any]) -> Any:
+    return answers.pop(0) if len(answers) > 1 else answers[0]
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Callable[..., KafkaBroker]:
+    monkeypatch.setattr(kafka, "PAUSE", 0.0)
+
+    def make(patient: bool = True, **given: Any) -> KafkaBroker:
+        monkeypatch.setattr(kafka, "TIMEOUT", 60.0 if patient else 0.0)
+        made = KafkaBroker({"bootstrap.servers": "127.0.0.1:1"})
+        offsets = {EARLIEST: [BEGIN], LATEST: [END], AT_TIME: [BEGIN], **given.pop("offsets", {})}
+        made._client = Client(offsets, **given)  # type: ignore[assignment]
+        return made
+
+    return make
+
+
+LOG = Log(
+    "c1",
+    {"orders": "id-1", "users": "id-2"},
+    {"orders": {0: 2, 1: 5}, "users": {0: 0}},
+    {"orders": {0: 102, 1: 108}, "users": {0: 9}},
+)
+BOTH = ("orders", "users")
+PARTIAL = {"orders": ("id-1", (1,)), "users": ("id-2", (0,))}
+EMPTY = {"orders": ("id-1", ()), "users": ("id-2", (0,))}
+WITHOUT_ID = {"orders": (str(Uuid(0, 0)), (0, 1)), "users": ("id-2", (0,))}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"offsets": {LATEST: [ELECTION, END]}},
+        {"offsets": {EARLIEST: [BEGIN | {("orders", 1): UNKNOWN}, BEGIN]}},
+        {"offsets": {LATEST: [END | {("users", 0): -1}, END]}},
+        {"clusters": [None, "c1"]},
+        {"topics": [PARTIAL, TOPICS]},
+        {"topics": [EMPTY, TOPICS]},
+        {"topics": [WITHOUT_ID, TOPICS]},
+    ],
+    ids=["end", "begin", "no end", "cluster", "partitions", "no partition", "topic id"],
+)
+def test_answer_with_a_hole_is_asked_for_again_and_never_taken_for_the_log(broker: Any, given: dict) -> None:
+    assert broker(**given).log(BOTH, "read_committed") == LOG
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"offsets": {LATEST: [ELECTION]}}, r"no offset is known now of topic=orders partition=0: .*in election"),
+        ({"topics": [PARTIAL]}, r"topic=orders partitions=\[1\] are not all that it has"),
+        ({"topics": [WITHOUT_ID]}, "topic=orders has no id now"),
+        ({"clusters": [""]}, "do not tell their cluster's id"),
+    ],
+)
+def test_hole_that_stays_is_a_passing_fault_and_no_reason_to_move_a_position(
+    broker: Any, given: dict, said: str
+) -> None:
+    with pytest.raises(RetryLater, match=said) as caught:
+        broker(patient=False, **given).log(BOTH, "read_committed")
+    assert "rebase" not in str(caught.value)
+
+
+def test_brokers_that_know_no_ids_at_all_are_old_and_read(broker: Any) -> None:
+    old = {name: (str(Uuid(0, 0)), partitions) for name, (_, partitions) in TOPICS.items()}
+    assert broker(topics=[old]).log(BOTH, "read_committed").end == LOG.end
+
+
+def test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log(broker: Any) -> None:
+    at = {("orders", 0): 40, ("orders", 1): -1, ("users", 0): 3}
+    asked = broker(offsets={AT_TIME: [at | {("orders", 0): UNKNOWN}, at]})
+    assert asked.offsets_at(BOTH, 1_700_000_000_000) == {"orders": {0: 40, 1: 108}, "users": {0: 3}}
+    asked = broker(patient=False, offsets={AT_TIME: [at | {("orders", 0): UNKNOWN}]})
+    with pytest.raises(RetryLater, match="topic=orders partition=0"):
+        asked.offsets_at(BOTH, 1_700_000_000_000)
+
+
+def test_end_that_a_time_falls_back_to_must_be_known_too(broker: Any) -> None:
+    at = {("orders", 0): -1, ("orders", 1): 7, ("users", 0): 3}
+    asked = broker(offsets={AT_TIME: [at], LATEST: [ELECTION, END]})
+    assert asked.offsets_at(BOTH, 1_700_000_000_000) == {"orders": {0: 102, 1: 7}, "users": {0: 3}}
+
+
+def test_ends_leave_out_what_nobody_knows_now(broker: Any) -> None:
+    asked = broker(offsets={LATEST: [ELECTION]})
+    assert asked.ends(BOTH, "read_committed") == {"orders": {1: 108}, "users": {0: 9}}
+
+
+def test_answer_without_any_broker_is_a_passing_fault(broker: Any) -> None:
+    with pytest.raises(RetryLater, match="no broker is named"):
+        broker(patient=False).group_retention()
+
+
+class Member:
+    """A consumer whose group's offsets are given; one partition's answer is an error at first."""
+
+    def __init__(self, code: int, times: int) -> None:
+        self.code, self.times = code, times
+
+    def committed(self, places: Any, timeout: float) -> list[Any]:
+        self.times -= 1
+        error = KafkaError(self.code) if self.times >= 0 else None
+        hole = SimpleNamespace(topic="orders", partition=0, offset=UNKNOWN if error else 40, error=error, metadata="")
+        return [hole, SimpleNamespace(topic="orders", partition=1, offset=UNKNOWN, error=None, metadata="")]
+
+    def poll(self, timeout: float) -> None:
+        return None
+
+
+def test_committed_offset_that_cannot_be_told_now_is_not_one_that_was_never_committed(broker: Any) -> None:
+    places = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+    loading = Member(KafkaError.UNSTABLE_OFFSET_COMMIT, times=3)
+    assert broker()._read_back("shop", loading, places) == {"orders": {0: 40}}
+    with pytest.raises(RetryLater, match="offsets of group=shop"):
+        broker(patient=False)._read_back("shop", Member(KafkaError.UNSTABLE_OFFSET_COMMIT, times=99), places)
+
+
+@pytest.mark.parametrize("read", [{}, {"orders": {0: 3}}, {"orders": {0: 3, 1: 8}}])
+def test_commit_that_is_not_read_back_as_it_was_sent_is_not_believed(broker: Any, read: dict) -> None:
+    with pytest.raises(RetryLater, match=r"committed offset=\d of topic=orders partition=\d and read back"):
+        broker()._check_read_back("shop", {"orders": {0: 3, 1: 4}}, read)
+    broker()._check_read_back("shop", {"orders": {0: 3, 1: 4}}, {"orders": {0: 3, 1: 4, 2: 0}})

@@ -1,0 +1,49 @@
+"""Wrong settings of a Kafka connection are one sentence, before any broker is asked."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka.publication_topics import KafkaTopics
+from tidegate.errors import ConfigurationError, RetryLater
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"no.such.setting": "1"}, "no.such.setting"),
+        ({"security.protocol": "ssl", "ssl.ca.location": "/nowhere.pem"}, "ssl.ca.location"),
+        (
+            {"security.protocol": "sasl_plaintext", "sasl.mechanisms": "PLAIN", "sasl.password": "hunter2"},
+            "sasl.username",
+        ),
+    ],
+    ids=["unknown", "certificate", "login"],
+)
+def test_wrong_setting_is_a_sentence_that_names_it_and_needs_a_person(settings: dict[str, str], told: str) -> None:
+    asks: list[Callable[[], Any]] = [
+        lambda: KafkaBroker({**NOWHERE, **settings}).topics(".*"),
+        lambda: KafkaBroker({**NOWHERE, **settings}).group_retention(),
+        lambda: KafkaTopics({**NOWHERE, **settings}).send("out", []),
+        lambda: KafkaTopics({**NOWHERE, **settings}).found(type("Out", (), {"topics": ("out",)})()),  # type: ignore
+    ]
+    for ask in asks:
+        with pytest.raises(ConfigurationError, match=r"^brokers=127\.0\.0\.1:1: Kafka's client refuses") as raised:
+            ask()
+        assert told in str(raised.value)
+        assert "hunter2" not in str(raised.value)
+        assert len(str(raised.value).splitlines()) == 1
+
+
+def test_any_other_failure_of_the_client_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._FAIL, "out of buffers"))
+
+    broker = KafkaBroker(NOWHERE)
+    monkeypatch.setattr(broker, "_all_partitions", fails)
+    with pytest.raises(RetryLater, match="topics failed: out of buffers; it will be tried again"):
+        broker.topics(".*")

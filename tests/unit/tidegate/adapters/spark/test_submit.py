@@ -1,0 +1,66 @@
+"""A submitted job is an argument of its program while it is short enough for one, else configuration."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from tidegate.adapters.spark.submit import SubmitEngine, arguments, job_conf, packed
+from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure, MergeJob
+from tidegate_spark.session import given
+
+
+def a_job(length: int) -> MergeJob:
+    return MergeJob("shop", 1, ("x" * length,))
+
+
+def test_short_job_is_the_programs_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = a_job(10)
+    assert (arguments(job), job_conf(job)) == ([job.to_json()], {})
+    monkeypatch.setattr(sys, "argv", ["merge.py", *arguments(job)])
+    assert MergeJob.from_json(given()) == job
+
+
+def test_job_that_is_too_long_for_an_argument_stands_in_the_properties_file() -> None:
+    job = a_job(200_000)
+    assert arguments(job) == []
+    with packed({"spark.x": "y", **job_conf(job)}) as files:
+        lines = Path(files.properties).read_text().splitlines()
+    (line,) = [line for line in lines if line.startswith(JOB_CONF)]
+    assert MergeJob.from_json(line.removeprefix(f"{JOB_CONF} ").replace("\\\\", "\\")) == job
+
+
+def kinds(root: type[TidegateError] = TidegateError) -> set[type[TidegateError]]:
+    return {root}.union(*(kinds(kind) for kind in root.__subclasses__()))
+
+
+def test_error_of_a_submitted_job_keeps_its_kind_and_its_text() -> None:
+    for kind in kinds():
+        with packed({}) as files:
+            assert files.read_failure("job") is None
+            Path(files.failure).write_text(JobFailure.of(kind("key=1: it has several rows\nin lines")).to_json())
+            found = files.read_failure("job")
+        assert (type(found), str(found)) == (kind, "key=1: it has several rows\nin lines")
+
+
+def test_error_of_a_library_in_a_submitted_job_is_tried_again_and_names_its_first_line() -> None:
+    error = JobFailure.of(OSError("no space left on device\n\tat java.io")).to_error("pipeline=p batch=7: stage")
+    assert (type(error), str(error)) == (
+        RetryLater,
+        "pipeline=p batch=7: stage failed: OSError: no space left on device",
+    )
+
+
+def test_driver_is_told_where_to_leave_its_failure() -> None:
+    with packed({"spark.x": "y"}) as files:
+        lines = Path(files.properties).read_text().splitlines()
+        assert f"{FAILURE_CONF} {files.failure}" in lines
+    assert not Path(files.failure).parent.exists()
+
+
+def test_folder_without_a_spark_submit_is_named_and_no_reason_to_try_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="it has no bin/spark-submit"):
+        SubmitEngine("local[1]", "", {}).run(a_job(10))

@@ -1,0 +1,552 @@
+"""Whatever is wrong in a pipeline file is refused with its line, its value and the way out, and never with a secret."""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pipeline_files import load, problems, source, table
+from tidegate.config.checks.unsupported import AVAILABLE
+from tidegate.errors import ConfigurationError
+
+
+def keyed(more: str, column: str = "n INT") -> str:
+    schema = f"id BIGINT, lsn BIGINT, tags MAP<STRING, INT>, {column}"
+    key = "key: {fields: [id], schema: id BIGINT}"
+    return source(f"{key}, value: {{schema: '{schema}'}}", tables=f"[{{name: lake.a.b, {more}}}]")
+
+
+def test_five_different_mistakes_are_all_named_with_their_lines(include: Path) -> None:
+    text = """\
+source:
+  topics: [shop.orders]
+  key: {fields: [id], schema: id BIGINT}
+  value: {schema: id BIGINT amount INT}
+tables:
+  - name: lak.shop.orders
+    upsrt: true
+    history: scd3
+merge:
+  interval: abc
+"""
+    assert problems(include, text) == [
+        "pipelines/orders.yaml:4: source.value.schema=id BIGINT amount INT: not SQL that Spark reads near 'amount'; "
+        "write e.g. id BIGINT NOT NULL, name STRING",
+        "pipelines/orders.yaml:6: tables[0].name=lak.shop.orders: catalog=lak is not in catalogs.yaml; "
+        "did you mean lake?",
+        "pipelines/orders.yaml:7: tables[0].upsrt=true: unknown key; did you mean upsert?",
+        "pipelines/orders.yaml:8: tables[0].history=scd3: not a known word; did you mean scd2?",
+        "pipelines/orders.yaml:10: merge.interval=abc: not a duration; write e.g. 60s, 10m or -1 to disable",
+    ]
+
+
+REFUSED = {
+    "a word where a number belongs": (
+        source() + "merge: {max_records: many}",
+        "merge.max_records=many: must be a whole",
+    ),
+    "a unit of no column": (
+        source("value: {schema: 'a TIMESTAMP', timestamp_unit: {b: millis}}"),
+        "source.value.timestamp_unit.b",
+    ),
+    "a unit that is none": (source("value: {timestamp_unit: hours}"), "source.value.timestamp_unit=hours"),
+    "quoted yes is not a bool": (table("upsert: 'yes'"), "tables[0].upsert=yes: must be true or false"),
+    "a number is not text": (source("group: 5"), "source.group=5: must be text"),
+    "true is not a number": (source() + "merge: {max_records: true}", "merge.max_records=true: must be a whole number"),
+    "an empty section": (source() + "merge:", "merge=null: must be a mapping"),
+    "no interval and no threshold": (source() + "merge: {interval: -1}", "merge.interval=-1: nothing would ever flush"),
+    "heartbeats into what is read": (
+        source() + "heartbeat: {produce: true, topic: t}",
+        "heartbeat.topic=t: the pipeline reads this topic",
+    ),
+    "dead letters into what is read": (
+        source("errors: {tolerance: all, topic: t}"),
+        "source.errors.topic=t: this pipeline reads that topic",
+    ),
+    "a topic for dead letters that there are none of": (
+        source("errors: {topic: broken}"),
+        "source.errors.topic=broken: with errors.tolerance: none no record is set aside",
+    ),
+    "a message of a descriptor set that is not named": (
+        source("value: {format: protobuf, protobuf: {descriptor: a.desc}}"),
+        "source.value.protobuf.message: missing; name the message",
+    ),
+    "a descriptor set beside a registry": (
+        source("value: {format: protobuf, protobuf: {descriptor: a.desc, message: A, subject: s}}"),
+        "source.value.protobuf.descriptor=a.desc: a registry is given too",
+    ),
+    "a subject of no registry": (
+        source("value: {json: {subject: s}, schema: id INT}"),
+        "source.value.json.subject=s: a subject of no registry",
+    ),
+    "options of another format": (
+        source("value: {protobuf: {message: A}, schema: id INT}"),
+        "source.value.protobuf: options of another format than json",
+    ),
+    "a hook that is no entry point": (
+        source() + "heartbeat: {hook: os.system}",
+        "heartbeat.hook=os.system: must match",
+    ),
+    "a secret in a notifier": (
+        source() + "on_failure: [{notifier: a.b.Notifier, kwargs: {password: geheim}}]",
+        "on_failure[0].kwargs.password=***: a secret in a file",
+    ),
+    "a notifier that is no import path": (source() + "on_failure: [{notifier: slack}]", "on_failure[0].notifier=slack"),
+    "freshness of no time": (source() + "freshness_target: 0s", "freshness_target=0s: out of range"),
+    "threshold zero": (source() + "merge: {records_threshold: 0}", "merge.records_threshold=0: out of range"),
+    "cron of six fields": (source() + "merge: {interval: '0 * * * * *'}", "merge.interval=0 * * * * *: not a cron"),
+    "cron out of range": (source() + "merge: {interval: '61 * * * *'}", "merge.interval=61 * * * *: not a cron"),
+    "catching up by less": (
+        source() + "merge: {max_records: 10, catch_up_records: 9}",
+        "merge.catch_up_records=9: smaller than max_records=10",
+    ),
+    "writes that land outside of the branch": (
+        source() + "spark: {conf: {spark.wap.id: x}}",
+        "spark.conf.spark.wap.id=x: makes Spark write outside of the branch that is published",
+    ),
+    "interval zero": (source() + "merge: {interval: 0}", "merge.interval=0: out of range"),
+    "topics and pattern": (source("topic_pattern: 'x.*'"), "source.topic_pattern=x.*: topics are given too"),
+    "neither topics nor pattern": ("source: {}\ntables: [{name: lake.a.b}]", "source.topics: no topic to read"),
+    "pattern that does not compile": (source("topic_pattern: '('"), "source.topic_pattern=(: not a regular expression"),
+    "upsert without a key": (table("upsert: true"), "tables[0].upsert=true: needs a key"),
+    "delete without a key": (table("delete: true"), "tables[0].delete=true: needs a key"),
+    "table name without namespace": (source(tables="[{name: lake.orders}]"), "write <catalog>.<namespace>.<table>"),
+    "unknown catalog": (source(tables="[{name: lke.a.b}]"), "catalog=lke is not in catalogs.yaml; did you mean lake?"),
+    "bigquery without staging": (source(tables="[{name: dwh.a.b}]"), "catalog=dwh has no staging in catalogs.yaml"),
+    "two tables of one name": (
+        source(tables="[{name: lake.a.b}, {name: lake.a.B}]"),
+        "tables[1].name=lake.a.B: the same",
+    ),
+    "destination is the intermediate table": (
+        source(tables="[{name: lake.a.b}, {name: lake.a.b_orders_tmp}]"),
+        "tables[1].name=lake.a.b_orders_tmp: the product makes a table of this name",
+    ),
+    "key field outside the key schema": (
+        source("key: {fields: [idd], schema: id BIGINT}"),
+        "source.key.fields[0]=idd: not a column of key.schema (id)",
+    ),
+    "key field with a type in no schema": (
+        source("key: {format: json, fields: [sku]}, value: {schema: 'id BIGINT, name STRING'}"),
+        "source.key.fields[0]=sku: has no type: it is not in value.schema, and there is no key.schema",
+    ),
+    "field of a table's own key with a type in no schema": (
+        "source: {topics: [a], key: {fields: [id]}, value: {schema: 'id BIGINT'}}\n"
+        "tables: [{name: lake.a.b, key: {fields: [id, line]}}]",
+        "tables[0].key.fields[1]=line: has no type",
+    ),
+    "string key with two fields": (
+        source("key: {format: string, fields: [a, b]}"),
+        "source.key.fields=[a, b]: a key of",
+    ),
+    "raw value with two columns": (
+        source("value: {format: raw, schema: 'a BINARY, b BINARY'}"),
+        "source.value.schema=a BINARY, b BINARY: a value of format raw is one value",
+    ),
+    "raw value that is no number": (
+        source("value: {format: raw, schema: a DATE}"),
+        "source.value.schema=a DATE: a value of format raw is bytes or a number; declare a as one of BINARY, BOOLEAN",
+    ),
+    "lenient numbers of a column that is none": (
+        source(
+            "value: {format: json, schema: 'a INT, b STRING', json: {numbers: {a: lenient, b: lenient, c: strict}}}"
+        ),
+        "source.value.json.numbers.b=lenient: no column of the schema that holds a number",
+    ),
+    "numbers read in a way that there is not": (
+        source("value: {format: json, schema: a INT, json: {numbers: loose}}"),
+        "source.value.json.numbers=loose",
+    ),
+    "options of json in another format of JSON": (
+        source("value: {format: debezium-json, schema: a INT, json: {numbers: lenient, envelope: true}}"),
+        "source.value.json: options of another format than debezium-json",
+    ),
+    "record types of a topic's subject": (
+        source("value: {format: avro, avro: {records: [shop.Order]}}"),
+        "source.value.avro.records=[shop.Order]: record types are subjects only with RecordNameStrategy",
+    ),
+    "record strategy without record types": (
+        source("value: {format: avro, avro: {subject_name_strategy: RecordNameStrategy}}"),
+        "source.value.avro.records: missing; name the record types that are read",
+    ),
+    "record strategy beside a subject": (
+        source("value: {format: avro, avro: {subject_name_strategy: RecordNameStrategy, records: [a.B], subject: x}}"),
+        "source.value.avro.subject=x: the subjects are those of records",
+    ),
+    "record type that is read and ignored": (
+        source(
+            "value: {format: avro, avro: {records: [a.B], ignored_records: [a.B], "
+            "subject_name_strategy: RecordNameStrategy}}"
+        ),
+        "source.value.avro.ignored_records=[a.B]: a.B is read too",
+    ),
+    "several record types in a format that reads one": (
+        source("value: {format: protobuf, protobuf: {subject_name_strategy: RecordNameStrategy, records: [a.B, a.C]}}"),
+        "source.value.protobuf.records=[a.B, a.C]: format protobuf reads one record type",
+    ),
+    "wire format of a schema without a registry": (
+        source("value: {format: avro, avro: {schema: 'long', wire_format: apicurio}}"),
+        "source.value.avro.wire_format=apicurio: of records whose schema comes from no registry",
+    ),
+    "wire format of JSON without a registry": (
+        source("value: {format: json, schema: a INT, json: {wire_format: confluent-header}}"),
+        "source.value.json.wire_format=confluent-header: of records whose schema comes from no registry",
+    ),
+    "Apicurio's Protobuf": (
+        source("value: {format: protobuf, protobuf: {wire_format: apicurio}}"),
+        "source.value.protobuf.wire_format=apicurio: Apicurio's Protobuf has a form of its own",
+    ),
+    "wire format that there is not": (
+        source("value: {format: avro, avro: {wire_format: karapace}}"),
+        "source.value.avro.wire_format=karapace",
+    ),
+    "byte order of a format without one": (
+        source("value: {format: string, raw: {endianness: little}}"),
+        "source.value.raw: options of another format than string",
+    ),
+    "byte order that is none": (
+        source("value: {format: raw, raw: {endianness: middle}, schema: a INT}"),
+        "source.value.raw.endianness=middle",
+    ),
+    "csv without columns": (source("value: {format: csv}"), "source.value.format=csv: columns of csv are known by"),
+    "csv with a column of parts": (
+        source("value: {format: csv, schema: 'a ARRAY<INT>'}"),
+        "a is ARRAY<INT>, and format csv has no parts inside a column; use STRING",
+    ),
+    "delimiter of two characters": (
+        source("value: {format: csv, schema: a INT, csv: {delimiter: '::'}}"),
+        "source.value.csv.delimiter=::: String should have at most 1 character",
+    ),
+    "options of a format that is not used": (
+        source("value: {csv: {delimiter: ';'}}"),
+        "source.value.csv: options of another format than json; leave them out",
+    ),
+    "nothing to except": (source("value: {fields_include: EXCEPT_KEY}"), "there is no key to leave out"),
+    "one column with two types": (
+        source("key: {fields: [id], schema: id INT}, value: {schema: id BIGINT}"),
+        "source.key.schema=id INT: id is INT here and BIGINT in value.schema",
+    ),
+    "prefixed key collides": (
+        source("key: {fields: [id], prefix: k_}, value: {schema: k_id BIGINT}"),
+        "source.key.prefix=k_: k_id is a column of the value too",
+    ),
+    "key into a column of the value": (
+        source("key: {fields: [id], into: k}, value: {schema: k INT}"),
+        "source.key.into=k: k is a column of the value too",
+    ),
+    "key into a metadata column": (
+        source("key: {fields: [id], into: k}, value: {schema: a INT}, metadata: {K: topic}"),
+        "source.metadata.K=topic: lake.shop.orders has a column of this name",
+    ),
+    "key into one column with a prefix": (
+        source("key: {fields: [id], into: k, prefix: p_}"),
+        "source.key.into=k: key.prefix has no meaning",
+    ),
+    "no key to put into a column": (source("key: {into: k}"), "source.key.into=k: nothing to put into it"),
+    "key from the value without fields": (source("key: {from: value}"), "source.key.from=value: no field to take"),
+    "format of a key that is not read": (
+        source("key: {from: value, fields: [id], format: avro}, value: {schema: id INT}"),
+        "source.key.format=avro: the record's key is not read with key.from: value; leave it out",
+    ),
+    "key from a value without fields": (
+        source("key: {from: value, fields: [id], schema: id STRING}, value: {format: string}"),
+        "source.key.from=value: a value of format string has no fields",
+    ),
+    "key from a value that lacks it": (
+        source("key: {from: value, fields: [id]}, value: {schema: id INT, fields_include: EXCEPT_KEY}"),
+        "source.key.from=value: value.fields_include: EXCEPT_KEY says that the value lacks the key",
+    ),
+    "key from a line without its column": (
+        source("key: {from: value, fields: [id], schema: id INT}, value: {format: csv, schema: a INT}"),
+        "source.key.fields[0]=id: not a column of value.schema, where key.from looks for it",
+    ),
+    "key from the record of several rows": (
+        source("key: {from: record, fields: [id]}, value: {format: canal-json, schema: id INT}"),
+        "source.key.from=record: messages of format canal-json hold rows, and the key is taken from each",
+    ),
+    "key from elsewhere": (source("key: {from: header, fields: [id]}"), "source.key.from=header"),
+    "integrity of a key from the value": (
+        source("verify_integrity: true, key: {from: value, fields: [id]}, value: {schema: id INT}"),
+        "source.verify_integrity=true: key.from: value takes the key from the value, so nothing can differ",
+    ),
+    "integrity without a key": (source("verify_integrity: true"), "source.verify_integrity=true: there is no key"),
+    "integrity of what the value lacks": (
+        source("verify_integrity: true, key: {fields: [id]}, value: {fields_include: EXCEPT_KEY}"),
+        "source.value.fields_include=EXCEPT_KEY: EXCEPT_KEY says that the value lacks",
+    ),
+    "integrity without a field in common": (
+        source("verify_integrity: true, key: {fields: [id], schema: id INT}, value: {schema: a INT}"),
+        "source.verify_integrity=true: no field of the key is in value.schema",
+    ),
+    "integrity of two types": (
+        source("verify_integrity: true, key: {fields: [id], into: k, schema: id INT}, value: {schema: id BIGINT}"),
+        "source.key.schema=id INT: verify_integrity cannot compare id: INT here, BIGINT in value.schema",
+    ),
+    "when_false without a condition": (
+        keyed("when_false: delete"),
+        "tables[0].when_false=delete: says what a record does for which when does not hold, and there is no when",
+    ),
+    "when_false without deletes": (
+        keyed("when_false: delete, when: n > 0, delete: false"),
+        "tables[0].when_false=delete: deletes rows by their key; give key.fields and delete: true",
+    ),
+    "another when_false": (keyed("when_false: keep, when: n > 0"), "tables[0].when_false=keep: not a known word"),
+    "a condition with a subquery": (
+        keyed("when: 'n IN (SELECT n FROM lake.a.c)'"),
+        "tables[0].when=n IN (SELECT n FROM lake.a.c): not a condition on the record; write one condition",
+    ),
+    "a condition that asks whether there are rows": (
+        keyed("delete_when: 'EXISTS (SELECT 1 FROM lake.a.c)'"),
+        "tables[0].delete_when=EXISTS (SELECT 1 FROM lake.a.c): not a condition on the record; write one condition",
+    ),
+    "a group of no column": (
+        keyed("partial_updates: {sequence_groups: {lsn: [m]}}"),
+        "tables[0].partial_updates.sequence_groups.lsn[0]=m: not a column of the table; allowed: lsn, n, tags",
+    ),
+    "a sequence of a group that is no column": (
+        keyed("partial_updates: {sequence_groups: {lns: [n]}}"),
+        "tables[0].partial_updates.sequence_groups.lns=[n]: not a column of the table; did you mean lsn?",
+    ),
+    "a key column in a group": (
+        keyed("partial_updates: {sequence_groups: {lsn: [n, ID]}}"),
+        "tables[0].partial_updates.sequence_groups.lsn[1]=ID: a key column",
+    ),
+    "a column of two groups": (
+        keyed("partial_updates: {sequence_groups: {lsn: [n], m: [N]}}", "n INT, m INT"),
+        "tables[0].partial_updates.sequence_groups.m[0]=N: listed twice; a column follows one sequence",
+    ),
+    "a group's sequence in another group": (
+        keyed("partial_updates: {sequence_groups: {lsn: [n], n: [m]}}", "n INT, m INT"),
+        "tables[0].partial_updates.sequence_groups.lsn[0]=n: the sequence of a group, which is written with it",
+    ),
+    "a group without columns": (
+        keyed("partial_updates: {sequence_groups: {lsn: []}}"),
+        "tables[0].partial_updates.sequence_groups.lsn=[]: no column follows it; write e.g. {version: [name, city]}",
+    ),
+    "groups without any": (
+        keyed("partial_updates: {sequence_groups: {}}"),
+        "tables[0].partial_updates.sequence_groups: no group; write e.g. {version: [name, city]}",
+    ),
+    "a group without an order": (
+        keyed("partial_updates: {sequence_groups: {x: [n]}}", "n INT, x DOUBLE"),
+        "tables[0].partial_updates.sequence_groups.x=[n]: DOUBLE has no order to go by; choose a whole number",
+    ),
+    "groups out of order": (
+        keyed("sequence_by: [lsn], partial_updates: {sequence_groups: {lsn: [n]}}"),
+        "sequence_by knows one order for a whole row",
+    ),
+    "a word for partial updates": (keyed("partial_updates: some"), "tables[0].partial_updates=some: must be true or"),
+    "partial updates without upsert": (
+        source("key: {fields: [id]}", tables="[{name: lake.a.b, upsert: false, partial_updates: true}]"),
+        "tables[0].partial_updates=true: changes rows that are there; set upsert: true",
+    ),
+    "partial updates out of order": (
+        source(
+            "key: {fields: [id]}, value: {schema: 'id INT, v INT'}",
+            tables="[{name: lake.a.b, sequence_by: [v], partial_updates: true}]",
+        ),
+        "tables[0].partial_updates=true: sequence_by knows one order for a whole row",
+    ),
+    "metadata column collides": (
+        source("value: {schema: a INT}, metadata: {A: topic}"),
+        "source.metadata.A=topic: lake.shop.orders has a column of this name",
+    ),
+    "metadata of another format": (
+        source("metadata: {a: value.pk-names}"),
+        "source.metadata.a=value.pk-names: not a metadata key of value.format=json; use one of topic",
+    ),
+    "truncate of a format without it": (source("value: {truncate: ignore}"), "format json knows no truncate"),
+    "envelope of a format with its own": (
+        source("value: {format: debezium-json, json: {envelope: true}}"),
+        "source.value.json: options of another format than debezium-json",
+    ),
+    "avro schema and registry": (
+        source("value: {format: avro, avro: {schema: '\"long\"', subject: s}}"),
+        "a registry is given too; keep the schema or the registry",
+    ),
+    "avro schema that is none": (
+        source('value: {format: avro, avro: {schema: \'{"type": "recrd"}\'}}'),
+        "not an Avro schema (Avro type=recrd is not known",
+    ),
+    "unknown metadata": (source("metadata: {a: ofset}"), "source.metadata.a=ofset: not a metadata key"),
+    "unknown partition column": (
+        source("value: {schema: a INT}", tables="[{name: lake.a.b, create: {partition_by: [days(b)]}}]"),
+        "partition_by[0]=days(b): b is not a column",
+    ),
+    "route pattern that does not compile": (
+        table("route: {field: topic, pattern: '('}"),
+        "tables[0].route.pattern=(: not a regular expression",
+    ),
+    "route by a column that is not there": (
+        source("value: {schema: 'id BIGINT, kind STRING'}", tables="[{name: lake.a.b, route: {field: knd}}]"),
+        "tables[0].route.field=knd: not a column of the value; did you mean kind?",
+    ),
+    "condition that is no SQL": (table("when: 'a ='"), "tables[0].when=a =: not SQL"),
+    "condition that is a statement": (table("when: a = 1; drop table x"), "2 statements found"),
+    "condition over many records": (table("when: count(*) > 1"), "aggregates and windows have no meaning"),
+    "time without a zone": (source("start: {timestamp: 2026-01-01T00:00:00}"), "means another moment on every machine"),
+    "time that is none": (
+        source("start: {timestamp: 2026-13-01T00:00:00Z}"),
+        "not a value that YAML knows (timestamp)",
+    ),
+    "offset of an unread topic": (source("start: {offsets: {u: {0: 1}}}"), "source.start.offsets.u: not one of"),
+    "young orphans": (source() + "maintenance: {orphans_older_than: 1h}", "must be at least 86400"),
+    "no snapshot left": (source() + "maintenance: {keep_snapshots: 0}", "must be at least 1"),
+    "odd compaction": (source() + "maintenance: {compact: often}", "auto"),
+    "negative offset": (source("start: {offsets: {t: {0: -1}}}"), "must be at least 0"),
+    "inline group.id": (
+        source("kafka: {bootstrap.servers: b, group.id: g}"),
+        "source.kafka.group.id=g: set by the product",
+    ),
+    "inline without brokers": (source("kafka: {client.id: b}"), "bootstrap.servers is missing"),
+    "remote and master": (source() + "spark: {remote: 'sc://h:1', master: local}", "remote is given too"),
+    "remote of another protocol": (source() + "spark: {remote: 'spark://h:1'}", "write sc://host:port"),
+    "unknown word": (
+        source() + "on_rollback: explode",
+        "on_rollback=explode: not a known word; allowed: fail, keep, rewind",
+    ),
+    "misspelt word": (source() + "on_rollback: rewnd", "on_rollback=rewnd: not a known word; did you mean rewind?"),
+    "a topic that feeds nothing": (
+        "source: {topics: [t, u]}\ntables: [{name: lake.a.b, topics: [t]}]",
+        "source.topics[1]=u: feeds no table",
+    ),
+    "old name of another tool": (table("upsertEnabled: true"), "unknown key; did you mean upsert?"),
+    "the same key twice": (source() + "tables: []", "3: tables: given twice, first on line 2"),
+    "aliases without end": ("a: &a [*a]", ":1: not YAML: aliases nest without end"),
+    "an object of Python": ("source: !!python/object:os.system {}", ":1: not YAML: could not determine a constructor"),
+    "a tab": (source() + "\tx: 1", ":3: not YAML: found character that cannot start any token"),
+    "sequence without upsert": (
+        source("value: {schema: lsn BIGINT}", tables="[{name: lake.a.b, sequence_by: [lsn]}]"),
+        "tables[0].sequence_by=[lsn]: orders records that replace one another; set upsert: true",
+    ),
+    "sequence of an unknown column": (
+        keyed("sequence_by: [lns]"),
+        "tables[0].sequence_by[0]=lns: not a column of the value or of metadata; did you mean lsn?",
+    ),
+    "sequence of a key column": (keyed("sequence_by: [id]"), "tables[0].sequence_by[0]=id: a key column"),
+    "sequence named twice": (keyed("sequence_by: [lsn, LSN]"), "tables[0].sequence_by[1]=LSN: listed twice"),
+    "sequence without an order": (keyed("sequence_by: [tags]"), "tables[0].sequence_by[0]=tags: holds a map"),
+    "key column of the deletes' table": (
+        source(
+            "key: {fields: [offset], schema: offset BIGINT}, value: {schema: lsn BIGINT}",
+            tables="[{name: lake.a.b, sequence_by: [lsn]}]",
+        ),
+        "source.key.fields[0]=offset: lake.a.b_deletes has a column offset of its own; use key.prefix",
+    ),
+    "soft deletes without deletes": (keyed("deletes: soft, delete: false"), "tables[0].deletes=soft: keeps rows"),
+    "soft deletes of a table that only appends": (table("deletes: soft"), "tables[0].deletes=soft: keeps rows"),
+    "soft deletes beside a column of their name": (
+        keyed("deletes: soft", "_deleted STRING"),
+        "tables[0].deletes=soft: adds the column _deleted, and the record has one too; name another in deleted_column",
+    ),
+    "key that no row can be found by": (
+        source("key: {fields: [k], schema: 'k STRUCT<a: ARRAY<INT>>'}"),
+        "source.key.fields[0]=k: holds an array or a map, and rows cannot be found by it",
+    ),
+    "key and value column that differ in case": (
+        source("key: {fields: [ID], schema: ID BIGINT}, value: {schema: id BIGINT}"),
+        "source.key.fields=[ID]: ID and the value's id differ only in case",
+    ),
+    "value columns that differ in case": (source("value: {schema: 'id INT, ID INT'}"), "column ID is given twice"),
+    "nested fields that differ in case": (source("value: {schema: 's STRUCT<a: INT, A: INT>'}"), "field A is given"),
+    "metadata columns that differ in case": (
+        source("value: {schema: n INT}, metadata: {at: timestamp, At: offset}"),
+        "source.metadata.At=offset: differs from another one only in case",
+    ),
+    "an empty file": ("", ":1: no pipeline in it"),
+}
+
+
+@pytest.mark.parametrize("hazard", REFUSED)
+def test_refused_with_value_and_way_out(include: Path, hazard: str) -> None:
+    text, expected = REFUSED[hazard]
+    found = problems(include, text)
+    assert any(expected in line for line in found), found
+    assert all(re.match(r"pipelines/orders\.yaml:\d+: ", line) for line in found), found
+
+
+def named(name: str, more: str = "", of_source: str = "") -> str:
+    value = "value: {schema: 'id BIGINT, type STRING'}"
+    return source(value + of_source, tables=f"[{{name: '{name}'{more}}}]")
+
+
+WRONG_TEMPLATES = {
+    "the catalog must be a fixed name": named("{type}.shop.a"),
+    "namespaces: missing": named("lake.{type}.a"),
+    "the name has the namespace shop in it": named("lake.shop.{type}", ", namespaces: [other]"),
+    "not a namespace; lower-case": named("lake.{type}.a", ", namespaces: ['A b']"),
+    "needs value.schema": source(tables="[{name: 'lake.shop.{type}'}]"),
+    "{tipe} is not a column": named("lake.shop.{tipe}"),
+    "only for a name with a {field}": named("lake.shop.a", ", namespaces: [shop]"),
+    "all is not available beside a name template": named("lake.shop.{type}", "", ", errors: {tolerance: all}"),
+    "not a table's full name": named("lake.shop.{type"),
+}
+
+
+@pytest.mark.parametrize("expected", WRONG_TEMPLATES)
+def test_name_template_that_could_surprise_is_refused(include: Path, expected: str) -> None:
+    found = problems(include, WRONG_TEMPLATES[expected])
+    assert any(expected in line for line in found), found
+
+
+def test_name_template_is_read_with_its_own_namespace(include: Path) -> None:
+    template = load(include, named("lake.shop.{type}")).template
+    assert template is not None
+    assert (template.name, template.namespaces, template.max_tables) == ("lake.shop.{type}", ("shop",), 1000)
+
+
+def test_what_this_version_cannot_do_is_one_clear_line_and_nothing_else(
+    include: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(AVAILABLE, "tables.history", ("none",))
+    (line,) = problems(include, table("history: scd2, key: {fields: [id]}"))
+    assert ": tables[0].history=scd2: not available in this version; use none" in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        source("kafka: {bootstrap.servers: b, sasl.password: geheim}"),
+        source("kafka: {bootstrap.servers: b, sasl.oauthbearer.client.secret: geheim, ssl.key.password: geheim}"),
+        source() + "spark: {remote: 'sc://h:1/;token=geheim'}",
+        source() + "spark: {conf: {spark.hadoop.fs.s3a.secret.key: geheim}}",
+        source("kafka: {sasl.password: [geheim]}"),
+        source("kafka_password: geheim"),
+        source(tables="[{name: secretive.a.b}]"),
+    ],
+)
+def test_a_secret_in_a_file_is_refused_and_never_repeated(include: Path, text: str) -> None:
+    found = problems(include, text)
+    assert "geheim" not in "".join(found)
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = st.sampled_from(["source", "tables", "merge", "spark", "heartbeat"])
+INNER = st.sampled_from(
+    ["name", "topics", "kafka", "start", "key", "value", "create", "interval", "conf", "when", "metadata"]
+)
+ALMOST = st.dictionaries(KEYS, JUNK | st.dictionaries(INNER, JUNK, max_size=4) | st.lists(st.dictionaries(INNER, JUNK)))
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=ALMOST)
+def test_no_file_however_broken_ends_in_another_error(include: Path, data: object) -> None:
+    with suppress(ConfigurationError):
+        load(include, yaml.safe_dump(data, allow_unicode=True))
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"), [("3", "not supported: deletion vectors"), ("two", "not a number; write '2'")]
+)
+def test_format_of_tables_that_cannot_be_written_is_refused_before_one_is_made(
+    include: Path, version: str, reason: str
+) -> None:
+    (found,) = problems(include, table(f"create: {{properties: {{format-version: '{version}'}}}}"))
+    assert f"tables[0].create.properties.format-version={version}: {reason}" in found
+    assert load(include, table("create: {properties: {format-version: 2}}")).tables[0].create.properties

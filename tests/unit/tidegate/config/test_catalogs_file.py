@@ -1,0 +1,145 @@
+"""PyIceberg and Spark see the same tables from one declaration, whose mistakes are named like a pipeline's."""
+
+from pathlib import Path
+
+import pytest
+from tidegate.adapters.spark.catalog_conf import catalog_properties, spark_catalog_conf
+from tidegate.config.catalogs_file import load_catalogs, read_catalogs
+from tidegate.connections import Connection
+from tidegate.errors import ConfigurationError
+from tidegate.settings import include_folder, repository_root
+from tidegate.spec.pipeline import Catalog
+
+PREFIX = "spark.sql.catalog.lake"
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "catalogs.yaml").write_text(text)
+    return folder
+
+
+def conf(properties: dict[str, str], connection: Connection | None = None) -> dict[str, str]:
+    catalog = Catalog("lake", "iceberg", properties, connection.id if connection else None)
+    derived = spark_catalog_conf(catalog, catalog_properties(catalog, lambda _: connection))
+    assert derived.pop(PREFIX) == "org.apache.iceberg.spark.SparkCatalog"
+    assert derived.pop(f"{PREFIX}.cache-enabled") == "false"
+    return {name.removeprefix(f"{PREFIX}."): value for name, value in derived.items()}
+
+
+def test_shipped_catalog_lies_in_the_repository() -> None:
+    lake = load_catalogs(repository_root() / "include")["lake"]
+    assert lake.properties["uri"] == f"sqlite:///{repository_root()}/.run/lake/catalog.db"
+
+
+def test_include_folder_can_be_another_one(tmp_path: Path) -> None:
+    assert include_folder({"TIDEGATE_INCLUDE": str(tmp_path)}) == tmp_path
+    assert include_folder({}) == repository_root() / "include"
+
+
+def test_environment_fills_in_and_an_unset_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLACE", "/data")
+    monkeypatch.delenv("NOWHERE", raising=False)
+    text = "a: {type: iceberg, properties: {type: rest, uri: 'http://h', warehouse: '${PLACE}/$${x}'}}\n"
+    assert load_catalogs(write(tmp_path, text))["a"].properties["warehouse"] == "/data/${x}"
+    with pytest.raises(ConfigurationError, match=r"catalogs\.yaml:1: a.properties.uri=.*NOWHERE.* is not set"):
+        load_catalogs(write(tmp_path, "a: {type: iceberg, properties: {type: rest, uri: '${NOWHERE}'}}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ":1: no catalog declared"),
+        ("a: 5", ":1: a=5: unknown type of catalog"),
+        ("a: {type: icberg}", "a.type=icberg: unknown type of catalog; did you mean iceberg?"),
+        ("a: {type: iceberg, propertis: {}}", "a.propertis: unknown key; did you mean properties?"),
+        ("a: {type: iceberg, properties: {type: sql}}", "a.properties: uri is missing"),
+        ("a: {type: iceberg, properties: {type: sql, uri: 'sqlite:///rel.db', warehouse: x}}", "Spark cannot share it"),
+        ("a: {type: iceberg, properties: {type: sql, uri: 'sqlite:////c.db'}}", "warehouse is missing"),
+        ("a: {type: iceberg, properties: {type: glue, uri: x}}", "a.properties.type=glue"),
+        ("a: {type: bigquery}", "a.project: missing"),
+        ("spark_catalog: {type: bigquery, project: p}", "not a catalog name"),
+        ("a: {type: iceberg, properties: {type: rest, uri: x, token: geheim}}", "a.properties.token=***: a secret"),
+        ("a: {type: iceberg, properties: {type: rest, uri: 'http://u:geheim@h'}}", "a.properties.uri=***: a secret"),
+        ("a: {type: iceberg, properties: {type: sql, uri: 'postgresql://u:ge/heim@h/d', warehouse: x}}", "uri=***"),
+        ("a: {type: iceberg, properties: {type: rest, uri: x, s3.secret-access-key: geheim}}", "=***: a secret"),
+    ],
+)
+def test_refused_with_value_and_way_out(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_catalogs(write(tmp_path, text))
+    assert expected in str(caught.value)
+    assert "heim" not in str(caught.value)
+
+
+def test_a_broken_catalog_leaves_the_others_usable(tmp_path: Path) -> None:
+    text = "good: {type: bigquery, project: p}\nbad: {type: iceberg, properties: {type: sql}}\n"
+    catalogs = read_catalogs(write(tmp_path, text))
+    assert isinstance(catalogs["good"], Catalog)
+    assert "uri is missing" in str(catalogs["bad"])
+
+
+def test_sqlite_is_one_file_for_both_and_the_second_writer_waits() -> None:
+    assert conf({"type": "sql", "uri": "sqlite:////a b/c.db", "warehouse": "file:///w", "echo": "true"}) == {
+        "type": "jdbc",
+        "uri": "jdbc:sqlite:/a b/c.db?busy_timeout=30000",
+        "jdbc.schema-version": "V1",
+        "warehouse": "file:///w",
+    }
+
+
+def test_postgresql_gets_its_login_from_the_connection() -> None:
+    connection = Connection("c", "postgres", login="us@er", password="p/w")
+    properties = {"type": "sql", "uri": "postgresql+psycopg2://h:5432/db?sslmode=require", "warehouse": "file:///w"}
+    assert conf(properties, connection) == {
+        "type": "jdbc",
+        "uri": "jdbc:postgresql://h:5432/db?sslmode=require",
+        "jdbc.user": "us@er",
+        "jdbc.password": "p/w",
+        "jdbc.schema-version": "V1",
+        "retryable_status_codes": "57P01,57P02,57P03,57P05",
+        "warehouse": "file:///w",
+    }
+    given = conf({**properties, "retryable_status_codes": "57P01"}, connection)
+    assert given["retryable_status_codes"] == "57P01"
+
+
+def test_rest_on_s3_compatible_store() -> None:
+    connection = Connection("c", login="id", password="secret", extra={"s3.secret-access-key": "k"})
+    properties = {
+        "type": "rest",
+        "uri": "http://h",
+        "warehouse": "s3://b/p",
+        "s3.endpoint": "http://m",
+        "s3.region": "r",
+    }
+    assert conf(properties, connection) == properties | {
+        "credential": "id:secret",
+        "s3.secret-access-key": "k",
+        "client.region": "r",
+        "s3.path-style-access": "true",
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+    }
+
+
+def test_rest_whose_warehouse_is_a_name_has_its_s3_settings_in_sparks_words_and_its_own_file_reader() -> None:
+    login = {"client.access-key-id": "a", "client.secret-access-key": "k", "client.session-token": "t"}
+    connection = Connection("c", login="id", password="secret", extra=login)
+    properties = {"type": "rest", "uri": "http://h", "warehouse": "lake", "s3.endpoint": "http://m", "s3.region": "r"}
+    assert conf(properties, connection) == properties | login | {
+        "credential": "id:secret",
+        "client.region": "r",
+        "s3.path-style-access": "true",
+        "s3.access-key-id": "a",
+        "s3.secret-access-key": "k",
+        "s3.session-token": "t",
+    }
+    virtual = {"s3.force-virtual-addressing": "true", "s3.secret-access-key": "own"}
+    given = conf({**properties, **virtual}, connection)
+    assert (given["s3.path-style-access"], given["s3.secret-access-key"]) == ("false", "own")
+    plain = {"type": "rest", "uri": "http://h", "warehouse": "lake"}
+    assert conf(plain) == plain, "nothing of S3 where nothing says so"
+
+
+def test_missing_connection_names_its_variable() -> None:
+    with pytest.raises(ConfigurationError, match="AIRFLOW_CONN_MY_DB"):
+        catalog_properties(Catalog("lake", "iceberg", {"type": "sql"}, "my_db"), lambda _: None)

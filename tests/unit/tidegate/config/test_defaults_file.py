@@ -1,0 +1,47 @@
+"""What holds for every pipeline whose own file says nothing else."""
+
+from pathlib import Path
+
+import pytest
+from pipeline_files import MINIMAL, load, problems
+from tidegate.config.pipeline_file import load_all
+from tidegate.errors import ConfigurationError
+from tidegate.spec.pipeline import Pipeline
+
+DEFAULTS = "heartbeat: {interval: 3m, topic: beats, produce: true}\nmaintenance: {keep_snapshots: 50}\n"
+
+
+def write(include: Path, text: str) -> None:
+    (include / "defaults.yaml").write_text(text)
+
+
+def test_pipelines_take_what_the_file_of_defaults_says_and_the_product_s_own_for_the_rest(include: Path) -> None:
+    write(include, DEFAULTS)
+    pipeline = load(include, MINIMAL)
+    beat = pipeline.heartbeat
+    assert (beat.interval_seconds, beat.topic, beat.produce) == (180, "beats", True)
+    assert beat.ignore_topics == ("__debezium-heartbeat.*",)
+    assert (pipeline.maintenance.keep_snapshots, pipeline.maintenance.interval_seconds) == (50, 86_400)
+    assert dict(load_all(include)) == {"orders": pipeline}
+
+
+def test_a_pipeline_s_own_word_wins_key_by_key(include: Path) -> None:
+    write(include, DEFAULTS)
+    beat = load(include, MINIMAL + "heartbeat: {topic: own, produce: false}\n").heartbeat
+    assert (beat.interval_seconds, beat.topic, beat.produce) == (180, "own", False)
+
+
+def test_a_value_out_of_range_is_named_where_it_stands(include: Path) -> None:
+    assert isinstance(load(include, MINIMAL), Pipeline)
+    write(include, "heartbeat:\n  interval: soon\n  colour: red\nmerge: {interval: 5s}\n")
+    found = problems(include, MINIMAL)
+    assert [line.partition(" ")[0] for line in found] == [f"defaults.yaml:{n}:" for n in (2, 3, 4)]
+    [(_, refused)] = load_all(include)
+    assert isinstance(refused, ConfigurationError)
+    assert len(refused.problems) == 3
+
+
+@pytest.mark.parametrize("text", ["", "- heartbeat\n", "heartbeat\n"])
+def test_a_file_of_defaults_without_a_section_is_refused(include: Path, text: str) -> None:
+    write(include, text)
+    assert "no section in it" in problems(include, MINIMAL)[0]

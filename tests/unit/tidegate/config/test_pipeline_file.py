@@ -1,0 +1,263 @@
+"""A pipeline file becomes the nouns that the steps work with, with every default where the contract says."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from pipeline_files import MINIMAL, load, problems, source, table
+from tidegate.cli.main import main
+from tidegate.config.models.pipeline import PipelineModel
+from tidegate.config.pipeline_file import check_tables_of_others, json_schema, load_all
+from tidegate.errors import ConfigurationError
+from tidegate.spec.pipeline import Column, Pipeline, Start
+from tidegate.spec.runtime import Maintenance
+
+
+def test_minimal_file_has_the_documented_defaults(include: Path) -> None:
+    pipeline = load(include, MINIMAL)
+    (orders,) = pipeline.tables
+    assert (pipeline.source.kafka, pipeline.source.group) == ("kafka_default", "tidegate-orders")
+    assert (orders.mode, orders.topics, orders.value.columns) == ("append", ("t",), None)
+    assert (pipeline.merge.interval_seconds, pipeline.heartbeat.interval_seconds) == (60, 600)
+    assert pipeline.maintenance == Maintenance(86_400, "auto", 10, 10, 5 * 86_400, 3 * 86_400)
+
+
+def test_defaults_of_the_nouns_are_those_of_the_file(include: Path) -> None:
+    pipeline = load(include, MINIMAL)
+    bare = Pipeline(name="orders", source=pipeline.source, tables=pipeline.tables)
+    assert pipeline == bare
+
+
+DOCUMENTED = """
+source:
+  kafka: kafka_default
+  topics: [t]
+  start: earliest
+  isolation: read_committed
+  group: tidegate-orders
+  key: {format: json, fields: [], prefix: '', into: null}
+  value: {format: json, fields_include: ALL}
+  verify_integrity: false
+  errors: {tolerance: none, max_per_batch: 1000}
+tables:
+  - name: lake.shop.orders
+    when: null
+    when_false: ignore
+    delete_when: null
+    deletes: hard
+    history: none
+    partial_updates: false
+    sequence_by: []
+    tombstone_retention: 7d
+    max_pending: 10
+    select: null
+    create: {enabled: true, partition_by: [], cluster_by: [], properties: {}}
+    evolve: {add_columns: true, widen: true, relax: true}
+    audits: []
+merge: {interval: 60s, records_threshold: -1, max_records: 1000000, intermediate_suffix: _tmp}
+heartbeat: {interval: 10m, produce: false, topic: connect-heartbeats, ignore_topics: ['__debezium-heartbeat.*']}
+maintenance: {interval: 24h, compact: auto, keep_snapshots: 10, keep_snapshots_for: 5d, orphans_older_than: 3d}
+on_rollback: fail
+on_partition_growth: fail
+on_incomplete_start: fail
+spark: {mode: connect, connection: spark_default, conf: {}}
+"""
+
+
+def test_writing_every_documented_default_changes_nothing(include: Path) -> None:
+    assert load(include, DOCUMENTED) == load(include, MINIMAL)
+    written, implied = (PipelineModel.model_validate(yaml.safe_load(text)) for text in (DOCUMENTED, MINIMAL))
+    whole = {"source": {"kafka", "start", "group"}}  # compared above
+    assert written.model_dump(exclude=whole) == implied.model_dump(exclude=whole)
+
+
+def test_a_key_makes_upsert_and_delete_the_default(include: Path) -> None:
+    assert load(include, source("key: {fields: [id]}")).tables[0].mode == "upsert_delete"
+    only = "tables: [{name: lake.a.b, delete: false}]"
+    assert load(include, f"source: {{topics: [t], key: {{fields: [id]}}}}\n{only}").tables[0].mode == "upsert"
+
+
+def test_key_without_fields_is_an_append_that_is_warned_of_unless_it_is_said(include: Path) -> None:
+    (warning,) = load(include, source("key: {format: json, schema: id INT}")).warnings
+    for words in ("orders.yaml:1: source.key: no key.fields", "appended to lake.shop.orders", "key.fields: []"):
+        assert words in warning
+    own = "source: {topics: [t]}\ntables: [{name: lake.a.b}, {name: lake.a.c, key: {format: string}}]"
+    (warning,) = load(include, own).warnings
+    assert "orders.yaml:2: tables[1].key: no key.fields, so every record is appended to lake.a.c" in warning
+    meant = ("", "key: {format: json, fields: []}", "key: {fields: [id]}")
+    assert [load(include, source(text)).warnings for text in meant] == [(), (), ()]
+    appended = source("key: {format: json}", tables="[{name: lake.shop.orders, upsert: false, delete: false}]")
+    assert load(include, appended).warnings == ()
+
+
+def test_validate_prints_warnings_and_succeeds(include: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = include / "pipelines" / "orders.yaml"
+    file.write_text(source("key: {format: json}"))
+    assert main(["validate", str(file)]) == 0
+    ok, warning = capsys.readouterr().out.splitlines()
+    assert ok == f"{file}: ok"
+    assert warning.startswith("  warning: ")
+    assert "no key.fields" in warning
+
+
+def test_topics_that_share_keys_need_an_order(include: Path) -> None:
+    shared = "source: {topics: [t, u], key: {fields: [id]}}\ntables: [{name: lake.a.b%s}]"
+    assert "several topics feed it" in problems(include, shared % "")[0]
+    assert load(include, shared % ", disjoint_keys: true").tables[0].topics == ("t", "u")
+    assert load(include, shared % ", upsert: false, delete: false").tables[0].mode == "append"
+    pattern = "source: {topic_pattern: 's.*', key: {fields: [id]}}\ntables: [{name: lake.a.b}]"
+    assert "several topics feed it" in problems(include, pattern)[0]
+
+
+def test_a_table_has_its_own_key_and_value(include: Path) -> None:
+    pipeline = load(
+        include,
+        "source: {topics: [t, u], key: {fields: [id], schema: id INT}}\n"
+        "tables: [{name: lake.a.b, topics: [t]}, {name: lake.a.c, topics: [u], key: {fields: [k], schema: k STRING}}]",
+    )
+    assert [table.key_columns for table in pipeline.tables] == [("id",), ("k",)]
+    assert pipeline.tables[1].key.columns == (Column("k", "STRING"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("latest", Start("latest")),
+        ("{timestamp: 2026-01-01T00:00:00Z}", Start("timestamp", timestamp_ms=1767225600000)),
+        ("{timestamp: '2026-01-01T01:00:00+01:00'}", Start("timestamp", timestamp_ms=1767225600000)),
+        ("{offsets: {t: {0: 42, '1': 7}}}", Start("offsets", offsets={"t": {0: 42, 1: 7}})),
+    ],
+)
+def test_every_form_of_start(include: Path, text: str, expected: Start) -> None:
+    assert load(include, source(f"start: {text}")).source.start == expected
+
+
+def test_integers_become_times_only_where_their_unit_is_known(include: Path) -> None:
+    units = [
+        load(include, source(f"value: {{format: {f}}}")).tables[0].value.timestamp_unit
+        for f in ("json", "debezium-json")
+    ]
+    assert units == [None, None]
+    by_column = "value: {schema: 'a TIMESTAMP, b TIMESTAMP', timestamp_unit: {a: nanos, B: seconds}}"
+    assert load(include, source(by_column)).source.value.timestamp_unit == {"a": "nanos", "B": "seconds"}
+    assert load(include, source("value: {timestamp_unit: millis}")).source.value.timestamp_unit == "millis"
+
+
+def test_properties_are_text_for_everyone_downstream(include: Path) -> None:
+    text = table("create: {properties: {a: 1, b: true, c: x}}") + "spark: {conf: {spark.x: 2}}"
+    pipeline = load(include, text)
+    assert pipeline.tables[0].create.properties == {"a": "1", "b": "true", "c": "x"}
+    assert pipeline.spark.conf == {"spark.x": "2"}
+
+
+def test_a_master_means_submit(include: Path) -> None:
+    assert load(include, MINIMAL + "spark: {master: 'local[2]'}").spark.mode == "submit"
+
+
+@pytest.mark.parametrize("name", ["Orders.yaml", "1.yaml", "a b.yaml", "orders.yml", f"{'a' * 61}.yaml"])
+def test_a_file_name_that_cannot_be_a_pipeline_name(include: Path, name: str) -> None:
+    assert "rename it" in problems(include, MINIMAL, name)[0]
+
+
+@pytest.mark.parametrize("name", ["orders_backfill", "orders_backfill_0af3", "orders_backfill_replay"])
+def test_a_file_name_whose_tables_and_branches_would_read_like_a_backfills(include: Path, name: str) -> None:
+    assert "rename the file" in problems(include, MINIMAL, f"{name}.yaml")[0]
+
+
+def test_a_broken_file_takes_no_other_down(include: Path) -> None:
+    (include / "pipelines" / "bad.yaml").write_text("source: [")
+    (include / "pipelines" / "good.yaml").write_text(MINIMAL)
+    loaded = dict(load_all(include))
+    assert isinstance(loaded["bad"], ConfigurationError)
+    assert isinstance(loaded["good"], Pipeline)
+
+
+def test_two_pipelines_that_would_share_an_intermediate_table(include: Path) -> None:
+    (include / "pipelines" / "b_x.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.s.t}]")
+    (include / "pipelines" / "x.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.s.t_b}]")
+    loaded = dict(load_all(include))
+    assert isinstance(loaded["b_x"], Pipeline)
+    assert "pipeline b_x needs lake.s.t_b_x_tmp too" in str(loaded["x"])
+
+
+@pytest.mark.parametrize(("own", "made"), [
+    ("sequence_by: [n]", "orders_deletes"), ("history: scd2", "orders_changes"), ("", "orders_a_tmp"),
+    ("", "tidegate_a_batches"), ("sequence_by: [n], branch: eu", "orders_eu_deletes"),
+])  # fmt: skip
+@pytest.mark.parametrize("is_first", [True, False])
+def test_table_that_a_pipeline_makes_is_no_destination_of_another(
+    include: Path, own: str, made: str, is_first: bool
+) -> None:
+    maker, user = ("a", "b") if is_first else ("z", "b")
+    made = made.replace("_a_", f"_{maker}_")
+    source = "source: {topics: [t], key: {fields: [id]}, value: {schema: 'id INT, n INT'}}\n"
+    (include / "pipelines" / f"{maker}.yaml").write_text(f"{source}tables: [{{name: lake.s.orders, {own}}}]")
+    (include / "pipelines" / f"{user}.yaml").write_text(f"{source}tables: [{{name: lake.s.{made.upper()}}}]")
+    first, second = sorted((maker, user))
+    loaded = dict(load_all(include))
+    assert isinstance(loaded[first], Pipeline)
+    assert f"pipeline {first} needs lake.s.{made} too" in str(loaded[second]).replace(made.upper(), made)
+    check_tables_of_others(include, first)
+    with pytest.raises(ConfigurationError, match="needs"):
+        check_tables_of_others(include, second)
+
+
+GROUPED = "partial_updates: {sequence_groups: {va: [a], vb: [b, vc]}}"
+
+
+@pytest.mark.parametrize(("more", "is_refused"), [
+    (f"{GROUPED}, delete: false", False),
+    (f"{GROUPED}, delete: false, select: 'SELECT *, CAST(va AS INT) AS x FROM record'", True),
+    (f"{GROUPED}, delete: false, select: 'SELECT id, a, b, va, vb, CAST(va AS INT) AS vc FROM record'", False),
+    (GROUPED, True),
+    (f"{GROUPED}, disjoint_keys: true", False),
+    ("partial_updates: {sequence_groups: {va: [a], vb: [b]}}, delete: false", True),
+    ("partial_updates: true, delete: false", True),
+])  # fmt: skip
+def test_topics_whose_columns_all_have_sequences_may_share_keys(include: Path, more: str, is_refused: bool) -> None:
+    schema = "id INT, a STRING, va INT, b STRING, vb BIGINT, vc STRING"
+    source = f"source: {{topics: [t, u], key: {{fields: [id]}}, value: {{schema: '{schema}'}}}}\n"
+    text = f"{source}tables: [{{name: lake.s.wide, {more}}}]"
+    if not is_refused:
+        assert load(include, text).tables[0].sequence_groups == (("va", ("a",)), ("vb", ("b", "vc")))
+        return
+    (found,) = problems(include, text)
+    assert "or put all columns into sequence_groups and set delete: false" in found
+
+
+def test_pipelines_may_share_a_destination_and_what_remembers_its_deletes(include: Path) -> None:
+    source = "source: {topics: [t], key: {fields: [id]}, value: {schema: 'id INT, n INT'}}\n"
+    for name in ("a", "b"):
+        (include / "pipelines" / f"{name}.yaml").write_text(
+            f"{source}tables: [{{name: lake.s.orders, sequence_by: [n]}}]"
+        )
+    (include / "pipelines" / "c.yaml").write_text(
+        f"{source}tables: [{{name: lake.s.lines_deletes}}, {{name: lake.s.x}}]"
+    )
+    (include / "pipelines" / "d.yaml").write_text(f"{source}tables: [{{name: lake.s.lines}}]")  # remembers none
+    assert all(isinstance(found, Pipeline) for _, found in load_all(include))
+
+
+def test_shipped_pipelines_load() -> None:
+    loaded = load_all(Path(__file__).parents[4] / "include")
+    assert {name for name, _ in loaded} >= {"shop_customers", "shop_orders", "shop_order_lines"}
+    assert [pipeline for _, pipeline in loaded if isinstance(pipeline, ConfigurationError)] == []
+
+
+def test_schema_for_editors_refuses_unknown_keys_and_requires_what_has_no_default() -> None:
+    schema = json_schema()
+    assert schema["required"] == ["source", "tables"]
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["MergeModel"]["properties"]["interval"]["default"] == 60
+
+
+def test_an_interval_may_be_a_cron_expression(include: Path) -> None:
+    hourly = load(include, MINIMAL + "\nmerge: {interval: '0  * * * *'}\n").merge
+    assert (hourly.cron, hourly.interval_seconds, hourly.is_timed) == ("0 * * * *", 3600, True)
+    workdays = load(include, MINIMAL + "\nmerge: {interval: '0 6 * * 1-5'}\n").merge
+    assert workdays.interval_seconds == 3 * 86_400
+
+
+def test_records_alone_may_start_a_flush(include: Path) -> None:
+    merge = load(include, MINIMAL + "\nmerge: {interval: -1, records_threshold: 5}\n").merge
+    assert (merge.records_threshold, merge.is_timed) == (5, False)

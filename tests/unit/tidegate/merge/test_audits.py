@@ -1,0 +1,108 @@
+"""Audits: a batch that breaks one is not published, stays staged, and is tried again."""
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.errors import AuditFailed, RetryLater
+from tidegate.steps.flush import flush
+
+NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
+NAMED, ENOUGH = "name <> ''", "SELECT count(*) < 3 FROM {table}"
+
+
+def audited_by(*audits: str, mode: str = "upsert_delete"):
+    return a_pipeline(a_table(NAME, mode, audits=audits))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    made.engine.conditions = {
+        NAMED: lambda row: bool(row["name"]),
+        ENOUGH: lambda rows: len(rows) < 3,
+        "true": lambda _: True,
+    }
+    return made
+
+
+def produce(world: World, key: str, name: str | None) -> None:
+    world.broker.produce("orders", {"id": key}, None if name is None else {"id": key, "name": name})
+
+
+def test_batch_that_breaks_an_audit_is_not_published_and_stays_staged(world: World) -> None:
+    produce(world, "a", "x")
+    flush(world.ports(audited_by(NAMED)))
+    for key, name in (("b", ""), ("c", ""), ("d", "y")):
+        produce(world, key, name)
+    with pytest.raises(AuditFailed, match=r"audit=name <> '' does not hold: rows=2; nothing was published"):
+        flush(world.ports(audited_by(NAMED)))
+    assert world.rows(NAME) == [{"id": "a", "name": "x"}]
+    assert [staged.batch for staged in world.destination.staged(INTERMEDIATE, NAME)] == [2]
+    assert not [ref for ref in world.destination.tables[NAME].refs if ref.startswith("tidegate_shop_")]
+    stages = len(world.engine.stages)
+    flush(world.ports(audited_by("true")))
+    assert len(world.rows(NAME)) == 4
+    assert len(world.engine.stages) == stages  # what was staged was resumed, not read again
+
+
+def test_query_looks_at_the_whole_branch_before_it_is_published(world: World) -> None:
+    for batch in ("ab", "c"):
+        for key in batch:
+            produce(world, key, key)
+        if batch == "ab":
+            flush(world.ports(audited_by(ENOUGH)))
+    with pytest.raises(AuditFailed, match=r"audit=SELECT count\(\*\) < 3 FROM \{table\} does not hold;"):
+        flush(world.ports(audited_by(ENOUGH)))
+    assert len(world.rows(NAME)) == 2
+
+
+def test_every_broken_audit_is_named(world: World) -> None:
+    for key in "abc":
+        produce(world, key, "")
+    with pytest.raises(AuditFailed, match=r"rows=3; audit=SELECT"):
+        flush(world.ports(audited_by(NAMED, ENOUGH)))
+
+
+@pytest.mark.parametrize("mode", ["upsert_delete", "upsert", "delete", "append"])
+def test_condition_is_asked_of_the_rows_that_the_mode_writes(world: World, mode: str) -> None:
+    produce(world, "a", "")
+    produce(world, "a", "x" if mode.startswith("upsert") else None)
+    if mode == "append":
+        with pytest.raises(AuditFailed, match="rows=1"):
+            flush(world.ports(audited_by(NAMED, mode=mode)))
+    else:
+        flush(world.ports(audited_by(NAMED, mode=mode)))
+
+
+def test_soft_deleted_row_is_asked_as_it_stands_on_the_branch(world: World) -> None:
+    pipeline = a_pipeline(a_table(NAME, audits=(NAMED,), deletes="soft"))
+    produce(world, "a", "")
+    produce(world, "a", None)
+    with pytest.raises(AuditFailed, match="rows=1"):
+        flush(world.ports(pipeline))
+
+
+def test_batch_without_rows_asks_nothing(world: World) -> None:
+    produce(world, "a", None)
+    flush(world.ports(audited_by(NAMED, mode="upsert")))
+    assert not world.engine.merges
+
+
+def test_answers_of_another_attempt_are_not_taken_for_ours(world: World) -> None:
+    produce(world, "a", "x")
+
+    def elsewhere(call: str, when: str) -> None:
+        if (call, when) == ("destination.audit_answers", "before"):
+            properties = world.destination.tables[INTERMEDIATE].properties
+            for name in [n for n in properties if n.startswith("tidegate.audit.")]:
+                properties[name] = properties[name].replace("attempt2", "other")
+
+    with pytest.raises(RetryLater, match="the audits have no answer"):
+        flush(world.ports(audited_by(NAMED), elsewhere))
+    assert not world.rows(NAME)
+
+
+def test_answers_leave_with_their_batch(world: World) -> None:
+    produce(world, "a", "x")
+    flush(world.ports(audited_by(NAMED)))
+    assert not [name for name in world.destination.tables[INTERMEDIATE].properties if "audit" in name]

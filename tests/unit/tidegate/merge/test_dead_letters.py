@@ -1,0 +1,214 @@
+"""Dead letters: set aside in the pass that stages the batch, written once, before their batch is published."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
+from tidegate.errors import BadRecord, NothingToDo, RetryLater
+from tidegate.model import resource_names
+from tidegate.model.batch import are_too_many
+from tidegate.monitoring.status import status
+from tidegate.spec.pipeline import Errors, Pipeline
+from tidegate.steps.clean_up import clean_up
+from tidegate.steps.flush import flush
+from tidegate.steps.maintain import maintained_tables
+
+ALL = Errors("all", 3)
+LETTERS = "lake.shop.tidegate_shop_dead_letters"
+
+
+def tolerant(*tables, errors: Errors = ALL, **given) -> Pipeline:
+    made = tuple(replace(table, errors=errors) for table in tables or (a_table(),))
+    return a_pipeline(*made, source={"errors": errors}, **given)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    made.broker.produce("orders", {"id": "b"}, BAD)
+    made.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
+    made.broker.produce("orders", BAD, {"id": "d", "name": "z"})
+    return made
+
+
+def letters(world: World) -> list[tuple]:
+    found = world.rows(LETTERS) if LETTERS in world.destination.tables else []
+    return sorted((row["table"], row["offset"], row["stage"], row["batch"]) for row in found)
+
+
+def test_good_records_land_and_bad_ones_are_set_aside_with_their_place(world: World) -> None:
+    flush(world.ports(tolerant()))
+    assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "c"]
+    assert letters(world) == [("lake.shop.orders", 1, "value", 1), ("lake.shop.orders", 3, "key", 1)]
+
+
+def test_every_record_is_accounted_for(world: World) -> None:
+    ports = world.ports(tolerant())
+    flush(ports)
+    (row,) = world.destination.history(resource_names.control_table(ports.pipeline), 5)
+    assert {k: row[k] for k in ("span", "read", "staged", "dead_lettered")} == {
+        "span": 4, "read": 4, "staged": 2, "dead_lettered": 2,
+    }  # fmt: skip
+
+
+def test_more_than_max_per_batch_fail_the_batch_and_nothing_is_merged_nor_resumed(world: World) -> None:
+    ports = world.ports(tolerant(errors=Errors("all", 1)))
+    for _ in range(2):
+        with pytest.raises(BadRecord, match="2 records cannot be decoded, more than errors") as caught:
+            flush(ports)
+        assert "offset=1" in str(caught.value)
+    assert (world.destination.state("lake.shop.orders", "shop"), letters(world)) == (None, [])
+
+
+def test_without_tolerance_the_first_bad_record_fails_the_batch(world: World) -> None:
+    with pytest.raises(BadRecord, match="offset=1") as caught:
+        flush(world.ports(a_pipeline()))
+    assert "max_per_batch" not in str(caught.value)
+
+
+def test_batch_of_bad_records_alone_is_published_with_its_dead_letters() -> None:
+    world = World()
+    world.broker.create("orders")
+    world.broker.produce("orders", BAD, None)
+    flushed = flush(world.ports(tolerant()))
+    assert flushed.published[0].snapshot_id is not None
+    assert letters(world) == [("lake.shop.orders", 0, "key", 1)]
+    assert world.broker.committed("tidegate-shop", ("orders",)) == {"orders": {0: 1}}
+
+
+def test_each_table_has_its_own_dead_letters(world: World) -> None:
+    flush(world.ports(tolerant(a_table(), a_table("lake.shop.copy", mode="append"))))
+    assert [(table, offset) for table, offset, *_ in letters(world)] == [
+        ("lake.shop.copy", 1), ("lake.shop.copy", 3), ("lake.shop.orders", 1), ("lake.shop.orders", 3),
+    ]  # fmt: skip
+
+
+def test_killed_at_any_call_the_next_run_loses_and_doubles_no_dead_letter() -> None:
+    def fresh() -> World:
+        world = World()
+        world.broker.create("orders")
+        for key, value in (("a", {"id": "a", "name": "x"}), ("b", BAD), ("c", {"id": "c", "name": "z"})):
+            world.broker.produce("orders", {"id": key}, value)
+        return world
+
+    number = 0
+    while True:
+        number += 1
+        world, hook = fresh(), CrashAt(number)
+        try:
+            flush(world.ports(tolerant(), hook))
+            finished = True
+        except Crash:
+            finished = False
+        for _ in range(2):
+            with suppress(NothingToDo):
+                flush(world.ports(tolerant()))
+        assert [(r["offset"], r["replayed_at"]) for r in world.rows(LETTERS)] == [(1, None)], hook.at
+        assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "c"], hook.at
+        if finished:
+            return
+
+
+def test_dead_letter_of_an_attempt_that_was_never_published_goes_when_a_later_one_reads_the_record(
+    world: World,
+) -> None:
+    class DiesBeforePublish(Exception):
+        pass
+
+    def at(call: str, when: str) -> None:
+        if (call, when) == ("destination.publish", "before"):
+            raise DiesBeforePublish
+
+    with pytest.raises(DiesBeforePublish):
+        flush(world.ports(tolerant(), at))
+    assert [offset for _, offset, *_ in letters(world)] == [1, 3]
+    records = world.broker.partitions["orders"][0].records
+    records[1] = replace(records[1], value={"id": "b", "name": "y"})  # as if the pipeline file had been corrected
+    corrected = tolerant(replace(a_table(), when="true"))
+    world.engine.conditions["true"] = lambda _: True
+    flush(world.ports(corrected))
+    assert [offset for _, offset, *_ in letters(world)] == [3]
+    assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "b", "c"]
+
+
+def test_dead_letters_are_maintained_as_soon_as_there_are_some(world: World) -> None:
+    ports = world.ports(tolerant())
+    assert LETTERS not in maintained_tables(ports)
+    flush(ports)
+    assert LETTERS in maintained_tables(ports)
+
+
+def test_status_counts_dead_letters_and_shows_the_newest(world: World) -> None:
+    ports = world.ports(tolerant())
+    assert status(ports)["dead_letters"] == 0
+    flush(ports)
+    found = status(ports)
+    assert (found["dead_letters"], found["dead_letters_replayed"]) == (2, 0)
+    assert found["newest_dead_letter"]["topic"] == "orders"
+
+
+def announcing(topic: str = "broken") -> Pipeline:
+    return tolerant(errors=replace(ALL, topic=topic))
+
+
+def test_dead_letters_are_sent_with_the_headers_that_kafka_connect_gives_them(world: World) -> None:
+    ports = world.ports(announcing())
+    flush(ports)
+    sent = world.broker.sent
+    assert [message.value for message in sent] == [BAD, {"id": "d", "name": "z"}]
+    headers = {name.removeprefix("__connect.errors."): (value or b"").decode() for name, value in sent[0].headers}
+    place = {"topic": "orders", "partition": "0", "offset": "1", "connector.name": "shop", "task.id": "1"}
+    assert headers.items() >= place.items()
+    assert (headers["stage"], headers["exception.class.name"]) == ("VALUE_CONVERTER", "UndecodableValue")
+    assert headers["exception.message"]
+    told = ("stage", "class.name", "exception.class.name", "exception.message", "exception.stacktrace")
+    assert set(headers) == {*place, *told}
+    world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
+    flush(ports)
+    assert len(world.broker.sent) == 2
+
+
+def test_dead_letters_that_could_not_be_sent_are_sent_by_the_next_run(world: World, monkeypatch) -> None:
+    def refuse(*_) -> None:
+        raise RetryLater("the topic is not to be had")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.broker, "send", refuse)
+        flush(world.ports(announcing()))
+    assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "c"]
+    world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
+    flush(world.ports(announcing()))
+    assert len(world.broker.sent) == 2
+
+
+def test_nothing_is_sent_for_a_batch_that_is_not_published(world: World) -> None:
+    with pytest.raises(BadRecord):
+        flush(world.ports(tolerant(errors=Errors("all", 1, "broken"))))
+    assert not world.broker.sent
+
+
+def test_dead_letters_are_sent_when_their_own_batch_is_published_and_not_with_one_before_it(world: World) -> None:
+    flush(world.ports(announcing()))
+    world.broker.produce("orders", {"id": "e"}, BAD)
+
+    def dies(call: str, when: str) -> None:
+        if (call, when) == ("destination.publish", "before"):
+            raise Crash(call)
+
+    with pytest.raises(Crash):
+        flush(world.ports(announcing(), dies))
+    assert [offset for _, offset, *_ in letters(world)] == [1, 3, 4]
+    clean_up(world.ports(announcing()))
+    assert len(world.broker.sent) == 2
+    flush(world.ports(announcing()))
+    assert len(world.broker.sent) == 3
+
+
+@pytest.mark.parametrize(("bad", "limit", "is_refused"), [(2, 2, False), (3, 2, True), (0, 0, False), (1, 0, True)])
+def test_as_many_bad_records_as_are_allowed_are_set_aside_and_one_more_is_too_many(
+    bad: int, limit: int, is_refused: bool
+) -> None:
+    assert are_too_many(bad, limit) is is_refused

@@ -1,0 +1,73 @@
+"""Slices: a range cut in the log's order, what a set of pieces covers, and the mark of what is applied."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tidegate.model.backfill import Backfill, TableBackfill, covered, missing, sliced
+from tidegate.model.offsets import Ranges
+
+RANGES = st.dictionaries(st.integers(0, 4), st.tuples(st.integers(0, 50), st.integers(0, 80)), min_size=1).map(
+    lambda parts: Ranges({"t": {p: (start, start + length) for p, (start, length) in parts.items()}})
+)
+
+
+@given(RANGES, st.integers(1, 40))
+def test_slices_follow_each_other_and_make_up_the_whole_range(ranges: Ranges, size: int) -> None:
+    slices = sliced(ranges, size)
+    assert sum(one.span for one in slices) == ranges.span
+    assert all(0 < one.span <= size for one in slices)
+    following = ranges.start
+    for one in slices:
+        assert one.start == following
+        following = one.end
+    assert following == ranges.end or not slices
+
+
+@given(RANGES, st.integers(1, 40), st.data())
+def test_what_is_covered_ends_at_the_first_gap(ranges: Ranges, size: int, data: st.DataObject) -> None:
+    pieces = sliced(ranges, size)
+    kept = [piece for piece in pieces if data.draw(st.booleans())]
+    reach = covered(kept, ranges.start)
+    offsets = {(p, o) for piece in kept for _, p, start, end in piece for o in range(start, end)}
+    for _, partition, start, end in ranges:
+        expected = next((o for o in range(start, end) if (partition, o) not in offsets), end)
+        assert reach["t"][partition] == expected
+
+
+def test_overlapping_pieces_of_two_runners_cover_what_either_does() -> None:
+    pieces = [Ranges({"t": {0: (5, 9)}}), Ranges({"t": {0: (5, 7)}}), Ranges({"t": {0: (8, 12)}})]
+    assert covered(pieces, {"t": {0: 5}}) == {"t": {0: 12}}
+
+
+def test_nothing_is_missing_where_the_end_lies_before_the_start() -> None:
+    assert missing({"t": {0: 5, 1: 5}}, {"t": {0: 3, 1: 9}}).to_dict() == {"t": {"0": [5, 5], "1": [5, 9]}}
+
+
+def test_partition_that_the_position_does_not_know_has_no_later_records() -> None:
+    assert missing({"t": {0: 5}}, {}).span == 0
+
+
+def a_backfill(**given: object) -> Backfill:
+    content = {
+        "asked": "x",
+        "max_records": 10,
+        "tables": (TableBackfill("a", Ranges({"t": {0: (0, 25)}})), TableBackfill("b", Ranges({"t": {0: (0, 5)}}))),
+        "cluster_id": "c",
+        "topic_ids": {"t": "i"},
+        **given,
+    }
+    return Backfill.of("shop", **content)
+
+
+def test_backfill_survives_json() -> None:
+    assert Backfill.from_dict(a_backfill().to_dict()) == a_backfill()
+
+
+def test_numbers_run_from_the_newest_slice_of_the_longest_table_to_the_first() -> None:
+    assert a_backfill().numbers == [3, 2, 1]
+
+
+@pytest.mark.parametrize("other", [{"max_records": 11}, {"topic_ids": {"t": "j"}}, {"asked": "y"}])
+def test_another_content_is_another_backfill(other: dict) -> None:
+    assert a_backfill().id == a_backfill().id
+    assert a_backfill(**other).id != a_backfill().id

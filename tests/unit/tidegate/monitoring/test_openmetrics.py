@@ -1,0 +1,79 @@
+"""The metrics as a scraper reads them: one family after the other, nothing made up, labels escaped."""
+
+from typing import Any
+
+from tidegate.monitoring.openmetrics import openmetrics
+
+TABLE = {"table": "lake.shop.orders", "lag": 7, "open_batches": 1, "lag_seconds": 12.5,
+         "valid_through": "2026-01-01T00:00:00.000Z", "problem": None}  # fmt: skip
+FLUSH = {"seconds": 2.25, "published_at": "2026-01-01T00:00:05.000Z", "inserted": 3, "updated": 2, "deleted": 1}
+ROW: dict[str, Any] = {
+    "pipeline": "shop",
+    "state": "catching up",
+    "lag": 7,
+    "tables": [TABLE],
+    "partitions": [{"topic": "orders", "partition": 3, "lag": 7, "lag_seconds": None}],
+    "last_flush": FLUSH,
+    "dead_letters": 4,
+}
+
+
+def lines(*rows: dict[str, Any]) -> list[str]:
+    return openmetrics(rows).splitlines()
+
+
+def test_every_number_of_the_overview_has_its_sample() -> None:
+    found = lines(ROW)
+    for line in (
+        'tidegate_up{pipeline="shop"} 1',
+        'tidegate_pipeline_state{pipeline="shop",state="catching up"} 1',
+        'tidegate_pipeline_state{pipeline="shop",state="stuck"} 0',
+        'tidegate_lag_records{pipeline="shop",topic="orders",partition="3"} 7',
+        'tidegate_oldest_unpublished_seconds{pipeline="shop",table="lake.shop.orders"} 12.5',
+        'tidegate_valid_through_timestamp_seconds{pipeline="shop",table="lake.shop.orders"} 1767225600',
+        'tidegate_open_batches{pipeline="shop",table="lake.shop.orders"} 1',
+        'tidegate_last_batch_seconds{pipeline="shop"} 2.25',
+        'tidegate_last_batch_rows{pipeline="shop",change="deleted"} 1',
+        'tidegate_dead_letters{pipeline="shop"} 4',
+    ):
+        assert line in found
+    assert found[-1] == "# EOF"
+
+
+def test_publications_have_families_of_their_own() -> None:
+    last = {"at_ms": 1767225605500, "inserted": 3, "updated": 2, "deleted": 1}
+    row = {"publication": "out", "state": "stuck", "snapshots_behind": 2, "rows_behind": 9, "behind_seconds": 1.5}
+    down = {"publication": "new", "state": "unknown", "error": "no answer"}
+    found = openmetrics([ROW], [{**row, "last_run": last}, down]).splitlines()
+    for line in (
+        'tidegate_publication_up{publication="out"} 1',
+        'tidegate_publication_up{publication="new"} 0',
+        'tidegate_publication_state{publication="out",state="stuck"} 1',
+        'tidegate_publication_snapshots_behind{publication="out"} 2',
+        'tidegate_publication_rows_behind{publication="out"} 9',
+        'tidegate_publication_behind_seconds{publication="out"} 1.5',
+        'tidegate_publication_last_run_timestamp_seconds{publication="out"} 1767225605.5',
+        'tidegate_publication_last_run_records{publication="out",change="deleted"} 1',
+    ):
+        assert line in found
+    assert not [line for line in found if line.startswith('tidegate_publication_rows_behind{publication="new"')]
+
+
+def test_what_nobody_knows_is_left_out_and_not_zero() -> None:
+    assert not [line for line in lines(ROW) if line.startswith("tidegate_lag_seconds{")]
+
+
+def test_pipeline_that_was_never_read_is_down_and_has_a_state() -> None:
+    found = lines({"pipeline": "shop", "error": "the brokers do not answer", "state": "unknown"})
+    assert 'tidegate_up{pipeline="shop"} 0' in found
+    assert 'tidegate_pipeline_state{pipeline="shop",state="unknown"} 1' in found
+
+
+def test_families_are_not_torn_apart_by_several_pipelines() -> None:
+    names = [line.split("{")[0] for line in lines(ROW, {**ROW, "pipeline": "other"}) if not line.startswith("#")]
+    runs = [name for name, before in zip(names, [None, *names], strict=False) if name != before]
+    assert len(runs) == len(set(runs))
+
+
+def test_labels_with_quotes_and_line_ends_stay_inside_their_quotes() -> None:
+    assert r'tidegate_dead_letters{pipeline="a\"b\\c\nd"} 4' in lines({**ROW, "pipeline": 'a"b\\c\nd'})

@@ -1,0 +1,149 @@
+"""A pipeline in one line: what the operator's page, its metrics and its alerts are made of."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import BAD, World, a_pipeline, a_table
+from tidegate.model import resource_names
+from tidegate.monitoring import health
+from tidegate.monitoring.health import CURRENT, STUCK, Schedule, in_words
+from tidegate.monitoring.overview import lately, overview, unpublished
+from tidegate.ports.context import Ports
+from tidegate.progress.table_progress import see, views
+from tidegate.progress.topic_log import read_log
+from tidegate.spec.pipeline import Errors
+from tidegate.steps.flush import flush
+from tidegate.tables.batch_history import advances
+
+TWO = (a_table("lake.shop.left", topics=("left",)), a_table("lake.shop.right", topics=("right",)))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    for topic in ("left", "right"):
+        made.broker.create(topic)
+        made.broker.produce(topic, {"id": "a"}, {"id": "a", "name": "x"})
+    return made
+
+
+def seen(ports: Ports) -> dict[str, Any]:
+    ports, tables = see(ports)
+    log = read_log(ports)
+    return overview(ports, views(ports, tables, log), log)
+
+
+def told(row: dict[str, Any], interval: int = 60, now_ms: int = 0, **schedule: Any) -> tuple[str, str]:
+    return in_words(row, Schedule(**schedule), interval, now_ms)
+
+
+def test_lag_is_counted_by_table_and_partition_and_aged_by_its_oldest_record(world: World) -> None:
+    ports = world.ports(a_pipeline(*TWO))
+    flush(ports)
+    for name in ("b", "c"):
+        world.broker.produce("right", {"id": name}, {"id": name, "name": "y"}, timestamp=world.clock.ms)
+        world.clock.tick(10_000)
+    row = seen(ports)
+    assert (row["lag"], row["lag_seconds"]) == (2, 20.0)
+    assert [(t["table"], t["lag"], t["lag_seconds"]) for t in row["tables"]] == [
+        ("lake.shop.left", 0, 0.0), ("lake.shop.right", 2, 20.0),
+    ]  # fmt: skip
+    assert [(p["topic"], p["published"], p["end"]) for p in row["partitions"]] == [("left", 1, 1), ("right", 1, 3)]
+
+
+def test_unpublished_names_the_records_whose_age_must_be_known(world: World) -> None:
+    ports, tables = see(world.ports(a_pipeline(*TWO)))
+    found = views(ports, tables, read_log(ports))
+    assert unpublished(found) == {("left", 0, 0), ("right", 0, 0)}
+
+
+def test_age_that_brokers_do_not_tell_is_unknown_and_not_zero(world: World) -> None:
+    broker = world.broker
+    broker.timestamp_of = lambda topic, partition, offset: None  # type: ignore[method-assign]
+    assert seen(world.ports(a_pipeline(*TWO)))["lag_seconds"] is None
+
+
+def test_connectors_heartbeat_proves_freshness_of_what_has_no_lag(world: World) -> None:
+    ports = world.ports(a_pipeline(*TWO))
+    flush(ports)
+    ports, tables = see(ports)
+    log = read_log(ports)
+    row = overview(ports, views(ports, tables, log), log, proof=1_900_000_000_000)
+    assert row["freshness"] == "2030-03-17T17:46:40.000Z"
+
+
+def test_last_flush_sums_the_tables_of_the_newest_batch(world: World) -> None:
+    ports = world.ports(a_pipeline(*TWO))
+    assert lately(ports) == {"last_flush": None, "dead_letters": 0}
+    flush(ports)
+    flush_of = lately(ports)["last_flush"]
+    assert (flush_of["batch"], flush_of["inserted"], flush_of["updated"], flush_of["deleted"]) == (1, 2, 0, 0)
+
+
+def test_dead_letters_that_wait_are_counted(world: World) -> None:
+    tolerant = replace(TWO[0], errors=Errors("all", 3))
+    world.broker.produce("left", {"id": "b"}, BAD)
+    ports = world.ports(a_pipeline(tolerant, source={"errors": Errors("all", 3)}))
+    flush(ports)
+    assert lately(ports)["dead_letters"] == 1
+
+
+def test_history_tells_when_each_partition_last_moved(world: World) -> None:
+    ports = world.ports(a_pipeline(*TWO))
+    flush(ports)
+    first = world.clock.ms
+    world.clock.tick(60_000)
+    world.broker.produce("right", {"id": "b"}, {"id": "b", "name": "y"})
+    flush(ports)
+    moved = advances(world.destination.history(resource_names.control_table(ports.pipeline), 100))
+    assert moved["left", 0] <= first < moved["right", 0]
+
+
+def test_pipeline_without_lag_is_current(world: World) -> None:
+    ports = world.ports(a_pipeline(*TWO))
+    flush(ports)
+    assert told(seen(ports)) == (health.CURRENT, "nothing waits")
+
+
+def test_rolled_back_table_is_stuck_and_the_reason_is_the_way_out(world: World) -> None:
+    ports = world.ports(a_pipeline(*TWO))
+    flush(ports)
+    table = world.destination.tables["lake.shop.left"]
+    world.destination.rollback("lake.shop.left", table.ancestors()[-1].id)
+    state, reason = told(seen(ports), paused=True)
+    assert state == health.STUCK
+    assert "on_rollback" in reason
+
+
+def test_full_queue_is_stuck_even_while_other_tables_move() -> None:
+    table = {"table": "lake.a.b", "problem": None, "open_batches": 10, "max_pending": 10}
+    assert told({"tables": [table], "lag": 5})[0] == health.STUCK
+
+
+@pytest.mark.parametrize(
+    ("changed", "schedule", "state"),
+    [
+        ({"lag": 5, "lag_seconds": 30.0}, {}, health.CURRENT),
+        ({"lag": 5, "lag_seconds": 400.0}, {}, health.CATCHING_UP),
+        ({"lag": 5, "lag_seconds": 1.0, "open_batches": 3}, {}, health.CATCHING_UP),
+        ({"lag": 5, "lag_seconds": 2000.0}, {}, health.STUCK),
+        ({"lag": 5, "lag_seconds": 2000.0}, {"running": True}, health.CATCHING_UP),
+        ({"lag": 5, "lag_seconds": 2000.0, "published_ms": 1_999_000}, {}, health.CATCHING_UP),
+        ({"lag": 5, "lag_seconds": None}, {}, health.CURRENT),
+        ({"lag": 5, "lag_seconds": 2000.0}, {"paused": True}, health.PAUSED),
+        ({"lag": 5, "lag_seconds": 2000.0}, {"failed": "run 7"}, health.FAILING),
+        ({"error": "the brokers do not answer"}, {}, health.UNKNOWN),
+        ({"error": "the brokers do not answer"}, {"failed": "run 7"}, health.FAILING),
+    ],
+)
+def test_state_in_words(changed: dict[str, Any], schedule: dict[str, Any], state: str) -> None:
+    calm = {"lag": 0, "lag_seconds": 0.0, "open_batches": 0, "published_ms": 1, "tables": []}
+    row = changed if "error" in changed else {**calm, **changed}
+    assert told(row, now_ms=2_000_000, **schedule)[0] == state
+
+
+def test_fewer_records_than_start_a_flush_may_wait_for_ever() -> None:
+    row = {"tables": [], "lag": 9, "lag_seconds": 90_000.0, "published_ms": 0, "open_batches": 0, "starts_at": 10}
+    assert in_words(row, Schedule(), 0, 100_000_000)[0] == CURRENT
+    assert in_words({**row, "lag": 10}, Schedule(), 0, 100_000_000)[0] == STUCK

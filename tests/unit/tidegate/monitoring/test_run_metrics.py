@@ -1,0 +1,56 @@
+"""What a run measures of its pipeline, for metrics and for the freshness target."""
+
+from typing import Any
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.monitoring.run_metrics import measure, of_merge
+from tidegate.steps.flush import flush
+
+PIPELINE = a_pipeline(a_table(topics=()), source={"topics": ("orders",)})
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    return made
+
+
+def measured(world: World) -> dict[str, Any]:
+    return vars(measure(world.ports(PIPELINE)))
+
+
+def test_a_current_pipeline_is_behind_by_nothing(world: World) -> None:
+    flush(world.ports(PIPELINE))
+    found = measured(world)
+    assert (found["lag"], found["behind"], found["open_batches"], found["dead_letters"]) == (0, 0.0, 0, 0)
+
+
+def test_behind_is_the_age_of_the_oldest_record_that_waits(world: World) -> None:
+    flush(world.ports(PIPELINE))
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "x"})
+    world.clock.tick(90_000)
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "x"})
+    assert (measured(world)["lag"], round(measured(world)["behind"])) == (2, 90)
+    assert round(measured(world)["valid_through_age"]) == 90
+
+
+def test_what_nobody_can_tell_is_not_sent(world: World) -> None:
+    known = measure(world.ports(PIPELINE)).known()
+    assert "valid_through_age" not in known
+    assert known["lag"] == 1.0
+
+
+def test_a_table_that_cannot_go_on_is_counted(world: World) -> None:
+    flush(world.ports(PIPELINE))
+    world.broker.create("orders")
+    assert measured(world)["problems"] == 1
+
+
+def test_a_merge_is_measured_by_rows_and_seconds(world: World) -> None:
+    [published] = flush(world.ports(PIPELINE)).published
+    assert of_merge(published.to_dict()).keys() == {
+        "batch.seconds", "batch.staged", "batch.inserted", "batch.updated", "batch.deleted",
+    }  # fmt: skip

@@ -1,0 +1,149 @@
+"""A batch is as large as what waits, within the pipeline's caps and by what the batches before it took."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.cli import output
+from tidegate.model.offsets import Ranges
+from tidegate.planning.batch_size import LEAST, Measured, measured, sized
+from tidegate.spec.pipeline import Merge, Pipeline
+from tidegate.steps.flush import flush
+from tidegate.steps.plan import plan
+
+CONTROL = "lake.shop.tidegate_shop_batches"
+MILLION = 1_000_000
+
+
+def told(batch: int, read: int, stage_seconds: float, seconds: float = 0.0, **more: Any) -> dict[str, Any]:
+    known = {"batch": batch, "read": read, "stage_seconds": stage_seconds, "seconds": seconds, "staged_bytes": 0}
+    return {**known, "backfill": None, "table": "lake.shop.orders", "published_at_ms": batch, **more}
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    return made
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """History is asked for a backlog that a test can make."""
+    monkeypatch.setattr("tidegate.planning.batch_size.FEW", LEAST)
+
+
+def remember(world: World, *rows: dict[str, Any]) -> None:
+    world.destination.control[CONTROL] = list(rows)
+
+
+def with_merge(**given: Any) -> Pipeline:
+    return replace(a_pipeline(), merge=Merge(**given))
+
+
+@pytest.mark.parametrize(
+    ("rows", "rate"),
+    [
+        ([], None),
+        ([told(1, 50_000, 100.0, 25.0)], 400.0),
+        ([told(1, 50_000, 100.0), told(2, 60_000, 100.0), told(3, 10_000, 100.0)], 600.0),
+        ([told(1, 50_000, 5.0, 4.9)], None),  # what every batch costs took the time
+        ([told(1, 9_999, 100.0)], None),
+        ([told(1, 50_000, 0.0, 100.0)], None),  # resumed: its staging was another run's
+        ([told(1, 50_000, 100.0, backfill="x 1/1")], None),
+        ([told(n, 20_000, 100.0) for n in range(2, 7)] + [told(1, 90_000, 100.0)], 200.0),  # the newest five tell
+    ],
+)
+def test_rate_is_that_of_the_fastest_of_the_newest_batches_that_tell(world: World, rows: list, rate: float) -> None:
+    remember(world, *rows)
+    assert measured(world.ports(a_pipeline())).records_per_second == rate
+
+
+def test_tables_share_a_batchs_read_and_its_merges_add_up(world: World) -> None:
+    rows = [told(1, 50_000, 100.0, 50.0, staged_bytes=10_000_000), told(1, 50_000, 100.0, 50.0, staged_bytes=5_000_000)]
+    remember(world, rows[0], rows[1] | {"table": "lake.shop.copy"})
+    assert measured(world.ports(a_pipeline())) == Measured(250.0, 300.0)
+
+
+def test_the_fastest_batch_tells_the_rate_and_the_widest_one_the_bytes(world: World) -> None:
+    remember(
+        world,
+        told(1, 50_000, 100.0, staged_bytes=50_000 * 100),
+        told(2, 20_000, 100.0, staged_bytes=20_000 * 300),
+        told(3, 30_000, 100.0, staged_bytes=30_000 * 200),
+    )
+    assert measured(world.ports(a_pipeline())) == Measured(500.0, 300.0)
+
+
+def test_history_that_cannot_be_read_limits_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(*_: Any) -> None:
+        raise OSError("gone")
+
+    monkeypatch.setattr(world.destination, "history", unreadable)
+    assert measured(world.ports(a_pipeline())) == Measured()
+
+
+@pytest.mark.parametrize(
+    ("merge", "found", "backlog", "records", "reason"),
+    [
+        ({}, Measured(), 5 * MILLION, MILLION, ""),
+        ({}, Measured(500.0), 5 * MILLION, 300_000, "500 records a second, and merge.batch_time=600s"),
+        ({}, Measured(50_000.0), 5 * MILLION, MILLION, ""),
+        ({"catch_up_records": 9 * MILLION}, Measured(5_000.0), 5 * MILLION, 3 * MILLION, "5000 records a second"),
+        ({"batch_seconds": 0}, Measured(500.0), 5 * MILLION, MILLION, ""),
+        ({"max_bytes": 10**9}, Measured(500.0, 10_000.0), 5 * MILLION, 100_000, "10000 bytes for each record"),
+        ({"max_bytes": 0}, Measured(None, 10_000.0), 5 * MILLION, MILLION, ""),
+        ({}, Measured(0.1), 5 * MILLION, LEAST, "0 records a second"),
+        ({"max_records": 10}, Measured(0.1), 5 * MILLION, 10, ""),
+        ({}, Measured(500.0), 200_000, 300_000, ""),  # all that waits goes at once: there is nothing to tell
+    ],
+)
+def test_batch_takes_what_its_time_and_its_bytes_allow(
+    merge: dict, found: Measured, backlog: int, records: int, reason: str
+) -> None:
+    size = sized(World().ports(with_merge(**merge)), backlog, found)
+    assert size.records == records
+    assert reason in size.reason
+    assert bool(reason) == bool(size.reason)
+
+
+def test_plan_says_why_a_batch_is_smaller_than_it_may_be(world: World, few: None) -> None:
+    remember(world, told(1, 50_000, 100.0))
+    fill(world, 2 * LEAST)
+    planned = plan(world.ports(with_merge(batch_seconds=3)))
+    assert planned.tables[0].ranges.span == 1500
+    assert "500 records a second" in planned.sized
+    assert "merge.batch_time=3s" in output.planned(planned)
+
+
+def test_tables_in_step_stay_so(world: World, few: None) -> None:
+    remember(world, told(1, 50_000, 100.0))
+    fill(world, 2 * LEAST)
+    pipeline = a_pipeline(a_table("lake.shop.orders"), a_table("lake.shop.copy"))
+    planned = plan(world.ports(replace(pipeline, merge=Merge(batch_seconds=3))))
+    first, second = (batch.ranges for batch in planned.tables)
+    assert first == second == Ranges.from_dict({"orders": {"0": [0, 1500]}})
+
+
+def test_small_backlog_asks_no_history(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: Any) -> None:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(world.destination, "history", asked)
+    fill(world, 3)
+    assert plan(world.ports(a_pipeline())).sized == ""
+
+
+def test_history_tells_what_staging_took_and_wrote(world: World) -> None:
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
+    ports = world.ports(a_pipeline())
+    slow = iter(range(0, 10**9, 1500))
+    flush(replace(ports, now_ms=lambda: next(slow)))
+    (row,) = world.destination.history(CONTROL, 9)
+    assert (row["stage_seconds"], row["staged_bytes"] > 0) == (1.5, True)
+
+
+def fill(world: World, records: int) -> None:
+    for number in range(records):
+        world.broker.produce("orders", {"id": number}, None, 0)

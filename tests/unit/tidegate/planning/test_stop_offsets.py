@@ -1,0 +1,75 @@
+"""Reads that end somewhere: never beyond it, never twice, and the next flush without an end goes on behind it."""
+
+from contextlib import suppress
+
+import pytest
+from fakes import World, a_pipeline
+from tidegate.errors import ConfigurationError, NothingToDo
+from tidegate.monitoring.status import status
+from tidegate.planning.stop_offsets import ends
+from tidegate.steps.flush import flush
+
+ORDERS = "lake.shop.orders"
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders", partitions=2)
+    for number in range(6):
+        made.broker.produce("orders", {"id": f"k{number}"}, {"id": f"k{number}", "name": "x"}, number % 2)
+    return made
+
+
+def ids(world: World) -> list[str]:
+    return sorted(row["id"] for row in world.rows(ORDERS))
+
+
+def flushed(world: World, until: str) -> list[str]:
+    ports = world.ports(a_pipeline())
+    end = ends(ports, until)
+    with suppress(NothingToDo):
+        flush(ports, until=end)
+    with pytest.raises(NothingToDo, match="end that was asked for"):
+        flush(ports, until=end)
+    return ids(world) if ORDERS in world.destination.tables else []
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        ("latest", ["k0", "k1", "k2", "k3", "k4", "k5"]),
+        ('{"orders": {"0": 2, "1": 1}}', ["k0", "k1", "k2"]),
+        ('{"orders": {"0": 3}}', ["k0", "k2", "k4"]),
+        ('{"orders": {"0": 99}, "others": {"0": 5}}', ["k0", "k2", "k4"]),
+        ("group:readers", ["k1"]),
+        ("group", []),
+    ],
+)
+def test_bounded_read_stops_exactly_there(world: World, until: str, expected: list[str]) -> None:
+    world.broker.groups["readers"] = {"orders": {1: 1}}
+    assert flushed(world, until) == expected
+    with suppress(NothingToDo):
+        flush(world.ports(a_pipeline()))
+    assert ids(world) == ["k0", "k1", "k2", "k3", "k4", "k5"], "a flush without an end goes on behind it"
+
+
+def test_end_that_lies_before_what_is_published_reads_nothing_and_takes_nothing_back(world: World) -> None:
+    flush(world.ports(a_pipeline()))
+    world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, 0)
+    assert len(flushed(world, '{"orders": {"0": 1}}')) == 6
+    assert status(world.ports(a_pipeline()))["lag"] == 1
+
+
+def test_what_comes_after_the_end_was_asked_for_is_not_chased(world: World) -> None:
+    ports = world.ports(a_pipeline())
+    end = ends(ports, "latest")
+    world.broker.produce("orders", {"id": "late"}, {"id": "late", "name": "x"}, 0)
+    flush(ports, until=end)
+    assert "late" not in ids(world)
+
+
+@pytest.mark.parametrize("wrong", ["soon", "{", '{"orders": 5}', "2026-01-01T00:00:00", "latest-offset"])
+def test_other_words_are_refused_with_those_that_may_stand_there(world: World, wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match="until="):
+        ends(world.ports(a_pipeline()), wrong)

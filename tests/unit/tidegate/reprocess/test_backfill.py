@@ -1,0 +1,643 @@
+"""backfill: what is applied again never overwrites or brings back anything, whoever publishes or dies meanwhile."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
+from tidegate.errors import (
+    ConfigurationError,
+    GiveUp,
+    NothingToDo,
+    OutcomeUnknown,
+    PositionLost,
+    RetryLater,
+    TidegateError,
+)
+from tidegate.model import resource_names
+from tidegate.model.backfill import AppliedSlice
+from tidegate.monitoring.status import status
+from tidegate.ports.context import CommitRefused, Publication
+from tidegate.reprocess.backfill import abandon, backfill, open_backfills
+from tidegate.reprocess.backfill_plan import Wanted, propose, wanted
+from tidegate.spec.pipeline import Column
+from tidegate.steps.flush import flush
+
+NAME = "lake.shop.orders"
+PIPELINE = a_pipeline(max_records=2)
+ALL = '{"orders": {"0": [0, 5]}}'
+
+
+@pytest.fixture
+def world() -> World:
+    """Five records, published: a and b live, c deleted."""
+    made = World()
+    made.broker.create("orders")
+    for key, name in (("a", "1"), ("b", "1"), ("c", "1"), ("c", None), ("a", "2")):
+        produce(made, key, name)
+    flush_all(made)
+    return made
+
+
+def produce(world: World, key: str, name: str | None) -> None:
+    world.broker.produce("orders", {"id": key}, None if name is None else {"id": key, "name": name})
+
+
+def flush_all(world: World, pipeline=PIPELINE) -> None:
+    while True:
+        try:
+            flush(world.ports(pipeline))
+        except NothingToDo:
+            return
+
+
+def run(world: World, ranges: str = ALL, pipeline=PIPELINE, hook=None, **instead) -> list[AppliedSlice]:
+    ports, results = world.ports(pipeline, hook, **instead), []
+    backfill(ports, propose(ports, wanted(ranges, None, None)).backfill, results.append)
+    return results
+
+
+def shown(world: World) -> dict[str, str]:
+    return {row["id"]: row["name"] for row in world.rows(NAME)}
+
+
+def damage(world: World, *rows: dict[str, str]) -> None:
+    """Another writer leaves only these rows."""
+    world.destination.add_snapshot(NAME, "main", rows, {"operation": "overwrite"})
+
+
+def leftovers(world: World) -> list[str]:
+    table = world.destination.tables[NAME]
+    tables = [name for name in world.destination.tables if "backfill" in name]
+    return [*tables, *(r for r in table.refs if "backfill" in r), *(p for p in table.properties if "backfill" in p)]
+
+
+def test_backfill_of_an_intact_table_changes_nothing(world: World) -> None:
+    run(world)
+    assert shown(world) == {"a": "2", "b": "1"}
+
+
+def test_backfill_restores_what_another_writer_took_away(world: World) -> None:
+    damage(world)
+    run(world)
+    assert shown(world) == {"a": "2", "b": "1"}
+
+
+def test_slices_are_applied_newest_first_and_hold_at_most_the_cap(world: World) -> None:
+    results = run(world)
+    assert [(r.slice, r.ranges.to_dict()) for r in results] == [
+        (3, {"orders": {"0": [4, 5]}}),
+        (2, {"orders": {"0": [2, 4]}}),
+        (1, {"orders": {"0": [0, 2]}}),
+    ]
+
+
+def test_newer_row_is_not_overwritten_by_an_older_record(world: World) -> None:
+    damage(world, {"id": "a", "name": "2"})
+    run(world, '{"orders": {"0": [0, 2]}}')
+    assert shown(world) == {"a": "2", "b": "1"}
+
+
+def test_deleted_key_does_not_come_back(world: World) -> None:
+    run(world, '{"orders": {"0": [2, 3]}}')
+    assert "c" not in shown(world)
+
+
+def test_delete_in_the_range_removes_a_row_that_should_not_be_there(world: World) -> None:
+    damage(world, {"id": "a", "name": "2"}, {"id": "b", "name": "1"}, {"id": "c", "name": "ghost"})
+    [result] = run(world, '{"orders": {"0": [3, 4]}}')
+    assert (shown(world), result.deleted) == ({"a": "2", "b": "1"}, 1)
+
+
+def test_every_record_is_read_once_and_what_only_decides_without_its_value(world: World) -> None:
+    before = len(world.engine.stages)
+    run(world, '{"orders": {"0": [0, 3]}}')
+    staged = world.engine.stages[before:]
+    assert [job.ranges.to_dict()["orders"]["0"] for job in staged] == [[3, 5], [2, 3], [0, 2]]
+    assert [job.tables[0].keys_only for job in staged] == [True, False, False]
+
+
+def test_position_tag_and_batch_number_stay_as_the_flush_left_them(world: World) -> None:
+    before = world.destination.state(NAME, "shop")
+    tagged = world.destination.head(NAME, resource_names.tag("shop"))
+    run(world)
+    after = world.destination.state(NAME, "shop")
+    assert (after.position, after.highest_batch, after.rolled_back) == (before.position, before.highest_batch, False)
+    assert world.destination.head(NAME, resource_names.tag("shop")) == tagged
+
+
+def test_snapshot_of_a_backfill_tells_of_it_and_carries_no_position(world: World) -> None:
+    run(world)
+    head = world.destination.head(NAME, "main")
+    told = json.loads(head.summary["tidegate.backfill"])
+    assert (told["slice"], told["slices"], told["ranges"]) == (1, 3, {"orders": {"0": [0, 2]}})
+    assert resource_names.mark("shop", "position") not in head.summary
+
+
+def test_flush_goes_on_after_a_backfill(world: World) -> None:
+    run(world)
+    produce(world, "d", "1")
+    flush_all(world)
+    assert shown(world) == {"a": "2", "b": "1", "d": "1"}
+
+
+def test_table_rolled_back_past_a_backfill_is_noticed_and_rewound_to_the_right_position(world: World) -> None:
+    pipeline = a_pipeline(max_records=2, on_rollback="rewind")
+    first = next(s for s in world.destination.tables[NAME].ancestors() if s.rows)
+    run(world)
+    produce(world, "d", "1")
+    flush_all(world)
+    run(world, '{"orders": {"0": [0, 6]}}')
+    world.destination.rollback(NAME, first.id)
+    flush_all(world, pipeline)
+    assert shown(world) == {"a": "2", "b": "1", "d": "1"}
+
+
+def test_rolling_back_the_backfill_alone_is_no_rollback_of_the_pipeline(world: World) -> None:
+    before = world.destination.tables[NAME].refs["main"]
+    damage(world, {"id": "x", "name": "foreign"})
+    run(world)
+    world.destination.rollback(NAME, before)
+    assert world.destination.state(NAME, "shop").rolled_back is False
+
+
+def test_nothing_is_left_behind(world: World) -> None:
+    run(world)
+    assert leftovers(world) == []
+
+
+def test_flush_leaves_an_open_backfill_alone(world: World) -> None:
+    with pytest.raises(Crash):
+        run(world, hook=CrashAt(60))
+    open_before = leftovers(world)
+    assert open_before
+    produce(world, "d", "1")
+    flush_all(world)
+    assert leftovers(world) == open_before
+
+
+def test_same_command_goes_on_where_it_stopped(world: World) -> None:
+    damage(world)
+    ports = world.ports(PIPELINE)
+    planned = propose(ports, wanted(ALL, None, None)).backfill
+    stopped: list[AppliedSlice] = []
+
+    def stop(result: AppliedSlice) -> None:
+        stopped.append(result)
+        if len(stopped) == 2:
+            raise Crash
+
+    with pytest.raises(Crash):
+        backfill(ports, planned, stop)
+    again = propose(ports, wanted(ALL, None, None))
+    assert (again.backfill, again.resumed) == (planned, True)
+    before, results = len(world.engine.stages), run(world)
+    assert [(r.slice, r.outcome) for r in results] == [
+        (3, "already applied"), (2, "already applied"), (1, "published"),
+    ]  # fmt: skip
+    assert len(world.engine.stages) == before + 1
+    assert shown(world) == {"a": "2", "b": "1"}
+
+
+@pytest.mark.parametrize("losses", [1, 99])
+def test_backfill_whose_clean_up_lost_every_race_leaves_the_same_command_its_work(world: World, losses: int) -> None:
+    """What is applied is known from the backfill's own table alone, and that is gone."""
+    forget, calls = world.destination.forget, []
+
+    def race(*given: str) -> None:
+        calls.append(given)
+        if len(calls) <= losses:
+            raise CommitRefused("another writer was faster")
+        forget(*given)
+
+    world.destination.forget = race
+    run(world)
+    assert len(calls) > 1
+    world.destination.forget = forget
+    damage(world)
+    assert [result.outcome for result in run(world)] == ["published"] * 3
+    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+
+
+def test_mark_that_an_earlier_version_left_on_the_table_counts_for_nothing(world: World) -> None:
+    planned = propose(world.ports(PIPELINE), wanted(ALL, None, None)).backfill
+    left = '{"slices":3,"done":[3,2,1],"attempt":"a"}'
+    world.destination.tables[NAME].properties[resource_names.backfill_mark("shop", planned.id)] = left
+    damage(world)
+    run(world)
+    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+
+
+def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: World) -> None:
+    """What was staged and applied under the old pipeline file is neither taken for staged nor for applied."""
+    for key, age in (("d", 7), ("e", 8), ("f", 9)):
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "1", "age": age})
+    flush_all(world)
+    ports, everything = world.ports(PIPELINE), '{"orders": {"0": [0, 8]}}'
+    planned = propose(ports, wanted(everything, None, None)).backfill
+    stopped: list[AppliedSlice] = []
+
+    def stop(result: AppliedSlice) -> None:
+        stopped.append(result)
+        if len(stopped) == 2:
+            raise Crash
+
+    with pytest.raises(Crash):
+        backfill(ports, planned, stop)
+    columns = (Column("id", "STRING"), Column("name", "STRING"), Column("age", "INT"))
+    wider = a_pipeline(a_table(columns=columns), max_records=2)
+    assert propose(world.ports(wider), wanted(everything, None, None)).resumed
+    assert [result.outcome for result in run(world, everything, wider)] == ["published"] * 4
+    ages = {row["id"]: row.get("age") for row in world.rows(NAME)}
+    assert ages == {"a": None, "b": None, "d": 7, "e": 8, "f": 9}
+    assert leftovers(world) == []
+
+
+def test_slice_whose_mark_was_lost_is_applied_once_more_and_changes_nothing(world: World) -> None:
+    def lose(*_: object) -> None:
+        raise RetryLater("no answer")
+
+    marked, world.destination.mark_applied = world.destination.mark_applied, lose
+    planned = propose(world.ports(PIPELINE), wanted(ALL, None, None)).backfill
+    damage(world)
+    for _ in range(2):
+        with pytest.raises(Crash):
+            backfill(world.ports(PIPELINE), planned, crash)
+    assert shown(world) == {"a": "2"}
+    world.destination.mark_applied = marked
+    run(world)
+    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+
+
+def crash(_: AppliedSlice) -> None:
+    raise Crash
+
+
+@pytest.mark.parametrize("takes_effect", [True, False])
+def test_answer_to_a_publish_that_was_lost_is_looked_up(world: World, takes_effect: bool) -> None:
+    damage(world)
+    publish, lost = world.destination.publish, []
+
+    def lose(publication: Publication) -> None:
+        if lost:
+            return publish(publication)
+        lost.append(publication)
+        if takes_effect:
+            publish(publication)
+        raise OutcomeUnknown("no answer")
+
+    world.destination.publish = lose
+    results = run(world)
+    assert (results[0].outcome, results[0].snapshot_id) == ("published", lost[0].head)
+    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+
+
+def test_range_of_times_is_gone_on_with_although_it_means_other_offsets_by_now(world: World) -> None:
+    ports, times = world.ports(PIPELINE), Wanted(None, 0, 2**50)
+    planned = propose(ports, times).backfill
+    with pytest.raises(Crash):
+        backfill(world.ports(PIPELINE, CrashAt(60)), planned, print)
+    produce(world, "d", "1")
+    flush_all(world)
+    assert propose(ports, times).backfill == planned
+
+
+def test_range_of_times_is_clipped_to_the_position(world: World) -> None:
+    produce(world, "d", "1")
+    first = world.broker.partitions["orders"][0].records[1].timestamp
+    found = propose(world.ports(PIPELINE), Wanted(None, first, 2**50)).backfill
+    assert found.ranges(NAME).to_dict() == {"orders": {"0": [1, 5]}}
+
+
+def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World) -> None:
+    damage(world)
+    ports = world.ports(PIPELINE)
+    planned = propose(ports, wanted(ALL, None, None)).backfill
+
+    def stop(_: AppliedSlice) -> None:
+        raise Crash
+
+    with pytest.raises(Crash):
+        backfill(ports, planned, stop)
+    assert list(open_backfills(ports)) == [planned.id]
+    assert abandon(ports, planned.id) == [resource_names.backfill_table(PIPELINE, PIPELINE.tables[0], planned.id)]
+    assert (shown(world), leftovers(world)) == ({"a": "2"}, [])
+    with pytest.raises(GiveUp, match="no such backfill"):
+        abandon(ports, planned.id)
+
+
+def test_status_lists_open_backfills_and_history_tells_of_their_slices(world: World) -> None:
+    ports = world.ports(PIPELINE)
+    planned = propose(ports, wanted(ALL, None, None)).backfill
+
+    def stop(_: AppliedSlice) -> None:
+        raise Crash
+
+    with pytest.raises(Crash):
+        backfill(ports, planned, stop)
+    found = status(ports)
+    assert found["backfills"] == [{"backfill": planned.id, "tables": [NAME], "slices": 3, "applied": {NAME: [3]}}]
+    run(world)
+    assert status(ports)["backfills"] == []
+    assert {row["backfill"] for row in status(ports)["batches"]} == {None, *(f"{planned.id} {n}/3" for n in (1, 2, 3))}
+
+
+def interrupted(world: World, when: str, meanwhile: Callable[[], object], ranges: str) -> list[AppliedSlice]:
+    """Run a backfill; `meanwhile` happens once, just before the port call `when` of its first slice."""
+    happened: list[bool] = []
+
+    def hook(call: str, moment: str) -> None:
+        if (call, moment) == (when, "before") and not happened:
+            happened.append(True)
+            meanwhile()
+
+    return run(world, ranges, hook=hook)
+
+
+@pytest.mark.parametrize("when", ["engine.run", "destination.cut", "destination.head", "destination.publish"])
+def test_flush_that_publishes_during_a_backfill_decides_about_its_keys(world: World, when: str) -> None:
+    damage(world)
+
+    def newer() -> None:
+        produce(world, "b", "newer")
+        produce(world, "a", None)
+        flush_all(world)
+
+    interrupted(world, when, newer, '{"orders": {"0": [0, 5]}}')
+    assert shown(world) == {"b": "newer"}
+
+
+def test_two_runners_of_one_backfill_apply_it_once(world: World) -> None:
+    damage(world)
+    interrupted(world, "destination.publish", lambda: run(world), ALL)
+    assert shown(world) == {"a": "2", "b": "1"}
+    run(world)
+    assert leftovers(world) == []
+
+
+def test_backfill_killed_at_any_call_is_finished_by_the_next(world: World) -> None:
+    for number in range(1, 2000):
+        fresh = World()
+        fresh.broker.create("orders")
+        for key, name in (("a", "1"), ("b", "1"), ("c", "1"), ("c", None), ("a", "2")):
+            produce(fresh, key, name)
+        flush_all(fresh)
+        damage(fresh, {"id": "c", "name": "ghost"})
+        crash = CrashAt(number)
+        try:
+            run(fresh, hook=crash)
+        except Crash:
+            produce(fresh, "b", "newer")
+            flush_all(fresh)
+            run(fresh)
+            assert shown(fresh) == {"a": "2", "b": "newer"}, crash.at
+            assert leftovers(fresh) == [], crash.at
+            continue
+        break
+    assert number > 100
+
+
+def test_backfill_paused_at_any_call_while_the_flush_goes_on_overwrites_nothing() -> None:
+    for number in range(1, 2000):
+        world = World()
+        world.broker.create("orders")
+        for key, name in (("a", "1"), ("b", "1"), ("c", "1"), ("c", None), ("a", "2")):
+            produce(world, key, name)
+        flush_all(world)
+        damage(world)
+
+        def others(world: World = world) -> None:
+            produce(world, "a", "newest")
+            produce(world, "b", None)
+            flush_all(world)
+
+        pause = PauseAt(number, others)
+        try:
+            run(world, hook=pause)
+        except TidegateError as error:
+            raise AssertionError(f"call={number}: {error}") from error
+        if pause.calls < number:
+            break
+        assert shown(world) == {"a": "newest"}, f"call={number}"
+    assert number > 100
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("ranges", "said"),
+    [
+        ("not json", "not half-open offset ranges"),
+        ("{}", "no topic is named"),
+        ('{"orders": {"0": [4, 2]}}', "must run forward"),
+        ('{"orders": {"0": 4}}', "not half-open offset ranges"),
+        ('{"orders": {"0": [0, 6]}}', "the flush will read what comes after it"),
+        ('{"orders": {"7": [0, 1]}}', "has no such partition"),
+        ('{"other": {"0": [0, 1]}}', "is not one of its topics; it reads orders"),
+        ('{"__debezium-heartbeat.x": {"0": [0, 1]}}', "is not one of its topics"),
+    ],
+)
+def test_wrong_range_is_refused_and_nothing_is_written(world: World, ranges: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        run(world, ranges)
+    assert leftovers(world) == []
+
+
+def test_ignored_topic_is_refused_as_such() -> None:
+    world, pipeline = World(), a_pipeline(source={"topics": ("orders", "__debezium-heartbeat.x")})
+    for topic in ("orders", "__debezium-heartbeat.x"):
+        world.broker.create(topic)
+    with pytest.raises(ConfigurationError, match="carries no rows"):
+        propose(world.ports(pipeline), wanted('{"__debezium-heartbeat.x": {"0": [0, 1]}}', None, None))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((None, None, None), "name either ranges"),
+        ((ALL, "2026-01-01T00:00:00Z", None), "name either ranges"),
+        ((None, "2026-01-01T00:00:00Z", None), "name either ranges"),
+        ((None, "yesterday", "2026-01-01T00:00:00Z"), "from=yesterday: not a time"),
+        ((None, "2026-01-01T00:00:00", "2026-01-02T00:00:00Z"), "without a zone"),
+        ((None, "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"), "must be later"),
+    ],
+)
+def test_wrong_words_are_refused(words: tuple, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        wanted(*words)
+
+
+def test_range_below_the_logs_start_is_refused_with_the_number_of_lost_offsets(world: World) -> None:
+    world.broker.retain_from("orders", 3)
+    with pytest.raises(PositionLost, match=r"so 2 offsets \[1, 3\) that are needed are gone"):
+        run(world, '{"orders": {"0": [1, 4]}}')
+
+
+def test_later_records_that_are_gone_are_named_and_nothing_is_written(world: World) -> None:
+    """The topic lost them before they could be read: what they would decide cannot be known."""
+    damage(world)
+
+    def flush_and_forget() -> None:
+        produce(world, "a", "newer")
+        produce(world, "b", "newer")
+        flush_all(world)
+        damage(world)
+        world.broker.retain_from("orders", 6)
+
+    with pytest.raises(PositionLost, match=r"later offsets, .* 1 offsets \[5, 6\) that are needed are gone"):
+        interrupted(world, "destination.cut", flush_and_forget, '{"orders": {"0": [0, 2]}}')
+    assert shown(world) == {}
+
+
+def test_range_that_the_topic_lost_since_it_was_planned_is_refused(world: World) -> None:
+    ports = world.ports(PIPELINE)
+    planned = propose(ports, wanted('{"orders": {"0": [0, 2]}}', None, None)).backfill
+    world.broker.retain_from("orders", 4)
+    with pytest.raises(PositionLost, match=r"2 offsets \[0, 2\) that are needed are gone"):
+        backfill(ports, planned, print)
+
+
+def test_table_without_a_key_is_refused() -> None:
+    world, pipeline = World(), a_pipeline(a_table(mode="append", keys=()))
+    world.broker.create("orders")
+    world.broker.produce("orders", None, {"name": "x"})
+    flush_all(world, pipeline)
+    with pytest.raises(ConfigurationError, match=r"set key\.fields"):
+        run(world, '{"orders": {"0": [0, 1]}}', pipeline)
+
+
+def test_table_without_a_position_is_refused() -> None:
+    world = World()
+    world.broker.create("orders")
+    produce(world, "a", "1")
+    with pytest.raises(GiveUp, match="flush first"):
+        run(world, '{"orders": {"0": [0, 1]}}')
+
+
+def test_rolled_back_table_waits_for_the_flush(world: World) -> None:
+    world.destination.rollback(NAME, world.destination.tables[NAME].ancestors()[-1].id)
+    with pytest.raises(PositionLost, match="was rolled back"):
+        run(world)
+    with pytest.raises(GiveUp, match="no flush has answered"):
+        run(world, pipeline=a_pipeline(on_rollback="rewind"))
+
+
+def test_recreated_topic_is_refused(world: World) -> None:
+    world.broker.create("orders")
+    with pytest.raises(PositionLost, match="deleted and created again"):
+        run(world)
+
+
+def test_topic_recreated_during_a_backfill_is_noticed_and_the_way_out_works(world: World) -> None:
+    from tidegate.reprocess.rebase import propose as proposed_move
+    from tidegate.reprocess.rebase import rebase
+
+    ports = world.ports(PIPELINE)
+    planned = propose(ports, wanted(ALL, None, None)).backfill
+    with pytest.raises(Crash):
+        backfill(world.ports(PIPELINE, CrashAt(60)), planned, print)
+    world.broker.create("orders")
+    rebase(ports, proposed_move(ports, "earliest"))
+    with pytest.raises(PositionLost, match=f"--abandon {planned.id}"):
+        backfill(ports, planned, print)
+    abandon(ports, planned.id)
+    assert leftovers(world) == []
+
+
+def test_replaced_table_is_not_written_to(world: World) -> None:
+    def replace_it() -> None:
+        world.destination.replace(NAME)
+
+    with pytest.raises(TidegateError):
+        interrupted(world, "destination.publish", replace_it, ALL)
+    assert world.rows(NAME) == []
+
+
+def test_empty_range_is_nothing_to_do(world: World) -> None:
+    with pytest.raises(NothingToDo):
+        run(world, '{"orders": {"0": [2, 2]}}')
+
+
+def test_unknown_table_is_refused_by_name(world: World) -> None:
+    with pytest.raises(ConfigurationError, match=r"no table=lake\.shop\.x"):
+        propose(world.ports(PIPELINE), wanted(ALL, None, None, ("lake.shop.x",)))
+
+
+def test_range_of_too_many_batches_is_refused_before_anything_is_written(world: World) -> None:
+    for _ in range(1001):
+        produce(world, "a", "x")
+    flush_all(world, a_pipeline())
+    with pytest.raises(ConfigurationError, match=r"raise merge\.max_records"):
+        run(world, '{"orders": {"0": [0, 1001]}}', a_pipeline(max_records=1))
+
+
+# other modes, several tables
+
+
+def test_append_table_with_a_key_gets_only_keys_that_have_no_row(world: World) -> None:
+    pipeline = a_pipeline(a_table("lake.shop.log", mode="append"), name="log")
+    flush_all(world, pipeline)
+    before = world.rows("lake.shop.log")
+    run(world, ALL, pipeline)
+    assert world.rows("lake.shop.log") == before
+    world.destination.add_snapshot("lake.shop.log", "main", ({"id": "b", "name": "kept"},), {})
+    before_jobs = len(world.engine.stages)
+    run(world, '{"orders": {"0": [0, 3]}}', pipeline)
+    assert [(r["id"], r["name"]) for r in world.rows("lake.shop.log")] == [("a", "1"), ("b", "kept"), ("c", "1")]
+    assert not any(t.keys_only for job in world.engine.stages[before_jobs:] for t in job.tables)
+
+
+def test_append_table_with_deletes_gets_one_row_for_each_key_that_has_none(world: World) -> None:
+    pipeline = a_pipeline(a_table("lake.shop.log", mode="delete"), name="log")
+    flush_all(world, pipeline)
+    before = world.rows("lake.shop.log")
+    run(world, ALL, pipeline)
+    assert world.rows("lake.shop.log") == before
+    world.destination.add_snapshot("lake.shop.log", "main", ({"id": "c", "name": "ghost"},), {})
+    run(world, ALL, pipeline)
+    assert [(r["id"], r["name"]) for r in world.rows("lake.shop.log")] == [("a", "2"), ("b", "1")]
+
+
+def two_tables() -> tuple[World, object]:
+    world = World()
+    world.broker.create("orders")
+    world.engine.conditions["name = 'x'"] = lambda row: row["name"] == "x"
+    pipeline = a_pipeline(a_table("lake.shop.one"), a_table("lake.shop.two", when="name = 'x'"))
+    for key, name in (("a", "x"), ("b", "y"), ("a", "y")):
+        produce(world, key, name)
+    flush_all(world, pipeline)
+    return world, pipeline
+
+
+def test_tables_at_one_position_share_the_read_of_each_slice() -> None:
+    world, pipeline = two_tables()
+    before = len(world.engine.stages)
+    run(world, '{"orders": {"0": [0, 2]}}', pipeline)
+    assert [(len(job.tables), job.ranges.span) for job in world.engine.stages[before:]] == [(2, 1), (2, 2)]
+
+
+def test_later_record_that_a_condition_leaves_out_does_not_hold_a_row_back() -> None:
+    """For `two` the key's last record is the first one: the later one is not its own."""
+    world, pipeline = two_tables()
+    world.destination.add_snapshot("lake.shop.two", "main", (), {})
+    run(world, '{"orders": {"0": [0, 2]}}', pipeline)
+    assert world.rows("lake.shop.two") == [{"id": "a", "name": "x"}]
+
+
+def test_chosen_table_alone_is_applied() -> None:
+    world, pipeline = two_tables()
+    for name in ("lake.shop.one", "lake.shop.two"):
+        world.destination.add_snapshot(name, "main", (), {})
+    ports = world.ports(pipeline)
+    found = propose(ports, wanted('{"orders": {"0": [0, 3]}}', None, None, ("lake.shop.two",)))
+    backfill(ports, found.backfill, lambda _: None)
+    assert (world.rows("lake.shop.one"), len(world.rows("lake.shop.two"))) == ([], 1)
+
+
+def test_proposal_counts_records_batches_and_later_offsets(world: World) -> None:
+    found = propose(world.ports(PIPELINE), wanted('{"orders": {"0": [0, 3]}}', None, None))
+    assert found.to_dict()["tables"] == [
+        {"table": NAME, "ranges": {"orders": {"0": [0, 3]}}, "records": 3, "batches": 2, "later": 2}
+    ]
+    assert leftovers(world) == []

@@ -1,0 +1,243 @@
+"""rebase: the one move by hand; it shows first, moves by the same compare-and-swap, and leaves a mark."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from fakes import BusyTable, PauseAt, World, a_pipeline, a_table
+from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
+from tidegate.model.position import Position
+from tidegate.monitoring.status import status
+from tidegate.ports.context import Ports, TableState
+from tidegate.reprocess.rebase import propose, rebase
+from tidegate.steps.flush import flush
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+NAME = "lake.shop.orders"
+PIPELINE = a_pipeline()
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    for key in ("a", "b", "c"):
+        produce(made, key, "1")
+    flush(made.ports(PIPELINE))
+    return made
+
+
+def produce(world: World, key: str, name: str) -> None:
+    world.broker.produce("orders", {"id": key}, {"id": key, "name": name})
+
+
+def moved(ports: Ports, to: str) -> None:
+    rebase(ports, propose(ports, to))
+
+
+def offsets(world: World) -> dict[str, dict[int, int]]:
+    state = world.destination.state(NAME, "shop")
+    assert state is not None
+    assert state.position is not None
+    return state.position.offsets
+
+
+def test_preview_counts_what_is_skipped_or_read_again_and_changes_nothing(world: World) -> None:
+    produce(world, "d", "1")
+    [forward] = propose(world.ports(PIPELINE), "latest")[0].moves
+    [back] = propose(world.ports(PIPELINE), "earliest")[0].moves
+    assert (forward.before, forward.after, forward.skipped, forward.read_again) == (3, 4, 1, 0)
+    assert (back.before, back.after, back.skipped, back.read_again) == (3, 0, 0, 3)
+    assert offsets(world) == {"orders": {0: 3}}
+
+
+def test_a_move_back_reads_the_records_again_and_the_table_stays_equal(world: World) -> None:
+    moved(world.ports(PIPELINE), '{"orders": {"0": 1}}')
+    assert offsets(world) == {"orders": {0: 1}}
+    flush(world.ports(PIPELINE))
+    assert [row["id"] for row in world.rows(NAME)] == ["a", "b", "c"]
+    with pytest.raises(NothingToDo):
+        flush(world.ports(PIPELINE))
+
+
+def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A destination keeps positions beside its tables, and that of this one is gone: only a person knows where."""
+    state, seeds = world.destination.state, []
+
+    def without_position(table: str, pipeline: str) -> TableState | None:
+        found = state(table, pipeline)
+        if found is None or seeds:
+            return found
+        return replace(found, position=None, recorded=None, snapshot_id=None, highest_batch=0, position_lost=True)
+
+    def seed(table: str, pipeline: str, position: Position) -> None:
+        seeds.append(position)
+        world.destination.tables[table].properties |= position.to_properties(pipeline)
+
+    monkeypatch.setattr(world.destination, "state", without_position)
+    monkeypatch.setattr(world.destination, "seed", seed)
+    with pytest.raises(PositionLost, match="its position is gone"):
+        flush(world.ports(PIPELINE))
+    proposed = propose(world.ports(PIPELINE), '{"orders": {"0": 2}}')
+    assert [(move.before, move.after) for move in proposed[0].moves] == [(None, 2)]
+    rebase(world.ports(PIPELINE), proposed)
+    assert seeds == [Position({})]
+    assert offsets(world) == {"orders": {0: 2}}
+
+
+def test_the_move_leaves_a_mark_and_never_reuses_a_batch_number(world: World) -> None:
+    moved(world.ports(PIPELINE), "earliest")
+    head = world.destination.head(NAME, "tidegate_shop")
+    assert head is not None
+    assert json.loads(head.summary["tidegate.rebase"]) == {"from": {"orders": {"0": 3}}, "to": {"orders": {"0": 0}}}
+    assert plan(world.ports(PIPELINE)).tables[0].batch == 2
+
+
+def test_a_batch_staged_before_the_move_is_not_published_after_it(world: World) -> None:
+    produce(world, "d", "1")
+    ports = world.ports(PIPELINE)
+    [batch] = stage(ports, plan(ports))
+    moved(ports, "earliest")
+    with pytest.raises(PublishedElsewhere):
+        merge(ports, batch)
+    assert offsets(world) == {"orders": {0: 0}}
+
+
+def test_a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_published(world: World) -> None:
+    """Its offsets may mean other records by now: here of a topic that was created again."""
+    produce(world, "old", "1")
+    ports = world.ports(PIPELINE)
+    [batch] = stage(ports, plan(ports))
+    world.broker.create("orders")
+    for key in ("x", "y", "z", "new"):
+        produce(world, key, "1")
+    moved(ports, '{"orders": {"0": 3}}')
+    with pytest.raises(PublishedElsewhere):
+        merge(ports, batch)
+    planned = plan(ports).tables[0]
+    assert (planned.resumed, planned.batch, planned.ranges.to_dict()) == (False, 3, {"orders": {"0": [3, 4]}})
+    flush(ports)
+    assert [row["id"] for row in world.rows(NAME)] == ["a", "b", "c", "new"]
+
+
+def test_what_is_shown_is_what_is_moved_the_log_is_read_once(world: World) -> None:
+    calls: list[str] = []
+    moved(world.ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None), "earliest")
+    assert calls.count("broker.log") == 1
+    assert calls.count("destination.publish") == 1
+
+
+def test_positions_of_several_tables_move_each_from_where_it_stands() -> None:
+    world, pipeline = World(), a_pipeline(a_table("lake.shop.one"), a_table("lake.shop.two"))
+    world.broker.create("orders")
+    produce(world, "a", "1")
+    flush(world.ports(pipeline))
+    moves = [move for table in propose(world.ports(pipeline), "earliest") for move in table.moves]
+    assert [(m.table, m.read_again) for m in moves] == [("lake.shop.one", 1), ("lake.shop.two", 1)]
+    moved(world.ports(pipeline), "earliest")
+    flush(world.ports(pipeline))
+    assert world.rows("lake.shop.one") == world.rows("lake.shop.two") == [{"id": "a", "name": "1"}]
+
+
+def two_partitions() -> World:
+    """Five records in each partition, flushed, and one more in each that is not."""
+    made = World()
+    made.broker.create("orders", 2)
+    for number in range(5):
+        for partition in (0, 1):
+            made.broker.produce("orders", {"id": f"{partition}{number}"}, {"id": "x", "name": "1"}, partition)
+    flush(made.ports(PIPELINE))
+    for partition in (0, 1):
+        made.broker.produce("orders", {"id": f"{partition}5"}, {"id": "x", "name": "1"}, partition)
+    return made
+
+
+def test_partitions_that_are_not_named_stay_where_they_are() -> None:
+    world = two_partitions()
+    moved(world.ports(PIPELINE), '{"orders": {"1": 2}}')
+    assert offsets(world) == {"orders": {0: 5, 1: 2}}
+    moved(world.ports(PIPELINE), '{"orders": {"0": 6}}')
+    assert offsets(world) == {"orders": {0: 6, 1: 2}}
+
+
+def test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read() -> None:
+    world = two_partitions()
+    world.broker.transaction("orders", [({"id": "late"}, {"id": "late", "name": "1"})], partition=1, ending="open")
+    moved(world.ports(PIPELINE), "2100-01-01T00:00:00Z")
+    assert offsets(world) == {"orders": {0: 6, 1: 6}}
+    opened = world.broker.partitions["orders"][1]
+    opened.records = [replace(r, kind="data") if r.kind == "open" else r for r in opened.records]
+    flush(world.ports(PIPELINE))
+    assert "late" in [row["id"] for row in world.rows(NAME)]
+    uncommitted = replace(PIPELINE, source=replace(PIPELINE.source, isolation="read_uncommitted"))
+    world.broker.transaction("orders", [({"id": "seen"}, {"id": "seen", "name": "1"})], partition=0, ending="open")
+    moved(world.ports(uncommitted), "2100-01-01T00:00:00Z")
+    assert offsets(world) == {"orders": {0: 7, 1: 7}}
+
+
+def test_a_time_moves_each_partition_to_its_first_record_from_then_on() -> None:
+    world = two_partitions()
+    middle = world.broker.partitions["orders"][0].records[2].timestamp
+    moved(world.ports(PIPELINE), datetime.fromtimestamp(middle / 1000, UTC).isoformat())
+    later = [r.offset for r in world.broker.partitions["orders"][1].records if r.timestamp >= middle]
+    assert offsets(world) == {"orders": {0: 2, 1: later[0]}}
+
+
+def test_a_foreign_compaction_during_the_move_is_survived(world: World) -> None:
+    moved(world.ports(PIPELINE, destination=BusyTable(world.destination)), "earliest")
+    assert offsets(world) == {"orders": {0: 0}}
+
+
+def test_a_flush_that_publishes_during_the_move_wins(world: World) -> None:
+    produce(world, "d", "1")
+
+    def meanwhile() -> None:
+        flush(world.ports(PIPELINE))
+
+    calls: list[str] = []
+    moved(world.ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None), "latest")
+    at = calls.index("destination.publish") * 2
+    produce(world, "e", "1")
+    with pytest.raises(RetryLater, match="another writer was faster"):
+        moved(world.ports(PIPELINE, hook=PauseAt(at, meanwhile)), "earliest")
+    assert offsets(world) == {"orders": {0: 5}}
+
+
+def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
+    del world.broker.partitions["orders"]
+    world.broker.create("orders")
+    produce(world, "z", "1")
+    with pytest.raises(PositionLost):
+        flush(world.ports(PIPELINE))
+    [problem] = [table["problem"] for table in status(world.ports(PIPELINE))["tables"]]
+    assert "tidegate rebase" in problem
+    moved(world.ports(PIPELINE), "earliest")
+    flush(world.ports(PIPELINE))
+    assert [row["id"] for row in world.rows(NAME)] == ["a", "b", "c", "z"]
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        ("yesterday", "write earliest, latest, group, a time"),
+        ("2026-01-01T00:00:00", "without a zone"),
+        ('{"orders": {"0": 99}}', "outside the log"),
+        ('{"orders": 3}', "not offsets"),
+    ],
+)
+def test_a_wrong_target_is_refused_with_the_way_out(world: World, to: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        moved(world.ports(PIPELINE), to)
+    assert offsets(world) == {"orders": {0: 3}}
+
+
+def test_a_table_without_a_position_has_none_to_move() -> None:
+    fresh = World()
+    fresh.broker.create("orders")
+    with pytest.raises(ConfigurationError, match=r"set source\.start instead"):
+        moved(fresh.ports(PIPELINE), "latest")

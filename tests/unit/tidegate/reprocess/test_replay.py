@@ -1,0 +1,249 @@
+"""replay: dead letters come in after a fix, never over newer rows; what is still bad stays."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
+from tidegate.errors import ConfigurationError, GiveUp, IncompatibleSchema, NothingToDo, PositionLost
+from tidegate.model.offsets import Ranges
+from tidegate.reprocess.replay import replay
+from tidegate.reprocess.replay_stage import Replay, letters_of
+from tidegate.spec.pipeline import Column, Errors, Pipeline
+from tidegate.steps.flush import flush
+
+ALL, TABLE, LETTERS = Errors("all", 9), "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
+
+
+def tolerant(mode: str = "upsert_delete", **given) -> Pipeline:
+    return a_pipeline(replace(a_table(mode=mode), errors=ALL), source={"errors": ALL}, **given)
+
+
+def a_world(*records: tuple) -> World:
+    world = World()
+    world.broker.create("orders")
+    for key, value in records:
+        world.broker.produce("orders", {"id": key}, value)
+    return world
+
+
+def row(key: str, name: str) -> tuple:
+    return key, {"id": key, "name": name}
+
+
+def mended(world: World, *offsets: int) -> World:
+    """As if the pipeline file had been corrected: these dead letters can be read now, in the log and where they lie."""
+    records = world.broker.partitions["orders"][0].records
+    for offset in offsets:
+        value = {"id": records[offset].key["id"], "name": "mended"}
+        records[offset] = replace(records[offset], value=value)
+        world.engine.mended[offset] = value
+    return world
+
+
+def table(world: World) -> dict[str, str]:
+    return {found["id"]: found["name"] for found in world.rows(TABLE)}
+
+
+def waiting(world: World) -> list[int]:
+    return sorted(found["offset"] for found in world.rows(LETTERS) if found["replayed_at"] is None)
+
+
+def test_dead_letters_that_can_be_read_now_come_in_and_are_marked() -> None:
+    world = a_world(row("a", "x"), ("b", BAD), ("c", BAD), row("d", "y"))
+    ports = world.ports(tolerant())
+    flush(ports)
+    (result,) = replay(world.ports(tolerant()) if mended(world, 1) else ports)
+    assert (result.tried, result.replayed, result.still_bad, result.inserted) == (2, 1, 1, 1)
+    assert table(world) == {"a": "x", "b": "mended", "d": "y"}
+    assert waiting(world) == [2]
+
+
+def test_newer_row_is_not_overwritten_and_a_deleted_one_not_brought_back() -> None:
+    world = a_world(("a", BAD), ("b", BAD), ("c", BAD), row("a", "newer"), ("b", None), row("d", "other"))
+    flush(world.ports(tolerant()))
+    mended(world, 0, 1, 2)
+    replay(world.ports(tolerant()))
+    assert table(world) == {"a": "newer", "c": "mended", "d": "other"}
+    assert waiting(world) == []
+
+
+def test_row_that_came_before_the_dead_letter_is_overwritten() -> None:
+    world = a_world(row("a", "before"), row("b", "x"), ("b", BAD), ("a", BAD))
+    flush(world.ports(tolerant()))
+    mended(world, 2, 3)
+    replay(world.ports(tolerant()))
+    assert table(world) == {"a": "mended", "b": "mended"}
+
+
+def test_position_stays_and_the_next_flush_goes_on() -> None:
+    world = a_world(row("a", "x"), ("b", BAD))
+    ports = world.ports(tolerant())
+    flush(ports)
+    before = world.destination.state(TABLE, "shop").position
+    mended(world, 1)
+    replay(ports)
+    state = world.destination.state(TABLE, "shop")
+    assert (state.position, state.rolled_back) == (before, False)
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
+    flush(ports)
+    assert table(world) == {"a": "x", "b": "mended", "c": "z"}
+
+
+def test_dead_letters_are_read_from_their_own_bytes_when_the_log_no_longer_has_them() -> None:
+    world = a_world(("a", BAD), row("b", "x"))
+    flush(world.ports(tolerant()))
+    mended(world, 0)
+    world.broker.retain_from("orders", 1)
+    replay(world.ports(tolerant()))
+    assert table(world) == {"a": "mended", "b": "x"}
+
+
+def test_log_that_lost_what_would_decide_is_refused_and_nothing_changes() -> None:
+    world = a_world(("a", BAD), row("a", "x"), row("b", "x"))
+    flush(world.ports(tolerant()))
+    mended(world, 0)
+    world.broker.retain_from("orders", 2)
+    with pytest.raises(PositionLost, match=r"the records \[1, 2\) are gone"):
+        replay(world.ports(tolerant()))
+    assert (table(world), waiting(world)) == ({"a": "x", "b": "x"}, [0])
+
+
+def test_append_gets_each_dead_letter_once_whenever_it_is_killed() -> None:
+    number = 0
+    while True:
+        number += 1
+        world, hook = a_world(row("a", "x"), ("a", BAD), row("a", "y")), CrashAt(number)
+        flush(world.ports(tolerant("append")))
+        mended(world, 1)
+        try:
+            replay(world.ports(tolerant("append"), hook))
+            finished = True
+        except Crash:
+            finished = False
+        for _ in range(2):
+            replay(world.ports(tolerant("append")))
+        assert sorted(found["name"] for found in world.rows(TABLE)) == ["mended", "x", "y"], hook.at
+        assert waiting(world) == [], hook.at
+        assert not [name for name in world.destination.tables if "replay" in name], hook.at
+        if finished:
+            return
+
+
+def test_flush_that_publishes_during_a_replay_wins() -> None:
+    world = a_world(("a", BAD), row("b", "x"))
+    flush(world.ports(tolerant()))
+    mended(world, 0)
+    told = []
+
+    def meanwhile(call: str, when: str) -> None:
+        if (call, when) == ("destination.publish", "before") and not told:
+            told.append(call)
+            world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "newest"})
+            flush(world.ports(tolerant()))
+
+    replay(world.ports(tolerant(), meanwhile))
+    assert table(world) == {"a": "newest", "b": "x"}
+    assert waiting(world) == []
+
+
+def test_nothing_to_replay_changes_nothing() -> None:
+    world = a_world(row("a", "x"))
+    assert replay(world.ports(tolerant())) == []
+    flush(world.ports(tolerant()))
+    assert replay(world.ports(tolerant())) == []
+
+
+def test_replay_of_a_table_with_deletes_alone_is_refused() -> None:
+    world = a_world(("a", BAD), row("b", "x"))
+    flush(world.ports(tolerant("delete")))
+    with pytest.raises(ConfigurationError, match="insert its dead letters by hand"):
+        replay(world.ports(tolerant("delete")))
+
+
+def test_replayed_twice_changes_nothing() -> None:
+    world = a_world(("a", BAD), row("b", "x"))
+    flush(world.ports(tolerant()))
+    mended(world, 0)
+    replay(world.ports(tolerant()))
+    with suppress(NothingToDo):
+        flush(world.ports(tolerant()))
+    assert replay(world.ports(tolerant())) == []
+    assert table(world) == {"a": "mended", "b": "x"}
+
+
+def test_dead_letter_with_the_highest_sequence_wins_over_later_records_with_lower_ones() -> None:
+    ordered = replace(
+        a_table(columns=(Column("id", "STRING"), Column("name", "STRING"), Column("lsn", "BIGINT"))),
+        errors=ALL,
+        sequence_by=("lsn",),
+    )
+    pipeline = a_pipeline(ordered, source={"errors": ALL})
+    world = a_world(("a", BAD), ("a", {"id": "a", "name": "lower", "lsn": 3}), ("b", BAD))
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "higher", "lsn": 9})
+    flush(world.ports(pipeline))
+    for offset, key in ((0, "a"), (2, "b")):
+        world.engine.mended[offset] = {"id": key, "name": "mended", "lsn": 5}
+    replay(world.ports(pipeline))
+    assert table(world) == {"a": "mended", "b": "higher"}
+    assert waiting(world) == []
+
+
+def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    for partition in (0, 1):
+        world.broker.produce("orders", {"id": f"bad{partition}"}, BAD, partition)
+    flush(world.ports(tolerant()))
+    for partition in (0, 1):
+        world.broker.produce("orders", {"id": f"late{partition}"}, BAD, partition)
+
+    def dies(call: str, when: str) -> None:
+        if (call, when) == ("destination.publish", "before"):
+            raise Crash(call)
+
+    with pytest.raises(Crash):
+        flush(world.ports(tolerant(), dies))
+    assert waiting(world) == [0, 0, 1, 1]
+    work = Replay(world.ports(tolerant()), tolerant().tables[0])
+    assert letters_of(work, {"orders": {0: 1, 1: 1}}) == Ranges({"orders": {0: (0, 1), 1: (0, 1)}})
+    assert letters_of(work, {"orders": {0: 2, 1: 1}}) == Ranges({"orders": {0: (0, 2), 1: (0, 1)}})
+    (result,) = replay(world.ports(tolerant()))
+    assert result.tried == 2
+
+
+def test_replay_under_another_key_is_refused_before_it_finds_rows_by_it() -> None:
+    columns = tuple(Column(name, "STRING") for name in ("id", "line", "name"))
+    before, after = (
+        a_pipeline(
+            replace(a_table(keys=keys, columns=columns), errors=ALL), a_table("lake.shop.other"), source={"errors": ALL}
+        )
+        for keys in (("id", "line"), ("id",))
+    )
+    world = World()
+    world.broker.create("orders")
+    for line in ("1", "2"):
+        world.broker.produce("orders", {"id": "a", "line": line}, {"id": "a", "line": line, "name": "x"})
+    world.broker.produce("orders", {"id": "a", "line": "3"}, BAD)
+    with suppress(GiveUp):  # the other table takes no bad record
+        flush(world.ports(before))
+    rows = world.rows(TABLE)
+    assert (len(rows), waiting(world)) == (2, [2])
+    world.engine.mended[2] = {"id": "a", "line": "3", "name": "mended"}
+    with pytest.raises(IncompatibleSchema, match="column=line is no longer part"):
+        replay(world.ports(after))
+    assert (world.rows(TABLE), waiting(world)) == (rows, [2])
+
+
+def test_dead_letter_of_a_partial_update_leaves_the_columns_that_it_lacks() -> None:
+    columns = tuple(Column(name, "STRING") for name in ("id", "name", "city"))
+    partial = a_pipeline(replace(a_table(columns=columns, partial_updates=True), errors=ALL), source={"errors": ALL})
+    first, last = {"id": "a", "name": "x", "city": "Rome"}, {"id": "b", "city": "Oslo"}
+    world = a_world(("a", first), ("a", BAD), ("b", BAD), ("b", last))
+    flush(world.ports(partial))
+    mended(world, 1, 2)
+    replay(world.ports(partial))
+    assert world.rows(TABLE) == [
+        {"id": "b", "name": None, "city": "Oslo"},  # of a key that has a later record nothing is taken
+        {"id": "a", "name": "mended", "city": "Rome"},
+    ]

@@ -1,0 +1,199 @@
+"""Avro schemas as columns: what arrives for which type, and what is refused instead of misread."""
+
+import json
+from typing import Any
+
+import pytest
+from tidegate.errors import ConfigurationError
+from tidegate.schema.avro import BARE, END, columns_of, named_types, spark_type, with_references
+from tidegate.schema.avro_resolution import decoding, meaning_lost, plain, with_end
+from tidegate.schema.avro_versions import with_dropped_fields
+
+INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
+TYPES: list[tuple[Any, str]] = [
+    ("boolean", "BOOLEAN"),
+    ("int", "INT"),
+    ("long", "BIGINT"),
+    ({"type": "long"}, "BIGINT"),
+    (["null", "string"], "STRING"),
+    (["string", "null"], "STRING"),
+    (["int", "null", "long"], "BIGINT"),
+    (["float", "double"], "DOUBLE"),
+    (["int", "string"], "STRUCT<`member0`: INT, `member1`: STRING>"),
+    ({"type": "enum", "name": "E", "symbols": ["a"]}, "STRING"),
+    ({"type": "fixed", "name": "F", "size": 3}, "BINARY"),
+    ({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}, "DECIMAL(5,2)"),
+    ({"type": "bytes", "logicalType": "decimal", "precision": 5}, "DECIMAL(5,0)"),
+    ({"type": "int", "logicalType": "date"}, "DATE"),
+    ({"type": "long", "logicalType": "timestamp-nanos"}, "TIMESTAMP"),
+    ({"type": "long", "logicalType": "local-timestamp-millis"}, "TIMESTAMP_NTZ"),
+    ({"type": "long", "connect.name": "io.debezium.time.MicroTime"}, "STRING"),
+    ({"type": "string", "logicalType": "uuid"}, "STRING"),
+    ({"type": "array", "items": ["null", INNER]}, "ARRAY<STRUCT<`x`: INT>>"),
+    ({"type": "map", "values": {"type": "array", "items": "long"}}, "MAP<STRING, ARRAY<BIGINT>>"),
+]
+
+
+def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}
+
+
+@pytest.mark.parametrize(("schema", "expected"), TYPES, ids=json.dumps)
+def test_type_arrives_as(schema: Any, expected: str) -> None:
+    assert spark_type(schema, {}) == expected
+
+
+def test_named_type_that_is_used_again_is_known_by_its_name() -> None:
+    again = record(("a", INNER), ("b", ["null", "Inner"]), ("c", {"type": "array", "items": "Inner"}))
+    assert [c.type for c in columns_of(again)] == ["STRUCT<`x`: INT>", "STRUCT<`x`: INT>", "ARRAY<STRUCT<`x`: INT>>"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (record(("a", ["null", "R"])), "holds itself"),
+        (record(("a", "Unknown")), "type=Unknown is not known"),
+        ("string", "is no record"),
+    ],
+)
+def test_schema_that_no_table_holds_is_refused(schema: Any, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        columns_of(schema)
+
+
+def test_references_are_put_in_where_they_are_first_named() -> None:
+    known = {"shop.Inner": {**INNER, "namespace": "shop"}}
+    whole = with_references(record(("a", "shop.Inner"), ("b", "shop.Inner")), known)
+    assert whole["fields"][0]["type"]["name"] == "Inner"
+    assert whole["fields"][1]["type"] == "shop.Inner"
+    assert [c.type for c in columns_of(whole)] == ["STRUCT<`x`: INT>"] * 2
+
+
+def timed(meaning: str) -> dict[str, Any]:
+    return {"type": "long", "logicalType": meaning}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lost"),
+    [
+        ("int", "long", False),
+        (timed("timestamp-micros"), timed("timestamp-micros"), False),
+        (timed("timestamp-millis"), timed("timestamp-micros"), True),
+        ("long", timed("timestamp-micros"), True),
+        ({"type": "array", "items": timed("time-micros")}, {"type": "array", "items": "long"}, True),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2},
+            False,
+        ),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3},
+            True,
+        ),
+    ],
+)
+def test_version_that_counts_something_else_is_not_read_as_the_latest(old: Any, new: Any, lost: bool) -> None:
+    for before, after in (
+        (old, new),
+        (["null", old], new),
+        (record(("n", old), name="N"), record(("n", new), name="N")),
+    ):
+        reason = meaning_lost(record(("a", before)), record(("a", after)))
+        assert bool(reason) == lost
+        assert not lost or reason.startswith("field a")
+
+
+def test_refused_version_has_no_writer_and_the_others_do() -> None:
+    latest = record(("a", timed("timestamp-micros")))
+    made = decoding(latest, {1: record(("a", timed("timestamp-millis"))), 2: latest})
+    assert (list(made.writers), list(made.refused)) == (["2"], ["1"])
+
+
+def test_decoder_is_told_the_bare_number_of_what_the_product_converts_itself() -> None:
+    given = record(("a", ["null", timed("timestamp-nanos")]), ("b", timed("timestamp-micros")))
+    shown = plain(given)
+    assert [f["type"] for f in shown["fields"]] == [["null", {"type": "long"}], timed("timestamp-micros")]
+
+
+def test_schema_gets_one_field_more_at_its_end_and_a_bare_value_becomes_a_record() -> None:
+    ended = with_end(record(("a", "int")))
+    assert [f["name"] for f in ended["fields"]] == ["a", END]
+    assert with_end("long")["fields"][0] == {"name": BARE, "type": "long"}
+
+
+def test_field_found_by_its_alias_counts_in_the_same_unit_or_its_version_is_refused() -> None:
+    latest = record(("at", timed("timestamp-micros")))
+    latest["fields"][0]["aliases"] = ["created"]
+    assert meaning_lost(record(("created", timed("timestamp-micros"))), latest) == ""
+    assert meaning_lost(record(("created", timed("timestamp-millis"))), latest).startswith("field at was ")
+
+
+def field_names(schema: Any) -> list[str]:
+    return [f["name"] for f in schema["fields"]]
+
+
+def test_field_that_the_latest_version_dropped_is_read_as_an_optional_one() -> None:
+    first = record(("id", "int"), ("gone", "string"), ("at", timed("timestamp-micros")))
+    second = record(("id", "int"), ("gone", ["string", "null"]), ("other", "long"))
+    latest = record(("id", "int"))
+    made = decoding(latest, {1: first, 2: second, 3: latest})
+    read = json.loads(made.reader)
+    assert columns_of(read) == columns_of(
+        record(("id", "int"), ("gone", ["null", "string"]), ("other", "long"), ("at", timed("timestamp-micros")))
+    )
+    assert [f["default"] for f in read["fields"][1:]] == [None] * 3
+    assert [f["type"][0] for f in read["fields"][1:]] == ["null"] * 3
+    assert list(made.writers) == ["1", "2", "3"]
+    assert with_dropped_fields(latest, [latest]) is latest
+
+
+def test_field_that_was_renamed_by_an_alias_was_not_dropped() -> None:
+    latest = record(("name", "string"))
+    latest["fields"][0]["aliases"] = ["title"]
+    assert field_names(with_dropped_fields(latest, [record(("title", "string"))])) == ["name"]
+
+
+def test_fields_dropped_inside_of_a_change_event_are_found_in_before_and_after() -> None:
+    def event(row: Any) -> Any:
+        return {**record(("before", ["null", row]), ("after", ["null", "shop.Row"]), name="E"), "namespace": "shop"}
+
+    state = {"type": "enum", "name": "State", "symbols": ["a"]}
+    old, new = record(("id", "int"), ("state", ["null", state]), name="Row"), record(("id", "int"), name="Row")
+    read = with_dropped_fields(event(new), [event(old)])
+    assert [c.type for c in columns_of(read)] == ["STRUCT<`id`: INT, `state`: STRING>"] * 2
+    assert json.dumps(read).count('"symbols"') == 1  # a type is defined once, or no parser takes the schema
+    import fastavro
+
+    fastavro.parse_schema(read)
+
+
+def test_dropped_fields_are_found_in_lists_and_maps() -> None:
+    def nested(*fields: tuple[str, Any]) -> Any:
+        line = record(*fields, name="Line")
+        return record(("a", {"type": "array", "items": line}), ("m", {"type": "map", "values": ["null", "Line"]}))
+
+    read = with_dropped_fields(nested(("x", "int")), [nested(("x", "int"), ("y", "long"))])
+    line = "STRUCT<`x`: INT, `y`: BIGINT>"
+    assert [c.type for c in columns_of(read)] == [f"ARRAY<{line}>", f"MAP<STRING, {line}>"]
+
+
+@pytest.mark.parametrize(
+    "numbers", [[timed("timestamp-micros"), "int"], ["long", {"type": "int", "logicalType": "date"}]]
+)
+def test_union_of_numbers_that_spark_reads_as_one_is_refused_where_they_mean_different_things(numbers: Any) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be told apart"):
+        columns_of(record(("a", numbers)))
+
+
+def test_decimal_beyond_a_tables_precision_is_read_with_the_highest_and_one_of_such_a_scale_is_refused() -> None:
+    wide = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 4}
+    assert columns_of(record(("a", wide)))[0].type == "DECIMAL(38,4)"
+    assert plain(record(("a", ["null", wide])))["fields"][0]["type"][1]["precision"] == 38
+    with pytest.raises(ConfigurationError, match="beyond a table's"):
+        columns_of(record(("a", {**wide, "scale": 39})))
+
+
+def test_names_are_known_in_full_and_short() -> None:
+    names = named_types({**record(("a", INNER)), "namespace": "shop"})
+    assert {"R", "shop.R", "Inner", "shop.Inner"} <= set(names)

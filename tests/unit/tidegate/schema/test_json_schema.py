@@ -1,0 +1,112 @@
+"""JSON Schema as columns: one type each, or told to declare them."""
+
+import json
+from typing import Any
+
+import pytest
+from tidegate.errors import ConfigurationError
+from tidegate.schema.json_schema import columns_of, kinds_of
+
+TYPES: dict[str, tuple[Any, str]] = {
+    "whole": ({"type": "integer"}, "BIGINT"),
+    "number": ({"type": "number"}, "DOUBLE"),
+    "flag": ({"type": ["null", "boolean"]}, "BOOLEAN"),
+    "text": ({"type": "string"}, "STRING"),
+    "at": ({"type": "string", "format": "date-time"}, "TIMESTAMP"),
+    "day": ({"oneOf": [{"type": "null"}, {"type": "string", "format": "date"}]}, "DATE"),
+    "state": ({"enum": ["a", "b"]}, "STRING"),
+    "lines": (
+        {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+        "ARRAY<STRUCT<`n`: BIGINT>>",
+    ),
+    "place": ({"$ref": "#/$defs/place"}, "STRUCT<`x`: DOUBLE, `at`: TIMESTAMP>"),
+    "places": ({"oneOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#/$defs/a~1b"}}]}, "ARRAY<BIGINT>"),
+    "marks": ({"type": "object", "additionalProperties": {"type": "number"}}, "MAP<STRING, DOUBLE>"),
+}
+
+
+DEFINITIONS = {
+    "place": {"type": "object", "properties": {"x": {"type": "number"}, "at": {"$ref": "#/$defs/time"}}},
+    "time": {"type": "string", "format": "date-time"},
+    "a/b": {"type": "integer"},
+    "tree": {"type": "object", "properties": {"child": {"$ref": "#/$defs/tree"}}},
+}
+
+
+def a_schema(**properties: Any) -> str:
+    return json.dumps({"type": "object", "properties": properties, "$defs": DEFINITIONS})
+
+
+def test_each_property_is_a_column() -> None:
+    text = a_schema(**{name: node for name, (node, _) in TYPES.items()})
+    assert [(c.name, c.type) for c in columns_of(text)] == [(name, kind) for name, (_, kind) in TYPES.items()]
+
+
+def test_property_that_the_latest_version_dropped_is_still_a_column() -> None:
+    number, text = {"type": "integer"}, {"type": "string"}
+    found = columns_of(a_schema(id=number), [a_schema(id=text, gone=number), a_schema(gone=text, first=text), "true"])
+    assert [(c.name, c.type) for c in found] == [("id", "BIGINT"), ("gone", "BIGINT"), ("first", "STRING")]
+
+
+@pytest.mark.parametrize("node", [{"$ref": "#/$defs/tree"}, {"$ref": "other.json"}])
+def test_definition_inside_itself_or_elsewhere_has_to_be_declared(node: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"leaves the type of a.* open; declare the columns"):
+        columns_of(a_schema(a=node))
+
+
+@pytest.mark.parametrize("node", [{}, True, False, {"type": ["string", "integer"]}, {"$ref": "#/x"}, {"type": "object"},
+    {"oneOf": [{"type": "string"}, {"type": "integer"}]}])  # fmt: skip
+def test_what_leaves_the_type_open_has_to_be_declared(node: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"leaves the type of a\.b\[\] open; declare the columns"):
+        columns_of(json.dumps({"properties": {"a": {"type": "object", "properties": {"b": {
+            "type": "array", "items": node}}}}}))  # fmt: skip
+
+
+def test_schema_without_properties_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="has no properties"):
+        columns_of('{"type": "object"}')
+
+
+DATA = "org.apache.kafka.connect.data."
+
+
+def a_meaning(kind: str, name: str, connect: str, **parameters: str) -> dict[str, Any]:
+    """A property as Connect's converter writes it."""
+    return {
+        "type": kind,
+        "title": name,
+        "connect.type": connect,
+        "connect.parameters": parameters,
+        "connect.version": 1,
+    }
+
+
+def test_logical_types_of_connect_are_columns_of_their_meaning() -> None:
+    amount = a_meaning("number", DATA + "Decimal", "bytes", scale="2")
+    day, at = a_meaning("integer", DATA + "Date", "int32"), a_meaning("integer", DATA + "Timestamp", "int64")
+    text = a_schema(
+        amount=amount,
+        narrow=a_meaning("number", DATA + "Decimal", "bytes", scale="2", **{"connect.decimal.precision": "12"}),
+        day={"oneOf": [{"type": "null"}, day]},
+        at=at,
+        micros=a_meaning("integer", "io.debezium.time.MicroTimestamp", "int64"),
+        times={"type": "array", "items": at},
+        bytes={"type": "string", "connect.type": "bytes"},
+        titled={"type": "integer", "title": DATA + "Date"},
+        inside={"type": "object", "properties": {"day": day}},
+        time=a_meaning("integer", DATA + "Time", "int32"),
+    )
+    assert {c.name: c.type for c in columns_of(text, logical=True)} == {
+        "amount": "DECIMAL(38,2)", "narrow": "DECIMAL(12,2)", "day": "DATE", "at": "TIMESTAMP",
+        "micros": "TIMESTAMP_NTZ", "times": "ARRAY<TIMESTAMP>", "bytes": "BINARY", "titled": "BIGINT",
+        "inside": "STRUCT<`day`: BIGINT>", "time": "BIGINT",
+    }  # fmt: skip
+    assert set(kinds_of(text)) == {"amount", "narrow", "day", "at", "micros", "times"}
+    assert kinds_of(text)["amount"] == {"name": DATA + "Decimal", "parameters": {"scale": "2"}, "items": None}
+    assert kinds_of(text)["times"]["items"] == {"name": DATA + "Timestamp", "parameters": {}}
+
+
+def test_decimal_whose_bytes_nobody_would_read_has_to_be_declared() -> None:
+    inside = {"type": "object", "properties": {"amount": a_meaning("number", DATA + "Decimal", "bytes", scale="2")}}
+    with pytest.raises(ConfigurationError, match=r"leaves the type of a\.amount open"):
+        columns_of(a_schema(a=inside), logical=True)

@@ -1,0 +1,77 @@
+"""A stage that went to wait elsewhere goes on where it was: the same attempts, and nothing is read twice."""
+
+from dataclasses import asdict, replace
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.errors import RetryLater
+from tidegate.model.batch import Plan, StagedBatch
+from tidegate.spec.pipeline import Pipeline
+from tidegate.staging.stage_checkpoint import Memory, remembering
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+TWO = (a_table(), a_table("lake.shop.lines", topics=("lines",)))
+
+
+class Away(BaseException):
+    """The caller went to wait elsewhere."""
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    for topic in ("orders", "lines"):
+        made.broker.create(topic)
+        made.broker.produce(topic, {"id": "a"}, {"id": "a", "name": "x"})
+    return made
+
+
+def staged(world: World, pipeline: Pipeline, planned: Plan, memory: Memory, away_after: int = 0) -> list[StagedBatch]:
+    """Stage as a task does; it may go away when so many tables' results have been asked for."""
+    asked = iter(range(away_after - 1, -1, -1)) if away_after else iter(())
+
+    def leave(call: str, when: str) -> None:
+        if call == "destination.staged_outcome" and when == "before" and next(asked, None) == 0:
+            raise Away
+
+    return stage(remembering(world.ports(pipeline, leave), memory), planned)
+
+
+def carried(memory: Memory) -> Memory:
+    return Memory.of({**asdict(memory), "job_id": "of the trigger"})
+
+
+@pytest.mark.parametrize("away_after", [1, 2])
+def test_stage_that_comes_back_reads_nothing_again_and_keeps_its_attempts(world: World, away_after: int) -> None:
+    pipeline, memory = a_pipeline(*TWO), Memory()
+    planned = plan(world.ports(pipeline))
+    with pytest.raises(Away):
+        staged(world, pipeline, planned, memory, away_after)
+    before = list(world.engine.stages)
+    assert len(before) == away_after
+    batches = staged(world, pipeline, planned, memory := carried(memory))
+    assert len(world.engine.stages) == 2
+    assert world.engine.stages[:away_after] == before
+    assert sorted(batch.attempt for batch in batches) == memory.attempts
+    assert [batch.table for batch in batches] == [table.name for table in TWO]
+
+
+def test_stage_whose_pipeline_was_changed_meanwhile_begins_anew(world: World) -> None:
+    pipeline, memory = a_pipeline(a_table()), Memory()
+    planned = plan(world.ports(pipeline))
+    with pytest.raises(Away):
+        staged(world, pipeline, planned, memory, 1)
+    changed = replace(pipeline, tables=(replace(pipeline.tables[0], when="name <> 'x'"),))
+    with pytest.raises(
+        RetryLater, match="the pipeline was changed while its rows were brought in; they are staged again"
+    ):
+        staged(world, changed, planned, carried(memory))
+    assert len(world.engine.stages) == 1
+
+
+def test_stage_that_nothing_interrupts_gives_new_attempts(world: World) -> None:
+    pipeline = a_pipeline(*TWO)
+    batches = staged(world, pipeline, plan(world.ports(pipeline)), memory := Memory())
+    assert sorted(batch.attempt for batch in batches) == memory.attempts
+    assert len(memory.jobs) == len(world.engine.stages) == 2

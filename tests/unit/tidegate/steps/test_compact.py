@@ -1,0 +1,170 @@
+"""compact: behind which batches tables are looked at, what is then rewritten, and what is left to maintenance."""
+
+import json
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.jobs.stage_job import MaintainJob
+from tidegate.ports.context import TableFiles
+from tidegate.spec.runtime import Maintenance
+from tidegate.steps.clean_up import clean_up
+from tidegate.steps.compact import NEVER, compact, is_due
+from tidegate.steps.flush import flush
+
+NAME = "lake.shop.orders"
+PIPELINE = a_pipeline(maintenance=Maintenance(compact_every=3))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    return made
+
+
+def publish(world: World, *keys: str) -> None:
+    for key in keys:
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
+        flush(world.ports(PIPELINE))
+
+
+def jobs(world: World) -> list[MaintainJob]:
+    return [job for job in world.engine.jobs if isinstance(job, MaintainJob)]
+
+
+class _Measured(World):
+    """A world whose table consists of the files that a test says, and whose Spark answers as it says."""
+
+    def __init__(self, files: TableFiles | None, **outcome: dict) -> None:
+        super().__init__()
+        self.measured, self.outcome, self.asked = files, outcome, dict[str, dict]()
+        self.destination.create(NAME, ())
+        self.destination.files = lambda _: self.measured
+
+    def run(self, job: MaintainJob) -> None:
+        self.asked = {name: json.loads(text) for name, text in job.statements.items()}
+        ran = {name: {"rows": 0} for name in job.statements}
+        told = json.dumps({"attempt": job.attempt, **ran, **self.outcome})
+        self.destination.tables[job.table].properties[job.property] = told
+
+    def compacts(self, pipeline=PIPELINE) -> tuple[dict, dict[str, dict]]:
+        (report,) = compact(self.ports(pipeline, engine=self), [NAME])
+        return report, self.asked
+
+
+def test_clean_up_tells_behind_every_so_many_batches_that_the_table_should_be_measured(world: World) -> None:
+    told = []
+    for key in "abcdefg":
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
+        ports = world.ports(PIPELINE)
+        clean = ports.destination.clean_up
+        seen: list[dict[str, int]] = []
+        ports.destination.clean_up = lambda *given, clean=clean, seen=seen: seen.append(clean(*given)) or seen[-1]
+        flush(ports)
+        told.append(is_due(PIPELINE.maintenance, len(told) + 1, seen[0]["batches"]))
+        ports.destination.clean_up = clean
+    assert told == [False, False, True, False, False, True, False]
+
+
+def test_a_run_that_publishes_nothing_finds_nothing_due(world: World) -> None:
+    publish(world, "a", "b", "c")
+    (report,) = clean_up(world.ports(PIPELINE))
+    assert (report["published"], report["measure"]) == (3, False)
+
+
+@pytest.mark.parametrize(
+    ("published", "batches", "due"),
+    [(3, 1, True), (4, 1, False), (4, 2, True), (5, 2, False), (8, 3, True), (9, 0, False), (2, 2, False)],
+)
+def test_queues_of_batches_are_due_where_they_pass_the_number(published: int, batches: int, due: bool) -> None:
+    assert is_due(PIPELINE.maintenance, published, batches) is due
+
+
+@pytest.mark.parametrize(
+    "settings", [Maintenance(compact_every=0), Maintenance(compact_every=-1), Maintenance(compact="never")]
+)
+def test_nothing_is_due_where_the_clock_alone_or_nothing_compacts(settings: Maintenance) -> None:
+    assert not settings.follows_flushes
+    assert not any(is_due(settings, number, 1) for number in range(1, 40))
+
+
+def test_rows_position_and_tag_stay(world: World) -> None:
+    publish(world, *"abcdef")
+    rows, before = world.rows(NAME), world.destination.state(NAME, "shop")
+    (done,) = compact(world.ports(PIPELINE), [NAME])
+    after = world.destination.state(NAME, "shop")
+    assert done["compacted"]
+    assert done["before"]["data_files"] > done["after"]["data_files"] == 1
+    assert (world.rows(NAME), after.position, after.rolled_back) == (rows, before.position, False)
+    assert compact(world.ports(PIPELINE), [NAME]) == [{"table": NAME, "compacted": False}]
+
+
+def test_snapshots_and_orphans_are_left_to_maintenance(world: World) -> None:
+    publish(world, *"abcdef")
+    compact(world.ports(PIPELINE), [NAME])
+    assert [list(job.statements) for job in jobs(world)] == [["compact"]]
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted"),
+    [
+        (TableFiles(), []),
+        (TableFiles(data_files=4, small=4, crowd=4, rows=9, delete_files=4), []),
+        (TableFiles(data_files=5, small=5, crowd=5, rows=9), ["compact"]),
+        (TableFiles(data_files=9, small=9, crowd=4, rows=9), []),
+        (TableFiles(data_files=9, small=9, crowd=9, rows=9, delete_files=9), ["compact"]),
+        (TableFiles(data_files=9, small=9, crowd=9, rows=9, delete_files=10), ["compact"]),
+        (TableFiles(data_files=9, small=8, crowd=8, rows=9, delete_files=9), ["compact"]),
+        (TableFiles(data_files=9, small=8, crowd=8, rows=9, delete_files=10), ["compact", "deletes"]),
+        (TableFiles(data_files=1, rows=1000, delete_files=5, deleted_rows=100), ["deletes"]),
+        (TableFiles(data_files=1, rows=1000, delete_files=1, deleted_rows=101), ["compact"]),
+        (TableFiles(data_files=1, rows=1000, manifests=50), ["manifests"]),
+    ],
+)
+def test_what_is_rewritten_follows_what_is_measured(files: TableFiles, wanted: list[str]) -> None:
+    report, asked = _Measured(files).compacts()
+    assert list(asked) == wanted
+    assert report["compacted"] is ("compact" in wanted)
+
+
+def test_large_files_are_rewritten_for_the_share_of_their_deletes_and_never_for_the_number_of_delete_files() -> None:
+    _, asked = _Measured(TableFiles(data_files=1, rows=1000, delete_files=99, deleted_rows=101)).compacts()
+    assert (asked["compact"]["delete_files"], asked["compact"]["deleted_share"]) == (NEVER, 0.1)
+
+
+def test_a_branch_is_not_rewritten() -> None:
+    branched = a_pipeline(a_table(branch="audit"))
+    report, asked = _Measured(TableFiles(data_files=9, small=9, crowd=9)).compacts(branched)
+    assert (report, asked) == ({"table": NAME, "compacted": False}, {})
+
+
+def test_a_table_that_is_gone_has_nothing_to_rewrite() -> None:
+    assert _Measured(None).compacts() == ({"table": NAME, "compacted": False}, {})
+
+
+@pytest.mark.parametrize(
+    ("outcome", "message"),
+    [
+        ({"compact": {"failed": "conflicting commit"}}, "compact: conflicting commit"),
+        ({"attempt": "another"}, "another maintenance ran at once"),
+    ],
+)
+def test_a_failure_is_told_and_fails_no_flush(outcome: dict, message: str, caplog) -> None:
+    report, _ = _Measured(TableFiles(data_files=5, small=5, crowd=5), **outcome).compacts()
+    assert not report["compacted"]
+    assert message in report["failed"]
+    assert "not compacted, a later look will: pipeline=shop table=lake.shop.orders" in caplog.text
+
+
+def test_one_table_that_cannot_be_looked_at_holds_up_no_other() -> None:
+    world = _Measured(TableFiles(data_files=5, small=5, crowd=5))
+
+    def files(table: str) -> TableFiles | None:
+        if table == "lake.shop.broken":
+            raise OSError("the catalog does not answer")
+        return world.measured
+
+    world.destination.files = files
+    told = compact(world.ports(PIPELINE, engine=world), ["lake.shop.broken", NAME])
+    assert [("failed" in one, one["compacted"]) for one in told] == [(True, False), (False, True)]
+    assert list(world.asked) == ["compact"]

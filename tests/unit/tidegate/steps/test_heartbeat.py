@@ -1,0 +1,303 @@
+"""heartbeat: what it tells, how often, what a hook may change, and which dangers it sees coming."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.errors import GiveUp, NothingToDo, RetryLater
+from tidegate.model.offsets import Offsets
+from tidegate.monitoring.status import status
+from tidegate.ports.context import Retention
+from tidegate.progress.topic_log import row_topics
+from tidegate.spec.pipeline import Heartbeat, Pipeline, Start
+from tidegate.steps.flush import flush
+from tidegate.steps.heartbeat import Beat, heartbeat
+
+MINUTE = 60_000
+GROUP = "tidegate-shop"
+CONNECTOR = "__debezium-heartbeat.shop"
+
+
+def beating(*topics: str, **given: Any) -> Pipeline:
+    topics = topics or ("orders",)
+    return a_pipeline(
+        a_table(topics=()), source={"topics": topics}, heartbeat=Heartbeat(600, produce=True, topic="beats", **given)
+    )
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders", 2)
+    for partition in (0, 1):
+        made.broker.produce("orders", {"id": f"k{partition}"}, {"id": f"k{partition}", "name": "x"}, partition)
+    return made
+
+
+def beat(world: World, pipeline: Pipeline | None = None, **instead: Any) -> Beat:
+    return heartbeat(world.ports(pipeline or beating(), **instead))
+
+
+def sent(world: World) -> list[dict[str, Any]]:
+    parts = world.broker.partitions.get("beats", [])
+    return [record.value for part in parts for record in part.records]
+
+
+def test_a_heartbeat_tells_position_and_valid_through_time_of_each_table(world: World) -> None:
+    flush(world.ports(beating()))
+    (record,) = sent(world)
+    assert (record["pipeline"], record["table"], record["batch"], record["lag"]) == ("shop", "lake.shop.orders", 1, 0)
+    assert record["position"] == {"orders": {"0": 1, "1": 1}}
+    assert record["valid_through_ms"] == min(p.records[0].timestamp for p in world.broker.partitions["orders"])
+
+
+def test_a_heartbeat_record_never_runs_ahead_of_the_commit(world: World) -> None:
+    class Watching:
+        def __init__(self) -> None:
+            self.calls: list[str] = []
+
+        def __getattr__(self, verb: str) -> Any:
+            self.calls.append(verb)
+            return getattr(world.broker, verb)
+
+    flush(world.ports(a_pipeline()))
+    world.clock.tick(11 * MINUTE)
+    broker = Watching()
+    beat(world, broker=broker)
+    assert broker.calls.index("commit") < broker.calls.index("send")
+
+
+def test_heartbeats_are_sent_once_per_interval(world: World) -> None:
+    flush(world.ports(beating()))
+    for minutes, records in ((5, 1), (4, 1), (2, 2), (9, 2), (1, 3)):
+        world.clock.tick(minutes * MINUTE)
+        beat(world)
+        assert len(sent(world)) == records
+
+
+def test_the_interval_begins_anew_whether_or_not_something_could_be_sent(world: World) -> None:
+    class Deaf:
+        def __getattr__(self, verb: str) -> Any:
+            return self._refuse if verb == "send" else getattr(world.broker, verb)
+
+        def _refuse(self, topic: str, records: Any) -> None:
+            raise RetryLater(f"topic={topic} does not answer")
+
+    flush(world.ports(a_pipeline()))
+    world.clock.tick(11 * MINUTE)
+    failed = beat(world, broker=Deaf())
+    assert (failed.due, failed.sent) == (True, 0)
+    assert any("topic=beats does not answer" in warning for warning in failed.warnings)
+    world.clock.tick(9 * MINUTE)
+    assert not beat(world).due
+    world.clock.tick(2 * MINUTE)
+    assert beat(world).sent == 1
+
+
+def test_a_commit_of_a_flush_leaves_the_heartbeats_time_alone(world: World) -> None:
+    flush(world.ports(beating()))
+    world.clock.tick(5 * MINUTE)
+    world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
+    flush(world.ports(beating()))
+    assert len(sent(world)) == 1
+
+
+def test_without_an_interval_nothing_is_sent_and_offsets_are_kept_all_the_same(world: World) -> None:
+    off = a_pipeline(heartbeat=Heartbeat(0, produce=True, topic="beats"))
+    flush(world.ports(off))
+    assert sent(world) == []
+    assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
+
+
+def test_run_without_work_commits_again_what_the_brokers_would_forget(world: World) -> None:
+    flush(world.ports(beating()))
+    world.broker.groups[GROUP].clear()
+    with pytest.raises(NothingToDo):
+        flush(world.ports(beating()))
+    assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
+
+
+@pytest.mark.parametrize("kind", ["earliest", "group", "latest"])
+def test_a_topic_that_is_empty_everywhere_is_committed_and_read_from_there(kind: str) -> None:
+    world = World()
+    for topic in ("orders", "quiet"):
+        world.broker.create(topic, 2)
+    pipeline = a_pipeline(
+        a_table(topics=("orders",)),
+        a_table("lake.shop.quiet", topics=("quiet",)),
+        source={"start": Start(kind)},
+    )
+    world.broker.partitions["quiet"][1].begin = world.broker.partitions["quiet"][1].end = 7  # retention took them all
+    with pytest.raises(NothingToDo):
+        flush(world.ports(pipeline))
+    assert world.broker.groups[GROUP] == {"orders": {0: 0, 1: 0}, "quiet": {0: 0, 1: 7}}
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    flush(world.ports(pipeline))
+    assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 0}, "quiet": {0: 0, 1: 7}}
+    world.broker.produce("quiet", {"id": "q"}, {"id": "q", "name": "x"}, 1)
+    flush(world.ports(pipeline))
+    assert world.rows("lake.shop.quiet") == [{"id": "q", "name": "x"}]
+    assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 0}, "quiet": {0: 0, 1: 8}}
+
+
+def test_what_is_committed_for_an_empty_topic_stays_so_that_a_start_at_the_group_sees_what_is_lost() -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    world.broker.partitions["orders"][1].begin = world.broker.partitions["orders"][1].end = 7
+    world.broker.commit(GROUP, {"orders": {1: 3}})
+    pipeline = a_pipeline(source={"start": Start("group")})
+    for _ in range(2):
+        with pytest.raises(GiveUp, match=r"offset=3 of topic=orders partition=1, .* so 4 offsets are gone"):
+            flush(world.ports(pipeline))
+        heartbeat(world.ports(pipeline))
+        assert world.broker.groups[GROUP] == {"orders": {0: 0, 1: 3}}
+
+
+def test_the_topic_of_heartbeats_is_never_read_as_rows(world: World) -> None:
+    flush(world.ports(beating()))
+    everything = beating()
+    pattern = a_pipeline(
+        a_table(topics=()), source={"topics": (), "topic_pattern": ".*"}, heartbeat=everything.heartbeat
+    )
+    assert row_topics(world.ports(pattern)) == ("orders",)
+
+
+def test_a_connectors_heartbeat_proves_freshness_when_nothing_waits(world: World) -> None:
+    pipeline = beating("orders", CONNECTOR)
+    world.broker.create(CONNECTOR)
+    later = world.clock.tick(MINUTE)
+    world.broker.produce(CONNECTOR, None, {}, timestamp=later)
+    flush(world.ports(pipeline))
+    assert [record["valid_through_ms"] for record in sent(world)] == [later]
+
+
+def test_a_connectors_heartbeat_proves_nothing_while_records_wait(world: World) -> None:
+    pipeline = beating("orders", CONNECTOR)
+    world.broker.create(CONNECTOR)
+    flush(world.ports(pipeline))
+    own = sent(world)[-1]["valid_through_ms"]
+    world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
+    world.broker.produce(CONNECTOR, None, {}, timestamp=world.clock.tick(11 * MINUTE))
+    (table,) = beat(world, pipeline).tables
+    assert (table["lag"], table["valid_through_ms"]) == (1, own)
+
+
+def test_a_partition_without_data_is_fresh_by_a_connectors_heartbeat_alone(world: World) -> None:
+    world.broker.create("orders", 3)
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    world.broker.create(CONNECTOR)
+    pipeline = beating("orders", CONNECTOR)
+    flush(world.ports(pipeline))
+    assert sent(world)[-1]["valid_through_ms"] is None
+    told = world.clock.tick(11 * MINUTE)
+    world.broker.produce(CONNECTOR, None, {}, timestamp=told)
+    assert [table["valid_through_ms"] for table in beat(world, pipeline).tables] == [told]
+
+
+def hooking(world: World, change: Any, *topics: str) -> Any:
+    """A heartbeat whose hook applies `change` to its copy of the offsets."""
+
+    def hook(pipeline: str, offsets: Offsets) -> Offsets:
+        assert pipeline == "shop"
+        change(offsets)
+        return offsets
+
+    return heartbeat(replace(world.ports(beating(*topics)), heartbeat_hook=hook))
+
+
+def test_a_hook_may_add_and_raise_offsets_of_topics_that_carry_no_rows(world: World) -> None:
+    world.broker.create("audit", 1)
+    world.broker.produce("audit", "k", "v")
+    flush(world.ports(beating()))
+    assert hooking(world, lambda offsets: offsets.update(audit={0: 1})).committed["audit"] == {0: 1}
+    assert world.broker.groups[GROUP]["audit"] == {0: 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda offsets: offsets["orders"].update({0: 0}), "offset=1 became 0"),
+        (lambda offsets: offsets["orders"].pop(1), "offset=1 became None"),
+        (lambda offsets: offsets.pop("orders"), "offset=1 became None"),
+        (lambda offsets: offsets["orders"].update({0: 2}), "offset=2 lies beyond what is published, offset=1"),
+        (
+            lambda offsets: offsets["orders"].update({7: 0}),
+            "partition=7 offset=0 lies beyond the log, which has no such",
+        ),
+        (lambda offsets: offsets.update(audit={0: 2}), "topic=audit partition=0 offset=2 lies beyond"),
+        (lambda offsets: offsets.update(nowhere={0: 0}), "topic=nowhere partition=0 offset=0 lies beyond the log"),
+        (lambda offsets: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_a_hook_that_goes_too_far_is_overruled_and_told(world: World, change: Any, reason: str) -> None:
+    world.broker.create("audit", 1)
+    world.broker.produce("audit", "k", "v")
+    flush(world.ports(beating()))
+    world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
+    world.broker.groups[GROUP].clear()
+    with pytest.raises(GiveUp, match=reason):
+        hooking(world, change)
+    assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
+
+
+def test_a_hook_that_is_overruled_holds_up_neither_rows_nor_topics_without_rows(world: World) -> None:
+    world.broker.create(CONNECTOR, 2)
+    for partition in (0, 1, 1):
+        world.broker.produce(CONNECTOR, None, {}, partition)
+    flush(world.ports(beating()))
+    world.broker.groups[GROUP].clear()
+    with pytest.raises(GiveUp, match="offset=1 became None"):
+        hooking(world, lambda offsets: offsets.pop("orders"), "orders", CONNECTOR)
+    assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}, CONNECTOR: {0: 1, 1: 2}}
+
+
+def test_what_a_file_probably_does_not_mean_is_warned_of(world: World) -> None:
+    pipeline = replace(beating(), warnings=("orders.yaml:1: source.key: no key.fields",))
+    flush(world.ports(pipeline))
+    world.clock.tick(11 * MINUTE)
+    assert beat(world, pipeline).warnings == pipeline.warnings
+    assert status(world.ports(pipeline))["warnings"] == list(pipeline.warnings)
+
+
+def test_a_transaction_that_never_ends_is_warned_of(world: World) -> None:
+    flush(world.ports(beating()))
+    world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], ending="open")
+    world.broker.produce("orders", {"id": "behind"}, {"id": "behind", "name": "x"})
+    world.clock.tick(11 * MINUTE)
+    assert beat(world).warnings == ()
+    world.clock.tick(11 * MINUTE)
+    (warning,) = beat(world).warnings
+    assert "a transaction has been open at offset=1" in warning
+    assert "records=2" in warning
+
+
+@pytest.mark.parametrize(
+    ("kept", "name"),
+    [(Retention(records_ms=40 * MINUTE), "retention.ms"), (Retention(None, 40 * MINUTE), "delete.retention.ms")],
+)
+def test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of(
+    world: World, kept: Retention, name: str
+) -> None:
+    flush(world.ports(beating()))
+    world.broker.kept["orders"] = kept
+    world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
+    world.clock.tick(19 * MINUTE)
+    assert beat(world).warnings == ()
+    world.clock.tick(11 * MINUTE)
+    (warning,) = beat(world).warnings
+    assert f"more than half of {name}=2400000" in warning
+    assert "topic=orders partition=0" in warning
+
+
+def test_tombstones_that_compaction_may_leave_alone_are_warned_of_where_the_value_has_the_key(world: World) -> None:
+    pipeline = beating()
+    (plain,) = pipeline.tables
+    key, value = replace(plain.key, from_value=True), replace(plain.value, format="debezium-json")
+    flush(world.ports(pipeline))
+    world.broker.compacting.add("orders")
+    for table, count in ((plain, 0), (replace(plain, key=key), 0), (replace(plain, key=key, value=value), 1)):
+        world.clock.tick(11 * MINUTE)
+        warnings = beat(world, replace(pipeline, tables=(table,))).warnings
+        assert len(warnings) == count, warnings
+    assert "topic=orders: the topic is compacted and key.from is value" in warnings[0]

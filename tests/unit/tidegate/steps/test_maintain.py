@@ -1,0 +1,169 @@
+"""maintain: what is worth rewriting, what must never expire, and what a failure in part tells."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import World, a_pipeline
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.jobs.stage_job import MaintainJob
+from tidegate.ports.context import TableFiles
+from tidegate.spec.runtime import Maintenance
+from tidegate.steps.flush import flush
+from tidegate.steps.maintain import MEANWHILE, maintain, maintained_tables, needs_compaction
+
+NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
+PIPELINE = a_pipeline(maintenance=Maintenance(keep_snapshots=1))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    for key in "abcdef":
+        made.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
+        flush(made.ports(PIPELINE))
+    return made
+
+
+def publish_one_more(world: World) -> None:
+    world.broker.produce("orders", {"id": "z"}, {"id": "z", "name": "x"})
+    flush(world.ports(PIPELINE))
+
+
+def statements(world: World, table: str = NAME, pipeline=PIPELINE) -> dict[str, dict]:
+    maintain(world.ports(pipeline), table)
+    (job,) = [job for job in world.engine.jobs if isinstance(job, MaintainJob)][-1:]
+    return {name: json.loads(text) for name, text in job.statements.items()}
+
+
+def test_every_table_of_a_pipeline_that_exists_is_maintained(world: World) -> None:
+    assert maintained_tables(world.ports(PIPELINE)) == [NAME, INTERMEDIATE]
+    assert maintained_tables(World().ports(PIPELINE)) == []
+
+
+def test_table_that_does_not_exist_is_told() -> None:
+    with pytest.raises(GiveUp, match="no such table"):
+        maintain(World().ports(PIPELINE), NAME)
+
+
+def test_rows_position_and_tag_stay_and_snapshots_go(world: World) -> None:
+    rows, before = world.rows(NAME), world.destination.state(NAME, "shop")
+    done = maintain(world.ports(PIPELINE), NAME)
+    after = world.destination.state(NAME, "shop")
+    assert done["compacted"]
+    assert done["before"]["data_files"] > done["after"]["data_files"]
+    assert world.rows(NAME) == rows
+    assert (after.position, after.rolled_back) == (before.position, False)
+
+
+def test_maintenance_twice_finds_nothing_left_to_rewrite(world: World) -> None:
+    maintain(world.ports(PIPELINE), NAME)
+    assert not maintain(world.ports(PIPELINE), NAME)["compacted"]
+
+
+def test_of_an_intermediate_table_only_orphans_are_removed(world: World) -> None:
+    assert list(statements(world, INTERMEDIATE)) == ["orphans"]
+
+
+def test_limits_are_counted_back_from_now(world: World) -> None:
+    world.clock.ms = 10 * 86_400_000
+    publish_one_more(world)
+    asked = statements(world)
+    assert asked["expire"]["older_than"] == "1970-01-06 00:00:00"
+    assert asked["orphans"]["older_than"] == "1970-01-08 00:00:00"
+
+
+def test_snapshots_between_main_and_the_last_published_one_are_kept(world: World) -> None:
+    for _ in range(30):
+        world.destination.foreign_append(NAME)
+    assert statements(world)["expire"]["retain_last"] == 31 + MEANWHILE
+    assert not world.destination.state(NAME, "shop").rolled_back
+
+
+def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_published_one_off(world: World) -> None:
+    world.clock.ms += 3_600_000
+    publish_one_more(world)
+    for _ in range(5):
+        world.destination.foreign_append(NAME)
+    world.clock.ms += 30 * 86_400_000  # a pipeline that has been quiet for long
+    before, maintained = world.destination.state(NAME, "shop"), world.engine._maintain
+
+    def slowly(name: str, statement: dict) -> dict:
+        done = maintained(name, statement)
+        if name == "compact":
+            for _ in range(10 * MEANWHILE):
+                world.destination.foreign_append(NAME)
+        return done
+
+    world.engine._maintain = slowly
+    snapshots = len(world.destination.tables[NAME].snapshots)
+    assert maintain(world.ports(PIPELINE), NAME)["compacted"]
+    after = world.destination.state(NAME, "shop")
+    assert (after.position, after.rolled_back) == (before.position, False)
+    assert len(world.destination.tables[NAME].snapshots) == 1 + 5 + 1 + 10 * MEANWHILE  # what is older still goes
+    assert snapshots > 6
+
+
+@pytest.mark.parametrize(("age_days", "expires"), [(29, False), (31, True), (None, True)])
+def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_lets_nothing_expire(
+    world: World, age_days: int | None, expires: bool
+) -> None:
+    world.clock.ms += 30 * 86_400_000
+
+    class OwnRetention:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.destination, name)
+
+        def files(self, table: str) -> TableFiles:
+            age_ms = None if age_days is None else age_days * 86_400_000
+            return replace(world.destination.files(table), branch_age_ms=age_ms)
+
+    maintain(world.ports(PIPELINE, destination=OwnRetention()), NAME)
+    (job,) = [job for job in world.engine.jobs if isinstance(job, MaintainJob)]
+    assert ("expire" in job.statements) is expires
+
+
+@pytest.mark.parametrize(
+    ("compact", "files", "wanted"),
+    [
+        ("never", TableFiles(small=99, crowd=99, delete_files=99), False),
+        ("always", TableFiles(data_files=1, rows=1), True),
+        ("auto", TableFiles(data_files=4, small=4, crowd=4, rows=9), False),
+        ("auto", TableFiles(data_files=5, small=5, crowd=5, rows=9), True),
+        ("auto", TableFiles(data_files=50, small=50, crowd=1, rows=9), False),
+        ("auto", TableFiles(data_files=1, rows=1000, delete_files=9, deleted_rows=100), False),
+        ("auto", TableFiles(data_files=1, rows=1000, delete_files=10, deleted_rows=10), True),
+        ("auto", TableFiles(data_files=1, rows=1000, delete_files=1, deleted_rows=101), True),
+        ("auto", TableFiles(), False),
+    ],
+)
+def test_files_are_rewritten_where_it_is_measured_to_be_worth_it(compact, files, wanted) -> None:
+    assert needs_compaction(Maintenance(compact=compact), files) is wanted
+
+
+class _Told(World):
+    """A world whose Spark leaves the given outcome instead of its own."""
+
+    def __init__(self, outcome: dict) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+    def run(self, job: MaintainJob) -> None:
+        told = json.dumps({"attempt": job.attempt, **self.outcome})
+        self.destination.tables[job.table].properties[job.property] = told
+
+
+@pytest.mark.parametrize(
+    ("outcome", "message"),
+    [
+        ({"compact": {"failed": "conflicting commit"}, "expire": {"rows": 1}}, "compact: conflicting commit"),
+        ({"attempt": "another"}, "another maintenance ran at once"),
+    ],
+)
+def test_what_failed_is_told_and_tried_again(outcome: dict, message: str) -> None:
+    world = _Told(outcome)
+    world.destination.create(NAME, ())
+    with pytest.raises(RetryLater, match=message):
+        maintain(world.ports(PIPELINE, engine=world), NAME)

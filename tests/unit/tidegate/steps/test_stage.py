@@ -1,0 +1,167 @@
+"""stage: one read per group of tables, one atomic overwrite, and nothing mergeable from a batch that went wrong."""
+
+import pytest
+from fakes import BAD, ForgetsToFinish, LosesARecord, World, a_pipeline, a_table
+from tidegate.errors import BadRecord, ConfigurationError, GiveUp, RetryLater
+from tidegate.model.batch import Counts
+from tidegate.spec.pipeline import Column
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+TWO = (a_table(), a_table("lake.shop.copy", mode="upsert"))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders", 2)
+    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, timestamp=100)
+    made.broker.produce("orders", {"id": "a"}, None, timestamp=90)
+    made.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"}, partition=1, timestamp=70)
+    return made
+
+
+def run(world: World, *tables, engine=None, **given):
+    ports = world.ports(a_pipeline(*tables, **given), engine=engine or world.engine)
+    return stage(ports, plan(ports))
+
+
+def test_tables_with_the_same_ranges_share_one_read(world: World) -> None:
+    run(world, *TWO)
+    assert [[t.intermediate for t in job.tables] for job in world.engine.stages] == [
+        ["lake.shop.orders_shop_tmp", "lake.shop.copy_shop_tmp"]
+    ]
+
+
+def test_tables_with_ranges_of_their_own_are_read_apart(world: World) -> None:
+    world.broker.create("lines")
+    world.broker.produce("lines", {"id": "l"}, {"id": "l", "name": "x"})
+    staged = run(world, a_table(), a_table("lake.shop.lines", topics=("lines",)))
+    assert len(world.engine.stages) == 2
+    assert [s.table for s in staged] == ["lake.shop.orders", "lake.shop.lines"]
+
+
+def test_staged_batch_says_where_its_records_went(world: World) -> None:
+    both, upsert = run(world, *TWO)
+    assert both.counts == Counts(span=3, read=3, staged=2, superseded=1)
+    assert upsert.counts == Counts(span=3, read=3, staged=2, ignored=1)
+
+
+def test_staged_batch_is_pinned_by_its_snapshot(world: World) -> None:
+    (staged,) = run(world)
+    (again,) = world.destination.staged("lake.shop.orders_shop_tmp", "lake.shop.orders")
+    world.destination.foreign_append("lake.shop.orders_shop_tmp", {"batch_number": 99})
+    assert staged == again
+    assert len(world.destination.tables["lake.shop.orders_shop_tmp"].snapshots[staged.snapshot_id].rows) == 2
+
+
+def test_latest_timestamp_of_each_partition_is_kept(world: World) -> None:
+    (staged,) = run(world)
+    assert staged.timestamps == {"orders": {0: 100, 1: 70}}
+
+
+def test_batch_remembers_the_log_it_was_read_from(world: World) -> None:
+    (staged,) = run(world)
+    assert (staged.cluster_id, staged.topic_ids) == ("cluster-1", {"orders": world.broker.ids["orders"]})
+
+
+def test_batch_remembers_the_ids_of_its_own_topics_alone(world: World) -> None:
+    world.broker.create("lines")
+    world.broker.produce("lines", {"id": "l"}, {"id": "l", "name": "x"})
+    staged = run(world, a_table(), a_table("lake.shop.lines", topics=("lines",)))
+    assert [batch.topic_ids for batch in staged] == [
+        {"orders": world.broker.ids["orders"]},
+        {"lines": world.broker.ids["lines"]},
+    ]
+
+
+def test_staged_batch_is_resumed_without_reading_kafka_again(world: World) -> None:
+    (first,) = run(world)
+    (again,) = run(world)
+    assert (again, len(world.engine.stages)) == (first, 1)
+
+
+def test_retry_of_stage_leaves_no_second_copy_of_the_batch(world: World) -> None:
+    ports = world.ports(a_pipeline())
+    planned = plan(ports)
+    (first,), (second,) = stage(ports, planned), stage(ports, planned)
+    rows = world.destination.tables["lake.shop.orders_shop_tmp"].rows()
+    assert first.attempt != second.attempt
+    assert [r["attempt"] for r in rows] == [second.attempt] * 2
+
+
+def test_bad_record_fails_with_where_it_lies_and_can_never_be_merged(world: World) -> None:
+    world.broker.produce("orders", {"id": "c"}, BAD, partition=1)
+    with pytest.raises(BadRecord, match=r"1 records .* topic=orders partition=1 offset=1 reason=not readable"):
+        run(world)
+    assert world.destination.staged("lake.shop.orders_shop_tmp", "lake.shop.orders") == []
+
+
+def test_counts_that_do_not_add_up_fail_the_step(world: World) -> None:
+    with pytest.raises(GiveUp, match="do not add up: span=3 read=3 staged=1 superseded=1"):
+        run(world, engine=LosesARecord(world.engine))
+
+
+def test_counts_that_do_not_add_up_are_never_merged_by_the_next_run(world: World) -> None:
+    """A batch that lost a record is complete as far as its counts go: a resume would publish the loss."""
+    with pytest.raises(GiveUp, match="do not add up"):
+        run(world, engine=LosesARecord(world.engine))
+    try:
+        staged = run(world)
+    except GiveUp:
+        return
+    assert staged[0].counts == Counts(span=3, read=3, staged=2, superseded=1)
+
+
+def test_stage_job_that_died_before_its_counts_is_staged_again(world: World) -> None:
+    with pytest.raises(RetryLater, match="without a result"):
+        run(world, engine=ForgetsToFinish(world.engine))
+    (staged,) = run(world)
+    assert staged.counts.staged == 2
+
+
+def test_gaps_of_transactions_are_counted_as_gaps(world: World) -> None:
+    world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "z"})], ending="abort")
+    (staged,) = run(world)
+    assert (staged.counts.span, staged.counts.read, staged.counts.gaps) == (5, 3, 2)
+
+
+def test_batch_of_gaps_alone_is_staged_as_empty(world: World) -> None:
+    world.broker.create("orders")
+    world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "z"})], ending="abort")
+    (staged,) = run(world)
+    assert staged.counts == Counts(span=2)
+
+
+def test_intermediate_table_has_the_keys_without_their_prefix(world: World) -> None:
+    run(world, a_table(prefix="k_", columns=(Column("id", "BIGINT"), Column("name", "STRING"))))
+    (job,) = world.engine.stages
+    assert '"keys": [{"name": "id", "type": "BIGINT"' in job.tables[0].create[1]
+    assert job.tables[0].key_columns == (Column("k_id", "BIGINT"),)
+
+
+def test_table_without_a_key_stages_the_raw_one(world: World) -> None:
+    run(world, a_table(mode="append", keys=(), columns=(Column("name", "STRING"),)))
+    (job,) = world.engine.stages
+    assert '"keys": [{"name": "bytes", "type": "BINARY"' in job.tables[0].create[1]
+
+
+def test_schema_of_the_destination_is_used_where_the_file_has_none(world: World) -> None:
+    world.destination.create("lake.shop.orders", (Column("id", "STRING"), Column("name", "STRING")))
+    run(world, a_table(columns=None))
+    assert world.engine.stages[0].tables[0].value_columns == (Column("id", "STRING"), Column("name", "STRING"))
+
+
+def test_no_schema_anywhere_names_the_way_out(world: World) -> None:
+    with pytest.raises(ConfigurationError, match=r"table=lake.shop.orders .*(add value.schema|in key.schema)"):
+        run(world, a_table(columns=None))
+
+
+def test_key_without_a_type_names_the_way_out(world: World) -> None:
+    with pytest.raises(ConfigurationError, match=r"key.fields=\['sku'\] .* key.schema or value.schema"):
+        run(world, a_table(keys=("sku",), columns=(Column("id", "STRING"),)))
+
+
+def test_job_holds_no_settings_of_the_brokers(world: World) -> None:
+    run(world, source={"kafka": {"bootstrap.servers": "b:1", "sasl.password": "geheim"}})
+    assert "geheim" not in world.engine.stages[0].to_json()

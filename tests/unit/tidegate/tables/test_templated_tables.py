@@ -1,0 +1,192 @@
+"""Tables that records name: found in the catalog, each with a position of its own, never a name that surprises."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from fakes import Crash, CrashAt, FailsToMerge, LosesARecord, World, a_pipeline, a_table
+from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, SomeTablesDelayed, SomeTablesFailed
+from tidegate.monitoring.status import status
+from tidegate.reprocess import rebase
+from tidegate.reprocess.backfill_plan import propose, wanted
+from tidegate.reprocess.replay import replay
+from tidegate.spec.pipeline import Column
+from tidegate.spec.table_template import Naming
+from tidegate.steps.flush import flush
+from tidegate.steps.maintain import maintained_tables
+
+COLUMNS = (Column("id", "STRING"), Column("type", "STRING"))
+
+
+def template(name: str = "lake.shop.{type}", **given):
+    entry = a_table(name, columns=COLUMNS, namespaces=given.pop("namespaces", ("shop",)), **given)
+    pipeline = a_pipeline(entry)
+    return replace(pipeline, tables=(), template=entry)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    return made
+
+
+def produce(world: World, key: str, kind: str | None) -> None:
+    world.broker.produce("orders", {"id": key}, {"id": key, "type": kind})
+
+
+def keys(world: World, name: str) -> list[str]:
+    return [row["id"] for row in world.rows(f"lake.shop.{name}")]
+
+
+def committed(world: World) -> int | None:
+    return world.broker.groups.get("tidegate-shop", {}).get("orders", {}).get(0)
+
+
+def test_each_name_becomes_a_table_of_its_own(world: World) -> None:
+    for key, kind in [("1", "order"), ("2", "line"), ("3", "Order")]:
+        produce(world, key, kind)
+    flush(world.ports(template()))
+    assert (keys(world, "order"), keys(world, "line"), committed(world)) == (["1", "3"], ["2"], 3)
+
+
+def test_known_tables_share_the_read_and_a_new_one_costs_one_more(world: World) -> None:
+    produce(world, "1", "order")
+    flush(world.ports(template()))
+    produce(world, "2", "order")
+    flush(world.ports(template()))
+    assert len(world.engine.stages) == 3
+    produce(world, "3", "line")
+    flush(world.ports(template()))
+    assert (len(world.engine.stages), keys(world, "line"), committed(world)) == (5, ["3"], 3)
+
+
+def test_tombstone_reaches_every_known_table(world: World) -> None:
+    produce(world, "1", "order")
+    produce(world, "1", "line")
+    flush(world.ports(template()))
+    world.broker.produce("orders", {"id": "1"}, None)
+    flush(world.ports(template()))
+    assert (keys(world, "order"), keys(world, "line")) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "", "a.b", "../x", "a'b", "{type}", "x" * 101, "tidegate_shop_batches", "a_tmp", "a_deletes", "a b"]
+)
+def test_value_that_makes_no_name_is_a_bad_record(world: World, kind: str | None) -> None:
+    produce(world, "1", "order")
+    produce(world, "2", kind)
+    for _ in range(2):
+        with pytest.raises(BadRecord, match="offset=1"):
+            flush(world.ports(template()))
+    assert keys(world, "order") == []
+
+
+def test_namespace_outside_the_list_is_a_bad_record() -> None:
+    naming = Naming("{ns}.{t}", ("shop", "archive"), "x")
+    assert naming.name_of({"ns": "Archive", "t": "A"}) == "archive.a"
+    assert naming.name_of({"ns": "other", "t": "a"}) is None
+
+
+def test_more_tables_than_allowed_fail_and_nothing_is_merged(world: World) -> None:
+    for n in range(3):
+        produce(world, str(n), f"t{n}")
+    with pytest.raises(GiveUp, match="more than max_tables=2"):
+        flush(world.ports(template(max_tables=2)))
+    assert not [name for name in world.destination.tables if name.startswith("lake.shop.t") and "tidegate" not in name]
+
+
+def test_killed_at_any_call_nothing_is_lost() -> None:
+    for number in range(1, 600):
+        world = World()
+        world.broker.create("orders")
+        produce(world, "1", "order")
+        flush(world.ports(template()))
+        produce(world, "2", "line")
+        produce(world, "3", "order")
+        crash = CrashAt(number)
+        with suppress(Crash):
+            flush(world.ports(template(), crash))
+        if crash.calls < number:
+            break
+        produce(world, "4", "line")
+        for _ in range(6):
+            with suppress(NothingToDo):
+                flush(world.ports(template()))
+        assert (keys(world, "order"), keys(world, "line"), committed(world)) == (["1", "3"], ["2", "4"], 4), crash.at
+    assert number > 60
+
+
+def test_delete_by_condition_that_names_no_table_is_a_bad_record(world: World) -> None:
+    world.engine.conditions["gone"] = lambda row: row["id"] == "2"
+    pipeline = template(delete_when="gone")
+    produce(world, "1", "order")
+    flush(world.ports(pipeline))
+    produce(world, "2", "never_seen")  # a delete makes no table
+    flush(world.ports(pipeline))
+    assert (world.rows("lake.shop.never_seen"), committed(world)) == ([], 2)
+    produce(world, "2", "a b")
+    produce(world, "3", "order")
+    produce(world, "4", "later")
+    with pytest.raises(SomeTablesFailed, match="offset=2"):
+        flush(world.ports(pipeline))
+    # tables that are known go on; where names are looked for, and so the group, stays before the record
+    assert (keys(world, "order"), world.rows("lake.shop.later"), committed(world)) == (["1", "3"], [], 2)
+
+
+def test_names_are_not_known_as_long_as_one_of_their_tables_is_not_staged(world: World) -> None:
+    flush_all = template()
+    produce(world, "1", "order")
+    flush(world.ports(flush_all))
+    produce(world, "2", "line")
+    produce(world, "3", "order")
+    with pytest.raises(SomeTablesFailed, match="do not add up"):
+        flush(world.ports(flush_all, engine=LosesARecord(world.engine, "lake.shop.line")))
+    assert (keys(world, "order"), committed(world)) == (["1", "3"], 1)
+    produce(world, "4", "line")
+    flush(world.ports(flush_all))
+    assert (keys(world, "line"), keys(world, "order"), committed(world)) == (["2", "4"], ["1", "3"], 4)
+
+
+def test_status_and_rebase_see_tables_that_records_named(world: World) -> None:
+    produce(world, "1", "order")
+    produce(world, "2", "line")
+    flush(world.ports(template()))
+    shown = status(world.ports(template()))["tables"]
+    assert [table["table"] for table in shown] == ["lake.shop.line", "lake.shop.order"]
+    ports = world.ports(template())
+    rebase.rebase(ports, rebase.propose(ports, "earliest"))
+    reads = len(world.engine.stages)
+    flush(world.ports(template()))
+    assert (len(world.engine.stages), keys(world, "order"), keys(world, "line")) == (reads + 1, ["1"], ["2"])
+
+
+def test_table_that_fails_holds_the_offsets_and_its_own_batches_and_no_others(world: World) -> None:
+    produce(world, "1", "order")
+    produce(world, "2", "line")
+    flush(world.ports(template()))
+    broken = FailsToMerge(world.engine, "lake.shop.order")
+    produce(world, "3", "order")
+    produce(world, "4", "line")
+    with pytest.raises(SomeTablesDelayed, match=r"lake\.shop\.order"):
+        flush(world.ports(template(), engine=broken))
+    assert (keys(world, "line"), keys(world, "order"), committed(world)) == (["2", "4"], ["1"], 2)
+    left = {name: len(world.rows(f"lake.shop.{name}_shop_tmp")) for name in ("line", "order")}
+    assert left == {"line": 0, "order": 1}
+    flush(world.ports(template()))
+    assert (keys(world, "order"), committed(world), world.rows("lake.shop.order_shop_tmp")) == (["1", "3"], 4, [])
+
+
+def test_maintenance_sees_tables_that_records_named(world: World) -> None:
+    produce(world, "1", "order")
+    flush(world.ports(template()))
+    assert "lake.shop.order" in maintained_tables(world.ports(template()))
+
+
+def test_backfill_and_replay_are_refused(world: World) -> None:
+    produce(world, "1", "order")
+    flush(world.ports(template()))
+    with pytest.raises(ConfigurationError, match="backfill does not know tables that records name"):
+        propose(world.ports(template()), wanted({"orders": {"0": [0, 1]}}, None, None))
+    with pytest.raises(ConfigurationError, match="replay does not know"):
+        replay(world.ports(template()))

@@ -1,0 +1,171 @@
+"""Connections mean what Airflow makes of them, reach each client in its own words, and never show a secret."""
+
+import json
+
+import pytest
+from tidegate.adapters.kafka.settings import java_settings, kafka_settings
+from tidegate.adapters.spark.remote_address import spark_remote
+from tidegate.connections import Connection, connection_from_env
+from tidegate.errors import ConfigurationError
+from tidegate.spec.runtime import SparkTarget
+
+
+def read(text: str) -> Connection:
+    connection = connection_from_env("my_id", {"AIRFLOW_CONN_MY_ID": text})
+    assert connection is not None
+    return connection
+
+
+def nothing(_: str) -> Connection | None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            '{"conn_type": "spark-connect", "host": "sc://h", "port": "15002", "extra": {"use_ssl": true}}',
+            Connection("my_id", "spark_connect", host="sc://h", port=15002, extra={"use_ssl": True}),
+        ),
+        ('{"conn_type": "kafka", "extra": "{\\"a\\": 1}"}', Connection("my_id", "kafka", extra={"a": 1})),
+        (
+            "postgresql://us%40er:p%3Aw%2F@Host:5432/d%2Fb?sslmode=require&n=3",
+            Connection(
+                "my_id", "postgres", "host", 5432, "us@er", "p:w/", "d/b", {"sslmode": "require", "n": 3}
+            ),
+        ),
+        ("kafka://?__extra__=%7B%22a.b%22%3A%22b%3A1%22%7D", Connection("my_id", "kafka", extra={"a.b": "b:1"})),
+        ("spark-connect://sc://h:15002", Connection("my_id", "spark_connect", "sc://h", 15002)),
+        ("http://[::1]:80", Connection("my_id", "http", "::1", 80)),
+    ],
+)  # fmt: skip
+def test_both_of_airflows_forms(text: str, expected: Connection) -> None:
+    assert read(text) == expected
+
+
+def test_missing_connection_is_none() -> None:
+    assert connection_from_env("my_id", {}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"password": "geheim"',
+        '{"port": "geheim"}',
+        '{"extra": "geheim"}',
+        '{"extra": "[\\"geheim\\"]"}',
+        "geheim",
+        "kafka://u:geheim@h:port",
+        '{"conn_type": 5, "password": "geheim"}',
+    ],
+)
+def test_an_unreadable_connection_never_shows_its_value(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="AIRFLOW_CONN_MY_ID") as caught:
+        read(text)
+    assert "geheim" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_repr_hides_the_password_and_secret_extras() -> None:
+    extra = {"sasl.password": "geheim", "bootstrap.servers": "b:1", "keyfile_dict": {"private_key": "geheim"}}
+    text = repr(Connection("c", "kafka", password="geheim", extra=extra))
+    assert "geheim" not in text
+    assert "b:1" in text
+
+
+def test_missing_kafka_connection_names_its_variable() -> None:
+    with pytest.raises(ConfigurationError, match="AIRFLOW_CONN_KAFKA_DEFAULT"):
+        kafka_settings("kafka_default", nothing)
+
+
+def test_kafka_settings_from_extra_then_host_and_login() -> None:
+    connection = Connection(
+        "k", "kafka", "h", 9092, "u", "p", extra={"sasl.username": "x", "a": True, "group.id": "airflow"}
+    )
+    assert kafka_settings("k", lambda _: connection) == {
+        "bootstrap.servers": "h:9092",
+        "sasl.username": "x",
+        "sasl.password": "p",
+        "a": "true",
+    }
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers is missing"):
+        kafka_settings("k", lambda _: Connection("k", "kafka"))
+
+
+@pytest.mark.parametrize(
+    ("librdkafka", "java"),
+    [
+        ({"bootstrap.servers": "b:1"}, {"bootstrap.servers": "b:1"}),
+        ({"metadata.broker.list": "b:1", "debug": "all", "group.id": "g"}, {"bootstrap.servers": "b:1"}),
+        (
+            {
+                "security.protocol": "sasl_ssl",
+                "sasl.mechanisms": "PLAIN",
+                "sasl.username": "u",
+                "sasl.password": 'p"\\',
+            },
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                'username="u" password="p\\"\\\\";',
+            },
+        ),
+        (
+            {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": "p"},
+            {
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+                'username="u" password="p";',
+            },
+        ),
+        ({"ssl.ca.location": "/ca.pem"}, {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"}),
+        (
+            {"ssl.key.location": "/both.pem", "ssl.certificate.location": "/both.pem", "ssl.key.password": "p"},
+            {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/both.pem", "ssl.key.password": "p"},
+        ),
+        ({"ssl.endpoint.identification.algorithm": "none"}, {"ssl.endpoint.identification.algorithm": ""}),
+        ({"client.rack": "a"}, {"client.rack": "a"}),
+    ],
+)
+def test_the_java_client_gets_the_same_in_its_own_words(librdkafka: dict[str, str], java: dict[str, str]) -> None:
+    assert java_settings(librdkafka) == java
+
+
+@pytest.mark.parametrize(
+    "librdkafka",
+    [
+        {"enable.ssl.certificate.verification": "false"},
+        {"ssl.key.location": "/key.pem", "ssl.certificate.location": "/cert.pem"},
+    ],
+)
+def test_what_the_java_client_cannot_do_is_refused_not_dropped(librdkafka: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError):
+        java_settings(librdkafka)
+
+
+def test_spark_remote_of_pipeline_then_connection_then_environment() -> None:
+    environ = {"SPARK_REMOTE": "sc://env:1"}
+    connection = Connection("s", "spark_connect", "h", 2, "me", "tok/en", extra={"use_ssl": True})
+    assert spark_remote(SparkTarget(remote="sc://own:3"), lambda _: connection, environ) == "sc://own:3"
+    assert (
+        spark_remote(SparkTarget(), lambda _: connection, environ) == "sc://h:2/;user_id=me;token=tok%2Fen;use_ssl=true"
+    )
+    assert spark_remote(SparkTarget(), lambda _: Connection("s", "spark_connect", "sc://h", 2), {}) == "sc://h:2"
+    assert spark_remote(SparkTarget(), nothing, environ) == "sc://env:1"
+
+
+@pytest.mark.parametrize("connection", [None, Connection("s", "spark", "yarn"), Connection("s", "spark_connect")])
+def test_no_place_for_spark_is_refused_with_the_way_out(connection: Connection | None) -> None:
+    with pytest.raises(ConfigurationError, match=r"sc://|spark_connect"):
+        spark_remote(SparkTarget(), lambda _: connection, {})
+
+
+def test_same_reading_as_airflow_itself() -> None:
+    airflow = pytest.importorskip("airflow.sdk.definitions.connection", reason="Airflow is not installed")
+    for uri in ("kafka://u:p%40@Host:1/s?a=b", "spark-connect://h:15002", "postgresql://h/db", "http://https://h:1"):
+        theirs, ours = airflow.Connection.from_uri(uri, conn_id="my_id"), read(uri)
+        fields = ("conn_type", "host", "port", "login", "password")
+        assert [getattr(ours, f) for f in fields] == [getattr(theirs, f) or None for f in fields]
+        assert ours.extra == json.loads(theirs.extra or "{}")

@@ -1,0 +1,128 @@
+"""Which settings Spark hides, and that a server which would show a catalog's secret is sent none."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tidegate.adapters.spark.entry_points import private_conf
+from tidegate.adapters.spark.submit import packed
+from tidegate.errors import ConfigurationError
+from tidegate.jobs.stage_job import KAFKA_CONF
+from tidegate.redaction import CORE, CORE_REGEX, OPTIONS, SECRET
+from tidegate_spark import session
+
+ROOT = Path(__file__).parents[3]
+CATALOG = "spark.sql.catalog.lake"
+SECRETS = [
+    "credential", "token", "jdbc.password", "s3.secret-access-key", "s3.access-key-id", "s3.session-token",
+    "rest.auth.basic.password", "header.Authorization", "adls.auth.shared-key.account.key", "adls.sas-token.store",
+    "gcs.oauth2.token",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_secret_of_a_catalog_is_hidden_by_its_name_in_sessions_and_in_applications(name: str) -> None:
+    private = private_conf({f"{CATALOG}.{name}": "x", OPTIONS: "mine"}, {})
+    with packed({**private, CORE: "theirs"}) as files:
+        lines = dict(
+            line.split(" ", 1) for line in Path(files.properties).read_text().replace("\\\\", "\\").splitlines()
+        )
+    for regex in (
+        private[OPTIONS].replace("mine|", ""),
+        lines[OPTIONS].replace("mine|", ""),
+        lines[CORE].replace("theirs|", ""),
+    ):
+        assert re.search(regex, f"{CATALOG}.{name}")
+    assert lines[CORE].startswith("theirs|")
+    assert lines[OPTIONS] == private[OPTIONS], "nothing is said twice"
+    assert lines[OPTIONS].startswith("mine|")
+
+
+def test_names_that_hold_no_secret_are_shown() -> None:
+    for name in ("uri", "type", "warehouse", "io-impl", "client.region", "s3.endpoint", "cache-enabled"):
+        assert not re.search(CORE_REGEX, f"{CATALOG}.{name}")
+
+
+def test_every_word_of_a_secrets_name_that_the_product_knows_is_hidden_by_spark_too() -> None:
+    for word in (
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "token",
+        "credential",
+        "private_key",
+        "account-key",
+        "jaas",
+    ):
+        assert SECRET.search(word)
+        assert re.search(CORE_REGEX, f"x.{word.upper()}")
+
+
+def test_the_servers_program_hides_what_the_jobs_hide() -> None:
+    spec = importlib.util.spec_from_file_location("serve", ROOT / "jobs" / "serve.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.CONF[CORE] == CORE_REGEX
+
+
+class Session:
+    """A session of a Connect server with this configuration of its own."""
+
+    def __init__(self, **own: str) -> None:
+        self.values = {name.replace("_", "."): value for name, value in own.items()}
+        self.conf, self.stopped = self, False
+
+    def get(self, name: str, default: Any = ...) -> Any:
+        return self.values[name] if default is ... else self.values.get(name, default)
+
+    def set(self, name: str, value: str) -> None:
+        self.values[name] = value
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def connected(monkeypatch: pytest.MonkeyPatch, server: Session, conf: dict[str, str]) -> Session:
+    builder = type("Builder", (), {"remote": lambda self, _: self, "create": lambda self: server})()
+    monkeypatch.setattr(session, "SparkSession", type("Sessions", (), {"builder": builder}))
+    session.connected("sc://here", conf)
+    return server
+
+
+CONF = {f"{CATALOG}.type": "rest", f"{CATALOG}.credential": "client:hunter2"}
+
+
+def test_server_with_an_event_log_gets_no_catalogs_secret_unless_it_hides_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for own in ({}, {CORE: CORE_REGEX}, {f"{CATALOG}.credential": "from the jobs"}):
+        server = Session(spark_eventLog_enabled="true")
+        server.values |= own
+        with pytest.raises(
+            ConfigurationError, match=rf"event log.*settings={CATALOG}\.credential; nothing was sent"
+        ) as told:
+            connected(monkeypatch, server, CONF)
+        assert "hunter2" not in f"{told.value}{server.values}"
+        assert server.stopped
+    server = Session(spark_eventLog_enabled="true")
+    server.values |= {CORE: CORE_REGEX, f"{CATALOG}.credential": "from the jobs"}
+    assert connected(monkeypatch, server, CONF).values[f"{CATALOG}.credential"] == "client:hunter2"
+
+
+def test_server_without_an_event_log_and_catalog_without_a_secret_need_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert connected(monkeypatch, Session(), CONF).values[f"{CATALOG}.credential"] == "client:hunter2"
+    open_catalog = {f"{CATALOG}.type": "rest"}
+    assert not connected(monkeypatch, Session(spark_eventLog_enabled="true"), open_catalog).stopped
+
+
+def test_kafkas_password_never_has_a_name_that_jobs_carry_into_the_event_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    private = private_conf({}, {"sasl.password": "hunter2"})
+    server = connected(monkeypatch, Session(spark_eventLog_enabled="true"), private)
+    assert [name for name, value in server.values.items() if "hunter2" in value] == ["tidegate.secret.kafka"]
+    assert re.search(server.values[OPTIONS], "tidegate.secret.kafka")
+    for spark in (server, Session(**{KAFKA_CONF.replace(".", "_"): private[KAFKA_CONF]})):
+        assert json.loads(session.private(spark, KAFKA_CONF)) == {"kafka.sasl.password": "hunter2"}

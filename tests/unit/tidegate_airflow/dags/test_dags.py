@@ -1,0 +1,169 @@
+"""The DAGs as Airflow reads them: nothing is opened, everything is explained, and one file is one pipeline."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+PIPELINE = """
+source:
+  topics: [{name}]
+  key: {{format: json, fields: [id], schema: id BIGINT}}
+  value: {{format: json, schema: "id BIGINT, name STRING"}}
+tables:
+  - name: lake.shop.{name}
+merge: {merge}
+spark: {spark}
+maintenance: {maintenance}
+freshness_target: 15m
+on_failure:
+  - {{notifier: a.module.that.is.not.There, kwargs: {{conn_id: somewhere}}}}
+"""
+LAKE = {"type": "sql", "uri": "postgresql://nowhere.invalid:1/c", "warehouse": "s3://nowhere/w"}
+PIPELINES = 12
+PUBLICATION = "{{table: lake.shop.p0, topic: {name}, key: {{fields: [id]}}, {more}}}"
+PUBLICATIONS = {
+    "asset": "delivery: exactly-once",
+    "timed": "interval: 5m, spark: {mode: submit}",
+    "by_hand": "on_table_change: false",
+}
+
+
+def read(folder: Path, **told: str) -> dict[str, Any]:
+    """What the DAG processor sees of an include folder, or a task's process that is told so."""
+    path = os.pathsep.join(str(ROOT / part) for part in ("plugins", "jobs", "tests"))
+    own = {"AIRFLOW_HOME": str(folder / "airflow"), "TIDEGATE_INCLUDE": str(folder), "PYTHONPATH": path}
+    quiet = {"AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    done = subprocess.run(
+        [sys.executable, "-m", "dag_reading"],
+        env={**os.environ, **own, **quiet, **told},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("SEEN ")]
+    seen: dict[str, Any] = json.loads(line.removeprefix("SEEN "))
+    return seen
+
+
+def write(folder: Path, name: str, merge: str = "{interval: 60s}", spark: str = "{}", maintenance: str = "{}") -> None:
+    text = PIPELINE.format(name=name, merge=merge, spark=spark, maintenance=maintenance)
+    (folder / "pipelines" / f"{name}.yaml").write_text(text)
+
+
+@pytest.fixture(scope="module")
+def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("include")
+    (folder / "pipelines").mkdir()
+    (folder / "catalogs.yaml").write_text(json.dumps({"lake": {"type": "iceberg", "properties": LAKE}}))
+    for number in range(PIPELINES - 3):
+        write(folder, f"p{number}")
+    write(folder, "counted", "{interval: -1, records_threshold: 1000}")
+    write(folder, "nightly", "{interval: '30 2 * * *', records_threshold: 5}", maintenance="{compact_every: -1}")
+    write(folder, "submitted", "{interval: 1h}", "{mode: submit}")
+    (folder / "publications").mkdir()
+    for name, more in PUBLICATIONS.items():
+        (folder / "publications" / f"{name}.yaml").write_text(PUBLICATION.format(name=name, more=more))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seen(include: Path) -> dict[str, Any]:
+    return read(include)
+
+
+def test_task_reads_the_file_of_its_own_pipeline_alone(include: Path, seen: dict[str, Any]) -> None:
+    dag = "tidegate_p1_backfill"
+    own = read(include, _AIRFLOW_PARSING_CONTEXT_DAG_ID=dag)["dags"]
+    flushes = [name for name in own if name.startswith("tidegate_") and not name.startswith("tidegate_publish_")]
+    assert sorted(flushes) == ["tidegate_p1", "tidegate_p1_backfill", "tidegate_p1_maintenance"]
+    assert own[dag]["serialized"] == seen["dags"][dag]["serialized"]
+
+
+def test_reading_the_dag_files_opens_no_connection_and_imports_nothing_that_is_slow(seen: dict[str, Any]) -> None:
+    assert seen["opened"] == []
+    assert seen["imported"] == []
+
+
+def test_every_pipeline_has_its_dags_and_no_other(seen: dict[str, Any], include: Path) -> None:
+    names = [file.stem for file in (include / "pipelines").glob("*.yaml")]
+    assert {f"tidegate_{name}{what}" for name in names for what in ("", "_backfill", "_maintenance")} <= set(
+        seen["dags"]
+    )
+
+
+def test_every_dag_and_task_is_explained_and_has_an_owner(seen: dict[str, Any]) -> None:
+    for name, dag in seen["dags"].items():
+        assert dag["doc"], name
+        assert dag["description"], name
+        assert "tidegate" in dag["tags"], name
+        for task, told in dag["tasks"].items():
+            assert told["doc"], f"{name}.{task}"
+            assert told["owner"] == "tidegate", f"{name}.{task}"
+
+
+def test_every_word_of_a_form_is_described(seen: dict[str, Any]) -> None:
+    for name, dag in seen["dags"].items():
+        for word, schema in dag["params"].items():
+            assert schema["title"], f"{name}.{word}"
+            assert schema["description"], f"{name}.{word}"
+    assert set(seen["dags"]["tidegate_p0"]["params"]) == {"max_records", "until_current", "dry_run"}
+
+
+def test_the_tasks_of_a_flush_are_named_by_its_verbs(seen: dict[str, Any]) -> None:
+    tasks = ["plan", "stage", "merge", "commit_offsets", "clean_up", "compact", "heartbeat", "freshness"]
+    found = seen["dags"]["tidegate_p0"]["tasks"]
+    assert sorted(found) == sorted(tasks)
+    assert {task for task in tasks if found[task]["group"] == "rows"} == {"stage", "merge"}
+    assert {task for task in tasks if found[task]["group"] == "progress"} == {"commit_offsets", "clean_up", "compact"}
+
+
+def test_flushes_are_followed_by_compaction_unless_it_is_left_to_the_clock(seen: dict[str, Any]) -> None:
+    assert "compact" not in seen["dags"]["tidegate_nightly"]["tasks"]
+    assert "compact" in seen["dags"]["tidegate_submitted"]["tasks"]
+
+
+def test_tasks_that_send_jobs_to_bigquery_link_to_them(seen: dict[str, Any]) -> None:
+    for dag in ("tidegate_p0", "tidegate_submitted"):
+        tasks = seen["dags"][dag]["tasks"]
+        assert {task for task, told in tasks.items() if told["links"]} >= {"stage", "merge"}
+        assert "BigQuery job" in tasks["merge"]["links"]
+
+
+def test_time_and_records_start_a_flush_as_the_file_says(seen: dict[str, Any]) -> None:
+    p0, counted, nightly = (seen["dags"][f"tidegate_{name}"]["serialized"] for name in ("p0", "counted", "nightly"))
+    assert "BacklogTrigger" not in p0
+    assert '"delta": 60.0' in p0
+    assert "BacklogTrigger" in counted
+    assert '"delta": 600.0' in counted  # the heartbeat's
+    assert "BacklogTrigger" in nightly
+    assert "30 2 * * *" in nightly
+
+
+def test_publication_runs_when_its_table_was_published_or_on_its_interval_or_by_hand(seen: dict[str, Any]) -> None:
+    dags = {name: seen["dags"][f"tidegate_publish_{name}"] for name in PUBLICATIONS}
+    assert all(list(dag["tasks"]) == ["publish"] for dag in dags.values())
+    assert "lake.shop.p0" in dags["asset"]["serialized"]
+    assert '"delta": 300.0' in dags["timed"]["serialized"]
+    assert "NullTimetable" in dags["by_hand"]["serialized"]
+
+
+def test_changing_one_file_changes_the_dags_of_that_pipeline_alone(include: Path, seen: dict[str, Any]) -> None:
+    write(include, "p3", "{interval: 90s}")
+    (include / "pipelines" / "p4.yaml").unlink()
+    try:
+        now = read(include)["dags"]
+    finally:
+        write(include, "p3")
+        write(include, "p4")
+    gone = {"tidegate_p4", "tidegate_p4_backfill", "tidegate_p4_maintenance"}
+    assert set(seen["dags"]) - set(now) == gone
+    changed = {name for name, dag in now.items() if dag["serialized"] != seen["dags"][name]["serialized"]}
+    assert changed == {"tidegate_p3"}

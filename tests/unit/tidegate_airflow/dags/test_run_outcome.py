@@ -1,0 +1,92 @@
+"""A run of the flush DAG in which stage refuses a table: the others are merged, and the run is red in the end."""
+
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import BAD, World, a_pipeline, a_table
+from tidegate.ports.context import Ports
+from tidegate.spec.pipeline import Pipeline
+from tidegate.steps.plan import plan
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Airflow's own, while it is imported
+    from airflow.sdk.exceptions import AirflowFailException
+    from tidegate_airflow import tasks
+    from tidegate_airflow.dags import run_outcome
+    from tidegate_airflow.operators import step
+
+GOOD, BROKEN = "lake.shop.good", "lake.shop.broken"
+PIPELINE = a_pipeline(a_table(BROKEN, topics=("broken",)), a_table(GOOD, topics=("good",)))
+
+
+class Results:
+    """What the tasks of a run leave for each other, as a task instance shows it."""
+
+    def __init__(self) -> None:
+        self.left: dict[tuple[str, str], Any] = {}
+        self.task = "stage"
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.left[self.task, key] = value
+
+    def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
+        return self.left.get((task_ids, key))
+
+    def get_task_states(self, dag_id: str, run_ids: list[str]) -> dict[str, dict[str, str]]:
+        return {run: {"stage": "success", "merge_0": "success", "heartbeat": "running"} for run in run_ids}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+
+    def ports(name: str, engine: Any = None, watcher: Any = None, pipeline: Pipeline = PIPELINE) -> Ports:
+        return made.ports(pipeline)
+
+    monkeypatch.setattr(tasks, "ports", ports)
+    monkeypatch.setattr(tasks, "run_measure", lambda name: {})
+    for topic in ("broken", "good"):
+        made.broker.create(topic, 2)
+        made.broker.produce(topic, {"id": "a"}, {"id": "a", "name": topic})
+    return made
+
+
+def run_of(world: World, monkeypatch: pytest.MonkeyPatch) -> Results:
+    """Plan, stage and merge as the tasks do; what they left."""
+    results = Results()
+    context: Any = {"ti": results, "dag_run": SimpleNamespace(dag_id="d", run_id="r")}
+    context["params"] = {"max_records": None, "until_current": True, "dry_run": False}
+    monkeypatch.setattr(run_outcome, "get_current_context", lambda: context)
+    results.left["plan", "return_value"] = planned = plan(world.ports(PIPELINE)).to_dict()
+    for queue in step.stage(context, "shop", planned, {}):
+        tasks.run_merge("shop", queue)
+    return results
+
+
+def test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others_reason(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.broker.produce("broken", {"id": "b"}, BAD, 1)
+    results = run_of(world, monkeypatch)
+    assert world.rows(GOOD) == [{"id": "a", "name": "good"}]
+    (refused,) = results.xcom_pull("stage", "refused")
+    assert (refused["table"], refused["kind"]) == (BROKEN, "BadRecord")
+    results.task = "heartbeat"
+    with pytest.raises(AirflowFailException) as red:
+        run_outcome.last_of_the_run("shop")
+    for words in (f"table={BROKEN} is refused, the others go on", "topic=broken partition=1 offset=0"):
+        assert words in str(red.value)
+        assert words in results.xcom_pull("heartbeat", "error")["message"]
+    assert world.broker.groups["tidegate-shop"] == {"good": {0: 1, 1: 0}}
+
+
+def test_run_in_which_every_table_is_staged_is_green(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = run_of(world, monkeypatch)
+    assert results.xcom_pull("stage", "refused") == []
+    assert run_outcome.last_of_the_run("shop")["committed"] == {"broken": {0: 1, 1: 0}, "good": {0: 1, 1: 0}}
+    assert (world.rows(GOOD), world.rows(BROKEN)) == (
+        [{"id": "a", "name": "good"}],
+        [{"id": "a", "name": "broken"}],
+    )

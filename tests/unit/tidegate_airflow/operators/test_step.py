@@ -1,0 +1,245 @@
+"""A task that gives its slot back while BigQuery works: what it takes along, how it is woken, and what it counts."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
+from airflow.triggers.base import TriggerEvent
+from fakes import World, a_pipeline, a_table
+from fakes.faults import _Delegating
+from tidegate.adapters.bigquery.client.named_jobs import NamedJob
+from tidegate.errors import BadRecord, GiveUp, NothingToDo, OutcomeUnknown, PublishedElsewhere, RetryLater
+from tidegate.model.table_state import Publication
+from tidegate.spec.pipeline import Catalog
+from tidegate.steps.plan import plan
+from tidegate_airflow import errors, tasks
+from tidegate_airflow.operators import step as waiting
+from tidegate_airflow.operators.step import InTriggerer, StepOperator
+from tidegate_airflow.triggers import bigquery_job
+
+ORDERS = "lake.shop.orders"
+PIPELINE = a_pipeline(a_table(ORDERS))
+CATALOG = Catalog("dwh", "bigquery", {"project": "p", "location": "EU"}, "google_one")
+JOB = NamedJob(CATALOG, "p", "EU", "tidegate_shop_1")
+LONG = 60.0
+
+
+class Results:
+    """A task instance that keeps what is pushed."""
+
+    def __init__(self) -> None:
+        self.pushed: dict[str, Any] = {}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+class Events:
+    """What a task tells its assets."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def __getitem__(self, alias: Any) -> "Events":
+        return self
+
+    def add(self, asset: Any, extra: Any) -> None:
+        self.told.append((asset.name, extra["batch"], extra["inserted"]))
+
+
+@pytest.fixture
+def context() -> Any:
+    return {"ti": Results(), "outlet_events": Events()}
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders", 2)
+    for partition, key in enumerate("ab"):
+        made.broker.produce("orders", {"id": key}, {"id": key, "name": "x"}, partition)
+    return made
+
+
+class SlowWarehouse(_Delegating):
+    """A destination whose publish, and whose look at staged rows, is a job that runs long; `watcher` is told of it."""
+
+    def __init__(self, port: Any, watcher: Any) -> None:
+        super().__init__(port)
+        self._watcher = watcher
+
+    def publish(self, publication: Publication) -> None:
+        self._port.publish(publication)
+        table = self._port.tables[publication.table]
+        table.snapshots[publication.head].summary["tidegate.job"] = str(JOB)
+        self._wait()
+
+    def staged_outcome(self, intermediate: str, attempt: str) -> Any:
+        self._wait()
+        return self._port.staged_outcome(intermediate, attempt)
+
+    def _wait(self) -> None:
+        self._watcher.sent(JOB)
+        if self._watcher.awaited != JOB.job_id:
+            self._watcher.runs(JOB, LONG)
+
+
+@pytest.fixture
+def airflow(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Tasks over the world in memory, with a clock that a test may turn."""
+    clock = SimpleNamespace(now=1_000_000.0)
+
+    def ports(name: str, engine: Any = None, watcher: Any = None) -> Any:
+        destination = SlowWarehouse(world.destination, watcher) if watcher else world.destination
+        return world.ports(PIPELINE, destination=destination)
+
+    monkeypatch.setattr(tasks, "ports", ports)
+    monkeypatch.setattr(waiting.time, "time", lambda: clock.now)
+    return clock
+
+
+def operator(verb: str, given: Any) -> StepOperator:
+    return StepOperator(task_id=verb, verb=verb, pipeline="shop", given=given)
+
+
+def deferred(step: StepOperator, context: Any) -> tuple[TaskDeferred, dict[str, Any]]:
+    """The step gives its slot back; with it what Airflow stores for it, as it is read from the database again."""
+    with pytest.raises(TaskDeferred) as away:
+        step.execute(context)
+    kwargs = away.value.kwargs or {}
+    return away.value, json.loads(json.dumps(kwargs))["memory"]
+
+
+def test_merge_that_waits_in_the_triggerer_goes_on_and_counts_its_batch_once(
+    world: World, airflow: Any, context: Any
+) -> None:
+    ((queue,), refused) = tasks.run_stage("shop", plan(world.ports(PIPELINE)).to_dict())
+    assert refused == []
+    step = operator("merge", queue)
+    away, memory = deferred(step, context)
+    assert (away.method_name, away.timeout) == ("resume_step", waiting.LONGEST)
+    assert context["ti"].pushed[waiting.JobLink().xcom_key] == JOB.address
+    assert context["outlet_events"].told == []
+    airflow.now += 100
+    result = getattr(step, away.method_name)(context, memory, {"status": "success"})
+    assert (result["outcome"], result["batches"], result["staged"], result["inserted"]) == ("published", 1, 2, 2)
+    assert result["seconds"] >= LONG + 100, "what was waited for elsewhere is part of it"
+    assert context["outlet_events"].told == [(ORDERS, 1, 2)]
+    assert [row["batch"] for row in world.destination.history("lake.shop.tidegate_shop_batches", 9)] == [1]
+    assert [row["id"] for row in world.rows(ORDERS)] == ["a", "b"]
+
+
+def test_stage_that_waits_in_the_triggerer_goes_on_without_reading_again(
+    world: World, airflow: Any, context: Any
+) -> None:
+    step = operator("stage", plan(world.ports(PIPELINE)).to_dict())
+    _, memory = deferred(step, context)
+    assert len(world.engine.stages) == 1
+    (queue,) = step.resume_step(context, memory, {"status": "success"})
+    assert len(world.engine.stages) == 1
+    assert [(batch["batch"], batch["attempt"]) for batch in queue["batches"]] == [(1, memory["attempts"][0])]
+
+
+def test_task_stays_on_the_worker_for_a_job_that_is_quick(context: Any) -> None:
+    watcher = InTriggerer(context, {})
+    assert watcher.runs(JOB, waiting.IN_PLACE - 0.1) is None
+    with pytest.raises(TaskDeferred):
+        watcher.runs(JOB, waiting.IN_PLACE)
+    assert (watcher.awaited, watcher.back) == ("", None)
+
+
+def test_link_that_cannot_be_left_fails_no_publish(caplog: pytest.LogCaptureFixture) -> None:
+    broken: Any = {"ti": None}
+    InTriggerer(broken, {}).sent(JOB)
+    assert "no link to the job: job=p:EU.tidegate_shop_1" in caplog.text
+
+
+# the trigger
+
+
+def trigger_of(context: Any) -> Any:
+    """The trigger as the triggerer makes it, from what the task has left in Airflow's database."""
+    with pytest.raises(TaskDeferred) as away:
+        InTriggerer(context, {}).runs(JOB, LONG)
+    path, kwargs = away.value.trigger.serialize()
+    assert path == "tidegate_airflow.triggers.bigquery_job.JobTrigger"
+    return bigquery_job.JobTrigger(**json.loads(json.dumps(kwargs)))
+
+
+def test_trigger_asks_for_the_job_as_the_worker_does_and_never_cancels_it(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trigger, asked = trigger_of(context), list[Any]()
+    place = (trigger.conn_id, trigger.project_id, trigger.location, trigger.job_id, trigger.poll_interval)
+    assert place == ("google_one", "p", "EU", JOB.job_id, bigquery_job.SECONDS)
+    hook = trigger._get_async_hook()
+    assert hook._warehouse._catalog == CATALOG
+    monkeypatch.setattr(hook._warehouse, "job", lambda job_id: asked.append(job_id) or "the job")
+    assert asyncio.run(hook._get_job(JOB.job_id, "elsewhere", "US")) == "the job"
+    assert asked == [JOB.job_id]
+    monkeypatch.setattr(trigger, "_get_async_hook", lambda: pytest.fail("a publish that has begun is never cancelled"))
+    asyncio.run(trigger.on_kill())
+
+
+def test_trigger_waits_a_while_before_its_first_look_and_fires_when_the_job_has_ended(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trigger, slept, states = trigger_of(context), list[float](), ["running", "success"]
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def status(**_: Any) -> dict[str, str]:
+        return {"status": states.pop(0), "message": "done"}
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(trigger, "_get_async_hook", lambda: SimpleNamespace(get_job_status=status))
+
+    async def first() -> TriggerEvent:
+        return await anext(trigger.run())
+
+    assert asyncio.run(first()).payload["status"] == "success"
+    assert slept == [bigquery_job.FIRST, bigquery_job.SECONDS]
+    assert states == []
+
+
+# failures
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "is_told"),
+    [
+        (NothingToDo("no work"), AirflowSkipException, False),
+        (PublishedElsewhere("another was faster"), AirflowSkipException, False),
+        (GiveUp("mend this"), AirflowFailException, True),
+        (BadRecord("offset=3"), AirflowFailException, True),
+        (RetryLater("it passes"), AirflowException, True),
+        (OutcomeUnknown("no answer"), AirflowException, True),
+    ],
+    ids=lambda given: type(given).__name__ if isinstance(given, Exception) else "",
+)
+def test_failure_becomes_what_airflow_does_next_and_leaves_its_reason(
+    error: Exception, kind: type[Exception], is_told: bool, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "get_current_context", lambda: context)
+    with pytest.raises(kind) as raised, errors.told_to_airflow():
+        raise error
+    assert type(raised.value) is kind
+    assert (str(raised.value), raised.value.__cause__) == (str(error), error)
+    reason = {"error": type(error).__name__, "message": str(error)}
+    assert context["ti"].pushed == ({"error": reason} if is_told else {})
+
+
+def test_foreign_failure_is_raised_as_it_is_and_its_text_is_kept_to_the_log(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "get_current_context", lambda: context)
+    with pytest.raises(KeyError, match="hunter2"), errors.told_to_airflow():
+        raise KeyError("password=hunter2")
+    assert context["ti"].pushed == {"error": {"error": "KeyError", "message": "see the log of this task"}}
+    monkeypatch.setattr(errors, "get_current_context", lambda: {})
+    with pytest.raises(AirflowFailException, match="mend this"), errors.told_to_airflow():
+        raise GiveUp("mend this")

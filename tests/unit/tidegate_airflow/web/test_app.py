@@ -1,0 +1,281 @@
+"""The page as a browser asks for it: who may see what, what is never shown, and that nothing can be changed through it.
+
+Airflow's own database and auth manager decide; pipelines come from a folder whose brokers and catalog never answer, or
+from memory.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow_users import airflow_in, token_of
+from fakes import BAD, World, a_pipeline, a_table
+from fakes.publications import Outside
+from tidegate.errors import RetryLater
+from tidegate.publications.publish import publish
+from tidegate.spec.pipeline import Errors
+from tidegate.steps.flush import flush
+from tidegate_airflow.web.pipeline_contexts import Source
+
+TOKEN = "a-token-for-the-scraper"
+ALL = Errors("all", 9)
+PATHS = (
+    "/api/pipelines",
+    "/api/pipelines/shop",
+    "/api/pipelines/shop/dead-letters",
+    "/api/publications/out",
+    "/metrics",
+)
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Airflow's database with two DAGs, and its auth manager with two users."""
+    ids = ("tidegate_shop", "tidegate_publish_out", "dag_of_somebody_else")
+    with airflow_in(tmp_path_factory.mktemp("airflow"), *ids) as manager:
+        yield manager
+
+
+class Memory:
+    """Two pipelines in memory: the DAG of one of them is unknown to Airflow."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def names(self) -> list[str]:
+        return ["orphan", "shop"]
+
+    def source(self, name: str) -> Source:
+        return self._source
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    made.broker.produce("orders", {"id": "b"}, BAD)
+    made.broker.forget = lambda: None  # type: ignore[attr-defined]
+    made.broker.learn = lambda places: None  # type: ignore[attr-defined]
+    return made
+
+
+@pytest.fixture
+def desk(airflow: Any, world: World) -> Any:
+    from tidegate_airflow.web.overview_cache import Watch
+    from tidegate_airflow.web.pipelines import Desk
+
+    table = replace(a_table(), errors=ALL)
+    ports = world.ports(a_pipeline(table, source={"errors": ALL}))
+    flush(ports)
+    memory: Any = Memory(Source((), ports))
+    return Desk(memory, Watch(memory))
+
+
+@pytest.fixture
+def outside() -> Outside:
+    made = Outside()
+    made.table.commit(a="1")
+    publish(made.ports())
+    return made
+
+
+@pytest.fixture
+def published(airflow: Any, outside: Outside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """One publication in memory."""
+    from tidegate_airflow.web.publications import Publications
+
+    (tmp_path / "publications").mkdir()
+    (tmp_path / "publications" / "out.yaml").touch()
+    made = Publications(tmp_path, lambda conn_id: None)
+    monkeypatch.setattr(made, "ports", lambda name: outside.ports())
+    return made
+
+
+@pytest.fixture
+def client(desk: Any, published: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    from fastapi.testclient import TestClient
+    from tidegate_airflow.web import app as application
+
+    monkeypatch.setenv("TIDEGATE_METRICS_TOKEN", TOKEN)
+    app = application.application()
+    app.dependency_overrides[application.desk] = lambda: desk
+    app.dependency_overrides[application.publications] = lambda: published
+    return TestClient(app, follow_redirects=False)
+
+
+def login(airflow: Any, role: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token_of(airflow, role)}"}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_whoever_is_not_logged_in_sees_nothing(client: Any, path: str) -> None:
+    assert client.get(path).status_code == 401
+    assert client.get(path, headers={"Authorization": "Bearer nonsense"}).status_code in (401, 403)
+
+
+def test_page_itself_holds_no_data_and_loads_nothing_from_elsewhere(client: Any) -> None:
+    answer = client.get("/pipelines/shop")
+    assert answer.status_code == 200
+    assert "http" not in answer.text.replace("http-equiv", "")
+    assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+
+
+def test_pipeline_whose_dag_one_may_not_see_does_not_exist(
+    client: Any, airflow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    viewer = login(airflow, "viewer")
+    assert client.get("/api/pipelines/shop", headers=viewer).status_code == 200
+    monkeypatch.setattr(airflow, "is_authorized_dag", lambda **asked: False)
+    found = client.get("/api/pipelines", headers=viewer).json()["pipelines"]
+    assert [row["pipeline"] for row in found] == ["orphan"], "a file without a DAG, for who may see import errors"
+    monkeypatch.setattr(airflow, "is_authorized_view", lambda **asked: False)
+    assert client.get("/api/pipelines", headers=viewer).json()["pipelines"] == []
+    for name in ("shop", "orphan", "nothing", "..%2f..%2fetc"):
+        assert client.get(f"/api/pipelines/{name}", headers=viewer).status_code == 404
+
+
+def test_viewer_sees_everything_and_may_trigger_nothing(client: Any, airflow: Any) -> None:
+    seen = client.get("/api/pipelines/shop", headers=login(airflow, "viewer")).json()
+    assert seen["pipeline"]["dead_letters"] == 1
+    assert set(seen["may"].values()) == {False}
+    may = client.get("/api/pipelines/shop", headers=login(airflow, "admin")).json()["may"]
+    assert may == {"flush": True, "backfill": False, "replay": False, "maintenance": False}, "only DAGs there are"
+
+
+def test_one_pipeline_comes_with_all_of_its_parts(client: Any, airflow: Any) -> None:
+    seen = client.get("/api/pipelines/shop", headers=login(airflow, "admin")).json()
+    assert seen["pipeline"]["state"] == "current"
+    assert seen["offsets"] == [{"topic": "orders", "partition": 0, "begin": 0, "committed": 2}]
+    assert [batch["batch"] for batch in seen["past"]["batches"]] == [1]
+    assert seen["past"]["advances"][0]["partition"] == 0
+    assert {one["kind"] for one in seen["storage"]} >= {"destination", "staged", "dead letters"}
+    assert seen["backfills"] == []
+    assert seen["airflow"]["dags"] == {"flush": {"dag_id": "tidegate_shop", "paused": False}}
+
+
+def test_committed_offsets_expire_as_brokers_say_or_after_seven_days_and_that_is_told(
+    client: Any, airflow: Any, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidegate_airflow.web import airflow_runs
+
+    monkeypatch.setattr(airflow_runs, "last_success", lambda *asked: datetime(2026, 1, 1, tzinfo=UTC))
+    for told, expires in ((None, "2026-01-08T00:00:00.000Z"), (7200.0, "2026-01-01T02:00:00.000Z")):
+        world.broker.group_retention_seconds = told
+        seen = client.get("/api/pipelines/shop", headers=login(airflow, "viewer")).json()
+        assert seen["group_retention"] == {"seconds": told or 604_800, "assumed": told is None}
+        assert seen["airflow"]["offsets_expire"] == expires
+
+
+def test_part_that_fails_says_so_and_the_others_are_there(client: Any, airflow: Any, world: World) -> None:
+    def gone(group: str, topics: Any) -> Any:
+        raise RetryLater("brokers=b gave no answer within 30 s")
+
+    world.broker.committed = gone  # type: ignore[method-assign]
+    seen = client.get("/api/pipelines/shop", headers=login(airflow, "admin")).json()
+    assert seen["offsets"] == {"error": "brokers=b gave no answer within 30 s"}
+    assert seen["storage"]
+
+
+def test_dead_letters_are_given_page_by_page_as_people_can_read_them(client: Any, airflow: Any) -> None:
+    found = client.get("/api/pipelines/shop/dead-letters?page=7", headers=login(airflow, "viewer")).json()
+    assert (found["waiting"], found["pages"], found["dead_letters"]) == (1, 1, [])
+    [letter] = client.get("/api/pipelines/shop/dead-letters", headers=login(airflow, "viewer")).json()["dead_letters"]
+    assert (letter["topic"], letter["partition"], letter["offset"], letter["stage"]) == ("orders", 0, 1, "value")
+
+
+def test_catalog_that_does_not_answer_is_told_about_without_its_password(
+    client: Any, airflow: Any, world: World
+) -> None:
+    def gone(name: str, limit: int) -> Any:
+        raise OSError("cannot reach postgresql://lake:hunter2@db/catalog")
+
+    world.destination.dead_letters = gone  # type: ignore[method-assign]
+    answer = client.get("/api/pipelines/shop/dead-letters", headers=login(airflow, "admin"))
+    assert (answer.status_code, answer.json()) == (503, {"detail": "OSError: cannot reach postgresql://***@db/catalog"})
+
+
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
+def test_no_address_of_the_page_changes_anything(client: Any, airflow: Any, method: str) -> None:
+    """What changes something goes to Airflow's own API, which checks the role and writes its audit log."""
+    for path in (*PATHS, "/"):
+        answer = getattr(client, method)(path, headers=login(airflow, "admin"))
+        assert answer.status_code == 405
+
+
+def test_scraper_reads_the_metrics_of_all_with_its_token_and_users_those_of_theirs(
+    client: Any, airflow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert everything.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert 'tidegate_dead_letters{pipeline="shop"} 1' in everything.text
+    assert 'pipeline="orphan"' in everything.text
+    monkeypatch.setattr(airflow, "is_authorized_view", lambda **asked: False)
+    mine = client.get("/metrics", headers=login(airflow, "viewer")).text
+    assert 'pipeline="shop"' in mine
+    assert 'pipeline="orphan"' not in mine
+
+
+def test_tab_on_a_dag_leads_to_its_pipeline(client: Any, airflow: Any) -> None:
+    viewer = login(airflow, "viewer")
+    for dag in ("tidegate_shop", "tidegate_shop_backfill", "tidegate_shop_replay", "tidegate_shop_maintenance"):
+        assert client.get(f"/dags/{dag}", headers=viewer).headers["location"].endswith("/tidegate/pipelines/shop")
+    assert client.get("/dags/something_else", headers=viewer).status_code == 200
+
+
+def test_secrets_in_a_foreign_error_are_hidden(airflow: Any) -> None:
+    from tidegate_airflow.web.messages import told
+
+    problem = OSError("cannot connect to postgresql://lake:hunter2@db/x sasl.password=hunter2 token: 'hunter2'")
+    assert "hunter2" not in told(problem)
+    assert told(problem).startswith("OSError: cannot connect to postgresql://")
+    assert told(RetryLater("group=g: committed offset=5")) == "group=g: committed offset=5"
+
+
+def test_every_file_of_the_page_is_small_and_calls_nobody_else() -> None:
+    static = Path(__file__).parents[4] / "plugins" / "tidegate_airflow" / "web" / "static"
+    own = [path for path in static.iterdir() if path.is_file()]
+    assert len(own) > 10
+    for path in own:
+        text = path.read_text()
+        assert len(text.splitlines()) <= 300, path.name
+        assert "http://" not in text.replace("http://www.w3.org/2000/svg", ""), path.name
+        assert "https://" not in text, path.name
+        assert "innerHTML" not in text, path.name
+    assert os.path.getsize(static / "vendor" / "uplot-1.6.32.min.js") < 60_000
+
+
+def test_publication_comes_with_its_place_in_the_tables_snapshots(
+    client: Any, airflow: Any, outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = login(airflow, "admin")
+    [row] = client.get("/api/pipelines", headers=admin).json()["publications"]
+    assert (row["state"], row["published_snapshot_id"], row["snapshots_behind"]) == ("current", "10", 0)
+    outside.table.commit(a="2")
+    seen = client.get("/api/publications/out", headers=admin).json()
+    assert [one["snapshot_id"] for one in seen["snapshots"]] == ["11", "10"], "as text: browsers round such numbers"
+    assert (seen["may"], seen["publication"]["dag_id"]) == ({"publish": True}, "tidegate_publish_out")
+    viewer = login(airflow, "viewer")
+    assert client.get("/api/publications/out", headers=viewer).json()["may"] == {"publish": False}
+    assert client.get("/api/publications/nothing", headers=viewer).status_code == 404
+    moved = client.get("/dags/tidegate_publish_out", headers=viewer)
+    assert moved.headers["location"].endswith("/tidegate/publications/out")
+    metrics = client.get("/metrics", headers=viewer).text
+    assert 'tidegate_publication_up{publication="out"} 1' in metrics
+    monkeypatch.setattr(airflow, "get_authorized_dag_ids", lambda **asked: set())
+    assert client.get("/api/pipelines", headers=viewer).json()["publications"] == []
+    assert client.get("/api/publications/out", headers=viewer).status_code == 404
+
+
+def test_publication_that_cannot_go_on_is_stuck_with_the_way_out(client: Any, airflow: Any, outside: Outside) -> None:
+    outside.table.commit(a="2")
+    outside.table.uuid = "u2"
+    [row] = client.get("/api/pipelines", headers=login(airflow, "viewer")).json()["publications"]
+    assert row["state"] == "stuck"
+    assert "was replaced by another" in row["reason"]
+    assert "bin/tidegate publish out --resynchronise" in row["reason"]

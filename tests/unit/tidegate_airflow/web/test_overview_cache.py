@@ -1,0 +1,119 @@
+"""The readings behind the page: one for everybody, and who does not answer is told about in words."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.errors import ConfigurationError, RetryLater
+from tidegate.ports.context import Ports
+from tidegate.steps.flush import flush
+from tidegate_airflow.web.overview_cache import Watch
+from tidegate_airflow.web.pipeline_contexts import Source
+
+
+class Onlooker:
+    """The memory broker as the page shares it; counts how often the log is read."""
+
+    def __init__(self, broker: Any) -> None:
+        self._broker = broker
+        self.forgot = 0
+        self.gate = threading.Event()
+        self.gate.set()
+        self.failure: Exception | None = None
+
+    def forget(self) -> None:
+        self.forgot += 1
+
+    def learn(self, places: Any) -> None:
+        list(places)
+
+    def log(self, *asked: Any) -> Any:
+        assert self.gate.wait(60)
+        if self.failure:
+            raise self.failure
+        return self._broker.log(*asked)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)
+
+
+class Files:
+    """Pipelines by name: a source, or what is wrong with the file."""
+
+    def __init__(self, found: dict[str, Source | Exception]) -> None:
+        self.found = found
+
+    def names(self) -> list[str]:
+        return sorted(self.found)
+
+    def source(self, name: str) -> Source:
+        one = self.found[name]
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    return made
+
+
+@pytest.fixture
+def broker(world: World) -> Iterator[Onlooker]:
+    made = Onlooker(world.broker)
+    yield made
+    made.gate.set()
+
+
+def ports(world: World, broker: Any, name: str = "shop") -> Ports:
+    return replace(world.ports(a_pipeline(a_table(f"lake.shop.{name}"), name=name)), broker=broker)
+
+
+def watch_of(**found: Source | Exception) -> Watch:
+    return Watch(Files(found))
+
+
+def test_pipelines_of_one_cluster_are_read_with_one_look_at_its_brokers(world: World, broker: Onlooker) -> None:
+    sources = {name: Source(("one",), ports(world, broker, name)) for name in ("left", "right")}
+    rows = watch_of(**sources).rows(patience=60)
+    assert {name: row["lag"] for name, row in rows.items()} == {"left": 1, "right": 1}
+    assert broker.forgot == 1
+
+
+def test_wrong_file_is_told_about_and_hides_no_other(world: World, broker: Onlooker) -> None:
+    watch = watch_of(bad=ConfigurationError("bad.yaml: no"), good=Source((), ports(world, broker, "good")))
+    rows = watch.rows(patience=60)
+    assert rows["bad"]["error"] == "bad.yaml: no"
+    assert rows["bad"]["needs_person"]
+    assert rows["good"]["error"] is None
+
+
+def test_brokers_that_do_not_answer_keep_nobody_waiting(world: World, broker: Onlooker) -> None:
+    broker.gate.clear()
+    other = Source(("other",), ports(world, Onlooker(world.broker), "other"))
+    watch = watch_of(shop=Source(("dead",), ports(world, broker)), other=other)
+    rows = watch.rows(patience=0.5)
+    while rows["other"]["error"] or rows["shop"]["error"] == "not read yet":
+        rows = watch.rows(patience=0.5)
+    assert "no answer" in rows["shop"]["error"]
+
+
+def test_failure_keeps_the_last_numbers_and_says_what_happened(world: World, broker: Onlooker) -> None:
+    one = ports(world, broker)
+    flush(world.ports(one.pipeline))
+    watch = watch_of(shop=Source((), one))
+    assert watch.rows(patience=60)["shop"]["lag"] == 0
+    broker.failure = RetryLater("brokers=b:9092 gave no answer")
+    watch._read_group([one])
+    row = watch.rows(patience=60)["shop"]
+    assert row["error"] == "brokers=b:9092 gave no answer"
+    assert row["lag"] == 0
+    broker.failure = None
+    watch._read_group([one])
+    assert watch.rows(patience=60)["shop"]["error"] is None

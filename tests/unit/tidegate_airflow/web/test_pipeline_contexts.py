@@ -1,0 +1,83 @@
+"""What the page opens for its pipelines: shared where two pipelines mean the same thing, each one's own where not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from contract.test_destination import Kit, in_iceberg
+from contract_words import FIRST, START, TABLE
+from tidegate.adapters.iceberg.destination import IcebergDestination
+from tidegate.connections import Connection
+from tidegate.model import resource_names
+from tidegate_airflow.web import pipeline_contexts
+from tidegate_airflow.web.pipeline_contexts import Sources
+
+VALUE = {"format": "json", "schema": "id STRING, n INT"}
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Kit:
+    return in_iceberg(tmp_path)
+
+
+class Vault:
+    """Connections, which somebody may change."""
+
+    def __init__(self, **extra: str) -> None:
+        self.extra = extra
+
+    def __call__(self, conn_id: str) -> Connection | None:
+        if conn_id == "lake_login":
+            return Connection("lake_login", extra=dict(self.extra))
+        return Connection(conn_id, host="sc://nowhere", extra={"bootstrap.servers": "localhost:1"})
+
+
+def the_sources(folder: Path, vault: Vault, **tables: dict[str, Any]) -> Sources:
+    """Pipelines by name, each with its one table, on one catalog that has a connection."""
+    place = {"uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder / 'warehouse'}"}
+    lake = {"type": "iceberg", "properties": {"type": "sql", **place}, "connection": "lake_login"}
+    (folder / "pipelines").mkdir()
+    (folder / "catalogs.yaml").write_text(yaml.safe_dump({"lake": lake}))
+    for name, table in tables.items():
+        source = {"topics": ["t"], "key": {"fields": ["id"], "schema": "id STRING"}, "value": VALUE}
+        text = yaml.safe_dump({"source": source, "tables": [table]})
+        (folder / "pipelines" / f"{name}.yaml").write_text(text)
+    return Sources(folder, vault)
+
+
+def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_first(kit: Kit, tmp_path: Path) -> None:
+    kit.create()
+    writer = IcebergDestination(kit.port.catalogs, {TABLE: "staging"})
+    writer.seed(TABLE, "branched", START)
+    kit.port = writer
+    writer.publish(kit.merged(FIRST, "branched"))
+    found = the_sources(
+        tmp_path, Vault(), aaa={"name": "lake.shop.other"}, branched={"name": TABLE, "branch": "staging"}
+    )
+    for name in found.names():
+        found.source(name)
+    state = found.source("branched").ports.destination.state(TABLE, "branched")
+    assert (state.rolled_back, state.position) == (False, FIRST)
+    assert state.snapshot_id == kit.load(TABLE).metadata.refs["staging"].snapshot_id
+    assert kit.load(TABLE).metadata.refs["main"].snapshot_id != state.snapshot_id
+    assert resource_names.tag("branched") in kit.load(TABLE).metadata.refs
+
+
+def client_of(found: Sources, name: str) -> Any:
+    return found.source(name).ports.destination.catalogs.catalog("lake")
+
+
+def test_pipelines_share_a_catalogs_client_until_its_secret_is_another(
+    kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = Vault(**{"s3.secret-access-key": "old"})
+    found = the_sources(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
+    old = client_of(found, "one")
+    assert old is client_of(found, "two")
+    assert old.properties["s3.secret-access-key"] == "old"
+    vault.extra["s3.secret-access-key"] = "new"
+    assert client_of(found, "one") is old, "kept for some minutes"
+    monkeypatch.setattr(pipeline_contexts, "KEPT_SECONDS", -1.0)
+    assert client_of(found, "one").properties["s3.secret-access-key"] == "new"
+    assert client_of(found, "two") is client_of(found, "one")

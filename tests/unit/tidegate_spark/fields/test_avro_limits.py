@@ -1,0 +1,90 @@
+"""Which Spark servers decode Avro with limits, and what is asked of those without."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from decoding import a_stage
+from tidegate.jobs.stage_job import StageJob
+from tidegate.model.offsets import Ranges
+from tidegate.schema.avro_limits import JAVA_OPTIONS, LIMITS, has_limits, with_limits
+from tidegate.spec.pipeline import KeyFormat, ValueFormat
+from tidegate_spark.fields.avro_lengths import compiled, fits_schema
+from tidegate_spark.fields.avro_limits import CHECK, guard_lengths
+
+WHOLE = " ".join(f"-D{name}={value}" for name, value in LIMITS.items())
+DRIVER, EXECUTOR = JAVA_OPTIONS
+
+
+class Server:
+    """A session's configuration, as far as it is asked."""
+
+    def __init__(self, **settings: str) -> None:
+        self.conf = settings
+
+
+def a_job(**formats: Any) -> StageJob:
+    table = replace(a_stage(ValueFormat(formats.get("value", "avro")), ()), key=KeyFormat(formats.get("key", "json")))
+    return StageJob("p", 1, Ranges({}), "read_committed", (table, table), finder=table)
+
+
+@pytest.mark.parametrize("missing", LIMITS)
+def test_server_has_limits_only_with_all_of_them(missing: str) -> None:
+    assert has_limits(WHOLE)
+    assert not has_limits(WHOLE.replace(missing, "x"))
+
+
+def test_submitted_jobs_get_the_limits_and_keep_what_the_user_states() -> None:
+    own = "-Xss4m -Dorg.apache.avro.limits.bytes.maxLength=7"
+    conf = with_limits({DRIVER: own, "a": "b"})
+    assert conf["a"] == "b"
+    assert conf[DRIVER].startswith(own)
+    assert conf[DRIVER].count("bytes.maxLength") == 1
+    assert conf[EXECUTOR] == WHOLE
+
+
+@pytest.mark.parametrize(("settings", "is_checked"), [
+    ({"spark.master": "local[2]", DRIVER: WHOLE}, False),
+    ({"spark.master": "local[2]", EXECUTOR: WHOLE}, True),
+    ({"spark.master": "spark://h:1", DRIVER: WHOLE}, True),
+    ({"spark.master": "spark://h:1", EXECUTOR: WHOLE}, False),
+    ({}, True),
+])  # fmt: skip
+def test_records_are_checked_before_decoding_where_the_decoding_jvm_has_no_limits(
+    settings: dict[str, str], is_checked: bool
+) -> None:
+    job = guard_lengths(Server(**settings), a_job(key="avro"))
+    tables = [*job.tables, job.finder]
+    assert [bool(t.value.options.get(CHECK)) for t in tables if t] == [is_checked] * 3
+    assert [bool(t.key.options.get(CHECK)) for t in tables if t] == [is_checked] * 3
+
+
+def test_formats_without_avro_are_never_checked() -> None:
+    job = a_job(value="json")
+    assert guard_lengths(Server(), job) is job
+
+
+def test_whole_records_of_every_type_fit_and_cut_ones_do_not() -> None:
+    from io import BytesIO
+
+    import fastavro
+
+    fields = {
+        "a": {"type": "array", "items": ["null", "string"]}, "m": {"type": "map", "values": "double"},
+        "f": {"type": "fixed", "name": "F", "size": 3}, "g": "F", "e": {"type": "enum", "name": "E", "symbols": ["x"]},
+        "r": {"type": "record", "name": "I", "fields": [{"name": "b", "type": "bytes"}]}, "s": "I",
+        "n": ["null", "long"], "t": "float", "u": "boolean",
+    }  # fmt: skip
+    schema = {"type": "record", "name": "R", "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+    row = {
+        "a": ["x", None], "m": {"k": 1.5}, "f": b"abc", "g": b"abc", "e": "x", "r": {"b": b"12"}, "s": {"b": b""},
+        "n": -(2**63), "t": 0.5, "u": True,
+    }  # fmt: skip
+    out = BytesIO()
+    fastavro.schemaless_writer(out, schema, row)
+    walks = {"": compiled(schema)}
+    assert fits_schema(out.getvalue(), walks)
+    assert not any(fits_schema(out.getvalue()[:end], walks) for end in range(len(out.getvalue())))
+    framed = {"5": walks[""]}
+    assert fits_schema(b"\0\0\0\0\5" + out.getvalue(), framed)
+    assert not fits_schema(b"\0\0\0\0\6" + out.getvalue(), framed)

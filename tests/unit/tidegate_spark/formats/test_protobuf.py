@@ -1,0 +1,338 @@
+"""Protobuf written by confluent-kafka's own serializer: every type at its limits, versions, and bytes that are bad."""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from protobuf_messages import a_file, classes, entry, field, message
+from schema_registry import SchemaRegistry
+from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
+from tidegate.errors import ConfigurationError, GiveUp
+from tidegate.spec.pipeline import KeyFormat, Table, ValueFormat
+from tidegate_spark.fields.protobuf_decoder import Reader, arrow_type
+
+G = ".google.protobuf."
+STATE = {"NONE": 0, "OPEN": 1}
+INSIDE = message("Place", field("x", 1, "int32"), field("y", 2, "double", optional=True))
+# kind of the field, what is written, type of the column, what arrives
+TYPES: dict[str, tuple[dict[str, Any], Any, str, Any]] = {
+    "precise": ({"kind": "double"}, 1.7976931348623157e308, "DOUBLE", 1.7976931348623157e308),
+    "single": ({"kind": "float"}, 0.5, "FLOAT", 0.5),
+    "i32": ({"kind": "int32"}, -(2**31), "INT", -(2**31)),
+    "s32": ({"kind": "sint32"}, 2**31 - 1, "INT", 2**31 - 1),
+    "f32": ({"kind": "sfixed32"}, -1, "INT", -1),
+    "i64": ({"kind": "int64"}, -(2**63), "BIGINT", -(2**63)),
+    "s64": ({"kind": "sint64"}, 2**63 - 1, "BIGINT", 2**63 - 1),
+    "f64": ({"kind": "sfixed64"}, -1, "BIGINT", -1),
+    "u32": ({"kind": "uint32"}, 2**32 - 1, "BIGINT", 2**32 - 1),
+    "x32": ({"kind": "fixed32"}, 2**32 - 1, "BIGINT", 2**32 - 1),
+    "u64": ({"kind": "uint64"}, 2**64 - 1, "DECIMAL(20,0)", Decimal(2**64 - 1)),
+    "x64": ({"kind": "fixed64"}, 0, "DECIMAL(20,0)", Decimal(0)),
+    "flag": ({"kind": "bool"}, True, "BOOLEAN", True),
+    "text": ({"kind": "string"}, "日本 \x00 😀", "STRING", "日本 \x00 😀"),
+    "blob": ({"kind": "bytes"}, b"\x00\xff", "BINARY", b"\x00\xff"),
+    "state": ({"kind": "enum:.shop.State"}, 1, "STRING", "OPEN"),
+    "maybe": ({"kind": "int32", "optional": True}, 0, "INT", 0),
+    "place": ({"kind": ".shop.Place"}, {"x": 1}, "STRUCT<`x`: INT, `y`: DOUBLE>", {"x": 1, "y": None}),
+    "places": (
+        {"kind": ".shop.Place", "repeated": True}, [{"y": 1.5}, {}],
+        "ARRAY<STRUCT<`x`: INT, `y`: DOUBLE>>", [{"x": 0, "y": 1.5}, {"x": 0, "y": None}],
+    ),
+    "numbers": ({"kind": "uint64", "repeated": True}, [1, 2**64 - 1], "ARRAY<DECIMAL(20,0)>", [1, 2**64 - 1]),
+    "states": ({"kind": "enum:.shop.State", "repeated": True}, [1, 0], "ARRAY<STRING>", ["OPEN", "NONE"]),
+    "marks": ({"kind": ".shop.All.MarksEntry", "repeated": True}, {"a": 1}, "MAP<STRING, BIGINT>", [("a", 1)]),
+    "by_number": (
+        {"kind": ".shop.All.ByNumberEntry", "repeated": True}, {7: {"x": 3}},
+        "MAP<INT, STRUCT<`x`: INT, `y`: DOUBLE>>", [(7, {"x": 3, "y": None})],
+    ),
+    "at": ({"kind": G + "Timestamp"}, {"seconds": -1, "nanos": 999_999_000}, "TIMESTAMP", -1),
+    "span": ({"kind": G + "Duration"}, {"seconds": -1, "nanos": -500_000_000}, "BIGINT", -1_500_000),
+    "wrapped": ({"kind": G + "Int64Value"}, {"value": 0}, "BIGINT", 0),
+    "large": ({"kind": G + "UInt64Value"}, {"value": 2**64 - 1}, "DECIMAL(20,0)", Decimal(2**64 - 1)),
+    "wrapped_text": ({"kind": G + "StringValue"}, {"value": ""}, "STRING", ""),
+    "doc": ({"kind": G + "Struct"}, {"a": [1.5, None, "ü"]}, "STRING", '{"a": [1.5, null, "ü"]}'),
+    "nothing": ({"kind": G + "Empty"}, {}, "BOOLEAN", True),
+    "any": (
+        {"kind": G + "Any"}, {"type_url": "t/x", "value": b"\x01"},
+        "STRUCT<`type_url`: STRING, `value`: BINARY>", {"type_url": "t/x", "value": b"\x01"},
+    ),
+    "one": ({"kind": "int32", "oneof": "choice"}, None, "INT", None),
+    "other": ({"kind": "string", "oneof": "choice"}, "", "STRING", ""),
+}  # fmt: skip
+UNSET = {
+    **dict.fromkeys(("precise", "single"), 0.0), **dict.fromkeys(("i32", "s32", "f32", "i64", "s64", "f64"), 0),
+    **dict.fromkeys(("u32", "x32", "u64", "x64"), 0), "flag": False, "text": "", "blob": b"", "state": "NONE",
+    **{name: [] for name in ("places", "numbers", "states", "marks", "by_number")},
+}  # fmt: skip
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    made = SchemaRegistry()
+    yield made
+    made.close()
+
+
+def everything() -> Any:
+    entries = (entry("MarksEntry", "string", "int64"), entry("ByNumberEntry", "int32", ".shop.Place"))
+    fields = (field(name, n, given[0]["kind"], **{k: v for k, v in given[0].items() if k != "kind"})
+              for n, (name, given) in enumerate(TYPES.items(), 1))  # fmt: skip
+    return a_file(message("All", *fields, nested=entries), INSIDE, enums={"State": STATE})
+
+
+def written(registry: SchemaRegistry, made: Any, part: str = "value") -> bytes:
+    """As a producer writes it, registered under `orders-<part>`."""
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+    from confluent_kafka.serialization import SerializationContext
+
+    serializer = ProtobufSerializer(type(made), SchemaRegistryClient({"url": registry.url}))
+    found = serializer(made, SerializationContext("orders", part))
+    assert isinstance(found, bytes)
+    return found
+
+
+def described(options: dict[str, Any], folder: Path = Path(), **more: Any) -> Table:
+    table = Table("lake.shop.orders", ("orders",), KeyFormat(), ValueFormat("protobuf", options=options), True, True)
+    return RegistrySchemas(lambda _: None, folder).described(replace(table, **more))
+
+
+def reader(registry: SchemaRegistry, **more: Any) -> Reader:
+    return Reader(described({"registry": registry.url, **more}).value.options, "value")
+
+
+def test_every_type_arrives_at_its_limits_and_unset_as_protobuf_says(registry: SchemaRegistry) -> None:
+    import pyarrow as pa
+
+    made = classes(everything())["shop.All"]
+    full = made(**{name: given[1] for name, given in TYPES.items() if name != "doc" and given[1] is not None})
+    full.doc.update(TYPES["doc"][1])
+    value = written(registry, full)
+    table = described({"registry": registry.url})
+    assert [(c.name, c.type) for c in table.value.columns or ()] == [(n, given[2]) for n, given in TYPES.items()]
+    reads = Reader(table.value.options, "value")
+    row, reason = reads.made(value) or ({}, "none")
+    assert (row, reason) == ({name: given[3] for name, given in TYPES.items()}, None)
+    empty, _ = reads.made(written(registry, made())) or ({}, None)
+    assert empty == {**dict.fromkeys(TYPES), **UNSET}
+    assert len(pa.array([row, empty], arrow_type(table.value.options["shape"]))) == 2
+
+
+def test_each_version_is_read_by_its_own_descriptor_and_fields_are_known_by_number(registry: SchemaRegistry) -> None:
+    old = message("Order", field("id", 1, "int32"), field("total", 2, "uint32"), field("gone", 3, "string"))
+    new = message("Order", field("id", 1, "sint64"), field("amount", 2, "uint64"), field("note", 4, "string"))
+    first = written(registry, classes(a_file(old))["shop.Order"](id=-5, total=7, gone="x"))
+    second = written(registry, classes(a_file(new))["shop.Order"](id=-5, amount=2**63, note="n"))
+    reads = reader(registry)
+    assert reads.made(first) == ({"id": -5, "amount": 7, "note": None, "gone": "x"}, None)
+    assert reads.made(second) == ({"id": -5, "amount": 2**63, "note": "n", "gone": None}, None)
+
+
+def test_field_dropped_inside_lists_and_maps_keeps_the_values_of_older_records(registry: SchemaRegistry) -> None:
+    def order(*fields: dict[str, Any]) -> Any:
+        line = message("Line", *fields)
+        lines, named = entry("NamedEntry", "string", ".shop.Line"), field("lines", 1, ".shop.Line", repeated=True)
+        return a_file(
+            message("Order", named, field("named", 2, ".shop.Order.NamedEntry", repeated=True), nested=(lines,)), line
+        )
+
+    sku, price = field("sku", 1, "string"), field("price", 2, "int64")
+    old, new = classes(order(sku, price))["shop.Order"], classes(order(sku))["shop.Order"]
+    first = old(lines=[{"sku": "a", "price": 5}])
+    first.named["k"].price = 7
+    values = [written(registry, first), written(registry, new(lines=[{"sku": "b"}]))]
+    reads = reader(registry)
+    assert [reads.made(value) for value in values] == [
+        ({"lines": [{"sku": "a", "price": 5}], "named": [("k", {"sku": "", "price": 7})]}, None),
+        ({"lines": [{"sku": "b", "price": None}], "named": []}, None),
+    ]
+
+
+def test_field_whose_name_was_taken_by_another_number_is_bad_in_older_records(registry: SchemaRegistry) -> None:
+    old = classes(a_file(message("Order", field("id", 1, "int32"), field("note", 2, "string"))))["shop.Order"]
+    new = classes(a_file(message("Order", field("id", 1, "int32"), field("note", 3, "string"))))["shop.Order"]
+    values = [written(registry, old(note="x")), written(registry, new(note="y"))]
+    reads = reader(registry)
+    assert reads.made(values[0]) == (
+        None, "the value has schema id=1, whose field note had number=2 and has another"
+    )  # fmt: skip
+    assert reads.made(values[1]) == ({"id": 0, "note": "y"}, None)
+
+
+def test_latest_version_is_the_one_registered_last_also_with_an_older_id(registry: SchemaRegistry) -> None:
+    from tidegate.adapters.schema_registry.client import Version
+    from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry
+
+    def version(number: int, *fields: dict[str, Any]) -> Version:
+        text = base64.b64encode(a_file(message("Order", *fields)).SerializeToString()).decode()
+        return Version(number, "PROTOBUF", text, {})
+
+    first, second = version(1, field("b", 1, "string")), version(2, field("a", 1, "string"))
+    made = from_registry([first, second, first], None)
+    assert [f["name"] for f in made["shape"]["fields"]] == ["b"]
+
+
+@pytest.mark.parametrize("path", ["confluent/meta.proto", "confluent/type/decimal.proto", "google/type/money.proto"])
+def test_files_that_every_producer_has_need_not_be_registered(path: str) -> None:
+    from tidegate.adapters.schema_registry.client import Version
+    from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry
+
+    kind = {"confluent/type/decimal.proto": ".confluent.type.Decimal", "google/type/money.proto": ".google.type.Money"}
+    file = a_file(message("Order", field("x", 1, kind.get(path, "int32"))), imports=(path,))
+    made = from_registry([Version(1, "PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), {})], None)
+    reads = Reader(made, "value")
+    row, reason = reads.made(b"\x00\x00\x00\x00\x01\x00" + (b"\x08\x07" if path not in kind else b"\x0a\x00")) or (
+        {},
+        "",
+    )
+    empty = {"confluent/type/decimal.proto": {"value": b"", "precision": 0, "scale": 0}}
+    empty["google/type/money.proto"] = {"currency_code": "", "units": 0, "nanos": 0}
+    assert (row, reason) == ({"x": empty.get(path, 7)}, None)
+
+
+def test_number_that_a_closed_enum_does_not_name_is_bad_and_not_missing(registry: SchemaRegistry) -> None:
+    enum = "enum:.shop.State"
+    order = message(
+        "Order", field("one", 1, enum), field("many", 2, enum, repeated=True),
+        field("named", 3, ".shop.Order.NamedEntry", repeated=True), nested=(entry("NamedEntry", "string", enum),),
+    )  # fmt: skip
+    made = classes(a_file(order, enums={"State": STATE}, syntax="proto2"))["shop.Order"]
+    good = written(registry, made(one=1, many=[0, 1], named={"a": 1}))
+    header, reads = good[:6], reader(registry)
+    assert reads.made(good) == ({"one": "OPEN", "many": ["NONE", "OPEN"], "named": [("a", "OPEN")]}, None)
+    for name, body in {"one": b"\x08\x07", "many": b"\x10\x07", "named": b"\x1a\x05\x0a\x01a\x10\x07"}.items():
+        row, reason = reads.made(header + body) or ({}, "")
+        assert row is None
+        assert str(reason).startswith(f"the field {name} has ")
+        assert str(reason).endswith("which its enum does not name")
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    ("int64", "int32"), ("string", "bytes"), ("int32", "double"), ("double", "float"), ("int64", "string"),
+    (G + "Timestamp", "int64"), (G + "Duration", "int64"), ("int32", ".shop.Place"),
+])  # fmt: skip
+def test_version_that_means_something_else_is_bad_records_not_other_values(
+    registry: SchemaRegistry, before: str, after: str
+) -> None:
+    values = [
+        written(registry, classes(a_file(message("Order", field("x", 1, kind)), INSIDE))["shop.Order"]())
+        for kind in (before, after)
+    ]
+    reads = reader(registry)
+    row, reason = reads.made(values[0]) or ({}, "")
+    assert row is None
+    assert "the value has schema id=1, whose field x was a " in str(reason)
+    assert reads.made(values[1]) is not None
+
+
+def test_nested_message_is_found_by_its_indexes_and_another_one_is_bad(registry: SchemaRegistry) -> None:
+    inner = message("Line", field("sku", 1, "string"))
+    file = a_file(message("First", field("id", 1, "int32")), message("Order", nested=(inner,)))
+    made = classes(file)
+    line, first = written(registry, made["shop.Order.Line"](sku="a")), written(registry, made["shop.First"](id=1))
+    reads = reader(registry, message="shop.Order.Line")
+    assert reads.made(line) == ({"sku": "a"}, None)
+    assert reads.made(first) == (None, "the value is a message=shop.First, not shop.Order.Line")
+    assert reader(registry).made(first) == ({"id": 1}, None)
+    with pytest.raises(ConfigurationError, match=r"protobuf.message=Nope .*shop.First, shop.Order, shop.Order.Line"):
+        reader(registry, message="Nope")
+
+
+def test_imported_files_come_from_the_registry(registry: SchemaRegistry) -> None:
+    imported = a_file(message("Money", field("cents", 1, "int64")), name="money.proto")
+    file = a_file(message("Order", field("price", 1, ".shop.Money")), imports=("money.proto",))
+    made = classes(imported, file)["shop.Order"]
+    value = written(registry, made(price={"cents": 5}))
+    assert reader(registry).made(value) == ({"price": {"cents": 5}}, None)
+
+
+def test_bytes_that_are_no_message_say_why(registry: SchemaRegistry) -> None:
+    order = message("Order", field("name", 1, "string"), field("at", 2, G + "Timestamp"),
+                    field("state", 3, "enum:.shop.State"), field("span", 4, G + "Duration"))  # fmt: skip
+    made = classes(a_file(order, enums={"State": STATE}))["shop.Order"]
+    good = written(registry, made(name="a"))
+    header, reads = good[:6], reader(registry)
+    undecodable = "the value is not a Protobuf message of its schema"
+    told = {
+        b"": "the value does not begin with the magic byte, a schema id and message indexes",
+        b"\x01" + good[1:]: "the value does not begin with the magic byte, a schema id and message indexes",
+        b"\x00\x00\x00\x00\x63" + good[5:]: "the value has schema id=99, which is no version of its subject",
+        header + b"\x0a\x02\xff\xfe": undecodable,
+        header + b"\x0a\x7f": undecodable,
+        good[:5] + b"\x80": undecodable,
+        good[:5] + b"\x02\x04": "the value has message indexes=[2], which schema id=1 does not",
+        written(registry, made(at={"nanos": 1})): "the field at does not fit its column without loss",
+        written(registry, made(at={"seconds": 2**60})): "the field at does not fit its column without loss",
+        written(registry, made(span={"nanos": 1})): "the field span does not fit its column without loss",
+        written(registry, made(span={"seconds": 2**62})): "the field span does not fit its column without loss",
+        written(registry, made(state=7)): "the field state has number=7, which its enum does not name",
+    }
+    assert {value: reads.made(value) for value in told} == {value: (None, text) for value, text in told.items()}
+    assert reads.made(None) is None
+
+
+def test_value_that_no_column_holds_takes_no_other_record_of_its_batch_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+    from tidegate_spark.fields import protobuf_decoder
+
+    shape = {"kind": "message", "fields": [{"name": "n", "number": 1, "shape": {"kind": "int64"}}]}
+    rows = {b"a": 1, b"b": 2**63, b"c": 3}
+    monkeypatch.setattr(protobuf_decoder.Reader, "made", lambda self, value: ({"n": rows[value]}, None))
+    found = protobuf_decoder.decoder({"shape": shape}, "value")(pa.array(list(rows))).to_pylist()
+    assert [row["row"] for row in found] == [{"n": 1}, None, {"n": 3}]
+    assert [row["reason"] for row in found] == [None, "the value has a value that its column cannot hold", None]
+
+
+def test_descriptor_file_reads_bare_messages_without_a_registry(tmp_path: Path) -> None:
+    made = classes(file := a_file(message("Order", field("id", 1, "int64"))))["shop.Order"]
+    known = FileDescriptorSet()
+    pool = made.DESCRIPTOR.file.pool
+    for name in file.dependency:
+        pool.FindFileByName(name).CopyToProto(known.file.add())
+    known.file.append(file)
+    (tmp_path / "orders.desc").write_bytes(known.SerializeToString())
+    options = {"descriptor": "orders.desc", "message": "Order"}
+    reads = Reader(described(options, tmp_path).value.options, "value")
+    assert reads.made(made(id=7).SerializeToString()) == ({"id": 7}, None)
+    assert reads.made(b"") == ({"id": 0}, None)
+    assert reads.made(b"\x08") == (None, "the value is not a Protobuf message of its schema")
+    with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
+        described({**options, "descriptor": "none.desc"}, tmp_path)
+    (tmp_path / "text.desc").write_text("syntax = 'proto3';")
+    with pytest.raises(ConfigurationError, match="is no descriptor set; write it with: protoc"):
+        described({**options, "descriptor": "text.desc"}, tmp_path)
+
+
+def test_what_no_table_can_hold_and_schemas_of_another_type_are_refused(registry: SchemaRegistry) -> None:
+    tree = message("Tree", field("child", 1, ".shop.Tree"))
+    written(registry, classes(a_file(tree))["shop.Tree"]())
+    with pytest.raises(ConfigurationError, match=r"message=shop.Tree holds itself"):
+        described({"registry": registry.url})
+    registry.register("avro-value", {"schema": '"string"'})
+    with pytest.raises(ConfigurationError, match=r"schema id=2 of its values is of type AVRO; correct value.format"):
+        described({"registry": registry.url, "subject": "avro-value"})
+    registry.register("text-value", {"schema": 'syntax = "proto3";', "schemaType": "PROTOBUF"})
+    with pytest.raises(GiveUp, match="came from the registry as text"):
+        described({"registry": registry.url, "subject": "text-value"})
+
+
+def test_key_is_a_message_with_the_key_fields(registry: SchemaRegistry) -> None:
+    made = classes(a_file(message("Key", field("id", 1, "uint64"))))["shop.Key"]
+    value = written(registry, made(id=2**64 - 1), "key")
+    key = KeyFormat("protobuf", ("id",), options={"registry": registry.url})
+    table = described({}, key=key, value=ValueFormat("raw"))
+    assert [(c.name, c.type) for c in table.key.columns or ()] == [("id", "DECIMAL(20,0)")]
+    assert Reader(table.key.options, "key").made(value) == ({"id": Decimal(2**64 - 1)}, None)
+    with pytest.raises(ConfigurationError, match=r"key.fields=\['nope'\] are not in the key's schema"):
+        described({}, key=replace(key, fields=("nope",)), value=ValueFormat("raw"))
+
+
+def test_descriptors_travel_as_text(registry: SchemaRegistry) -> None:
+    written(registry, classes(everything())["shop.All"]())
+    (files,) = described({"registry": registry.url}).value.options["writers"].values()
+    assert FileDescriptorSet.FromString(base64.b64decode(files)).file[-1].package == "shop"
