@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tidegate.adapters.spark.catalog_conf import catalog_properties, spark_catalog_conf
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.settings import include_folder
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 from tidegate_spark.session import close, connected
 
 

@@ -1,6 +1,6 @@
 """Spark entry point: ``spark-submit maintain.py ['<MaintainJob as JSON>']``."""
 
-from tidegate.jobs.stage_job import MaintainJob
+from tidegate.jobs.maintain_job import MaintainJob
 from tidegate_spark.merge import maintain_job
 from tidegate_spark.session import given, leave_failure, submitted
 

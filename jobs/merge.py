@@ -1,6 +1,6 @@
 """Spark entry point: ``spark-submit merge.py ['<MergeJob as JSON>']``."""
 
-from tidegate.jobs.stage_job import MergeJob
+from tidegate.jobs.merge_job import MergeJob
 from tidegate_spark.merge import job as merge
 from tidegate_spark.session import given, leave_failure, submitted
 

@@ -2,7 +2,8 @@
 
 from airflow.plugins_manager import AirflowPlugin
 from tidegate_airflow import pools
-from tidegate_airflow.web.mount import PREFIX, Door, views
+from tidegate_airflow.web.mount import Door
+from tidegate_airflow.web.urls import PREFIX, views
 
 
 class TidegatePlugin(AirflowPlugin):

@@ -13,7 +13,7 @@ from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.destination import BigQueryDestination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.model.ownership import Ownership
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 from warehouse import PROJECT, client_of
 
 

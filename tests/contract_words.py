@@ -6,7 +6,7 @@ from dataclasses import replace
 from tidegate.model.batch import RECORDS
 from tidegate.model.ownership import Ownership
 from tidegate.model.position import Position
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 
 TABLE, PIPELINE, STAGED = "lake.shop.orders", "shop", "lake.shop.orders_shop_tmp"
 DELETES = f"{TABLE}_deletes"

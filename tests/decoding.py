@@ -3,7 +3,8 @@
 from typing import Any
 
 from tidegate.jobs.stage_job import StageTable
-from tidegate.spec.pipeline import Column, KeyFormat, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
 
 
 def a_stage(value: ValueFormat, columns: tuple[Column, ...], keys: tuple[Column, ...] = (), **more: Any) -> StageTable:

@@ -11,8 +11,9 @@ from typing import Any
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.avro import columns_of
 from tidegate.schema.avro_resolution import decoding
+from tidegate.schema.column import Column
 from tidegate.schema.protobuf import column_type
-from tidegate.spec.pipeline import Column, KeyFormat, ValueFormat
+from tidegate.spec.formats import KeyFormat, ValueFormat
 
 ROUNDS = 2  # what one change makes of a record, the next one changes again
 # What decoders stumble over: lengths that no record has, endless nesting, numbers at and beyond every end, half texts.

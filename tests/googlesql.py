@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.bigquery.type_mapping import stored_as
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Primitive, Struct, parse
-from tidegate.spec.pipeline import Column
 
 CACHE = Path(__file__).parents[1] / ".cache"
 # what the analyzer knows and BigQuery does not, or not everywhere

@@ -102,3 +102,7 @@ def join_tables(
     """The error of several tables: to be tried again where that of one of them is."""
     is_passing = any(kind is not None and issubclass(kind, RetryLater) for kind in kinds)
     return (SomeTablesDelayed if is_passing else SomeTablesFailed)(message, published)
+
+
+class CommitRefused(Exception):
+    """A requirement of the commit did not hold: load the table again and decide."""

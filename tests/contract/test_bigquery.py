@@ -15,13 +15,13 @@ import pytest
 from bigquery_hands import BigQueryHands
 from contract_words import FIRST, PIPELINE, SECOND, STAGED, START, TABLE, outcome_of, summary_of
 from tidegate.adapters.bigquery.stores.batch_history import COLUMNS
-from tidegate.errors import AuditFailed, GiveUp, RetryLater
+from tidegate.errors import AuditFailed, CommitRefused, GiveUp, RetryLater
 from tidegate.failpoints import installed
 from tidegate.model import resource_names
 from tidegate.model.ownership import Ownership
 from tidegate.model.table_state import Source
-from tidegate.ports.context import CommitRefused, Publication
-from tidegate.spec.pipeline import Column
+from tidegate.ports.context import Publication
+from tidegate.schema.column import Column
 
 pytestmark = pytest.mark.real
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from contract.test_destination import FIRST, PIPELINE, START, TABLE, Kit, in_iceberg, in_memory
-from tidegate.errors import GiveUp
-from tidegate.ports.context import CommitRefused
+from tidegate.errors import CommitRefused, GiveUp
 
 BRANCH = "staging"
 

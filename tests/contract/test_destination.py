@@ -22,14 +22,14 @@ from contract_words import (
     summary_of,
 )
 from fakes import MemoryDestination, a_pipeline, a_table
-from tidegate.errors import GiveUp, TidegateError
+from tidegate.errors import CommitRefused, GiveUp, TidegateError
 from tidegate.model import resource_names
 from tidegate.model.batch import RECORDS, Counts
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import SHAPE, Ownership
 from tidegate.model.position import Position
-from tidegate.ports.context import CommitRefused, Publication, TableState
-from tidegate.spec.pipeline import Column
+from tidegate.ports.context import Publication, TableState
+from tidegate.schema.column import Column
 
 UNMARKED: dict[str, str] = {}
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from fakes import Crash, FailsToMerge, World, a_pipeline, a_table
 from tidegate.errors import NothingToDo, RetryLater, SomeTables
 from tidegate.model.offsets import Offsets
-from tidegate.spec.pipeline import Column, Pipeline
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage

@@ -4,9 +4,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tidegate.errors import OutcomeUnknown, RetryLater
-from tidegate.jobs.stage_job import Job, MergeJob, StageJob
-from tidegate.ports.context import CommitRefused, Publication
+from tidegate.errors import CommitRefused, OutcomeUnknown, RetryLater
+from tidegate.jobs.job import Job
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.stage_job import StageJob
+from tidegate.ports.context import Publication
 
 from fakes.clock import Crash
 from fakes.lake import Row

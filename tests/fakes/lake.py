@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
-from tidegate.errors import GiveUp
+from tidegate.errors import CommitRefused, GiveUp
 from tidegate.model import resource_names
 from tidegate.model.batch import DELETES, UNCHANGED, Counts, SignedAttempt, StagedBatch, can_be_merged
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import KIND, MEMORIES, SHAPE, STAGED, Ownership, check_kind, check_recognised, is_marked
 from tidegate.model.position import Position
-from tidegate.ports.context import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
+from tidegate.ports.context import DeadLetters, Head, Publication, Staging, TableFiles, TableState
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct
 from tidegate.schema.evolution import Change, Rules, changes, struct_of
-from tidegate.spec.pipeline import Column
 from tidegate.sql.pruning import Bounds
 
 from fakes.bounds import bounds_of, overlap_of

@@ -2,7 +2,11 @@
 
 from typing import Any
 
-from tidegate.spec.pipeline import Column, KeyFormat, Merge, Pipeline, Source, Table, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.pipeline import Merge, Pipeline
+from tidegate.spec.source import Source
+from tidegate.spec.table import Table
 
 
 def a_table(name: str = "lake.shop.orders", mode: str = "upsert_delete", **given: Any) -> Table:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow
 from tidegate.jobs.publish_job import PublishJob, TouchedFiles
+from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import TOPIC, Standing
-from tidegate.model.table_state import Message
 from tidegate.ports.publication_ports import Behind, FoundTopics, Made, PublicationPorts, TableNow
 from tidegate.spec.publication import KeyOut, Publication
 from tidegate_spark.publish import producer

@@ -10,11 +10,15 @@ from typing import Any
 
 from tidegate.errors import RetryLater
 from tidegate.failpoints import reached
-from tidegate.jobs.stage_job import Job, MaintainJob, MergeJob, StageJob, StageTable
+from tidegate.jobs.job import Job
+from tidegate.jobs.maintain_job import MaintainJob
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model.batch import DELETES, RECORDS, UNCHANGED, are_too_many
 from tidegate.model.ownership import Ownership
-from tidegate.spec.pipeline import Column, Route
+from tidegate.schema.column import Column
 from tidegate.spec.projection import Projection
+from tidegate.spec.table import Route
 
 from fakes.audits import answer
 from fakes.bounds import check_bounds

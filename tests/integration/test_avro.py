@@ -12,7 +12,8 @@ from decoding import a_stage, reasons
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp
-from tidegate.spec.pipeline import KeyFormat, Table, ValueFormat
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Table
 
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
 

@@ -12,7 +12,9 @@ from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro import columns_of
 from tidegate.schema.avro_resolution import decoding
-from tidegate.spec.pipeline import Column, KeyFormat, Table, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Table
 from tidegate_spark.fields.avro_limits import with_length_check
 
 ID = Column("id", "INT")

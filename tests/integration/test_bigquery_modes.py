@@ -22,8 +22,9 @@ from tidegate.merge.statements import merge_statements
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import own_positions
-from tidegate.spec.pipeline import Column, Create, Table
+from tidegate.schema.column import Column
 from tidegate.spec.scd2 import History
+from tidegate.spec.table import Create, Table
 from tidegate.tables.columns import destination_columns, stages_kept
 from unit.scenarios import test_model, test_partial_updates, test_sequence_groups
 from unit.tidegate.adapters.bigquery.test_publish_script import intermediate_columns

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from fakes import a_table
 from integration.test_bigquery_modes import NAME, Bench, Record
-from tidegate.spec.pipeline import Column, Create
+from tidegate.schema.column import Column
+from tidegate.spec.table import Create
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 COLUMNS = (Column("id", "BIGINT"), Column("name", "STRING"), Column("at", "TIMESTAMP"))

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from decoding import a_stage, reasons, values
 from tidegate.errors import BadRecord
-from tidegate.spec.pipeline import Column, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
 
 TIME, DATA, CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
 KEY = {"fields": ["id"], "schema": "id BIGINT"}

@@ -7,7 +7,8 @@ from decimal import Decimal
 import decoding
 import pytest
 from conftest import debezium
-from tidegate.spec.pipeline import Column, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"format": "debezium-json", "schema": "id BIGINT, name STRING, amount DECIMAL(12,2), at TIMESTAMP"}

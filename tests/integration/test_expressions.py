@@ -7,7 +7,9 @@ import decoding
 import pytest
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.jobs.stage_job import StageTable
-from tidegate.spec.pipeline import Column, KeyFormat, Route, Table, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Route, Table
 from tidegate.tables.columns import projection
 
 ID = (Column("id", "INT"),)

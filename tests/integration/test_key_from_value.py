@@ -11,7 +11,8 @@ from fuzzing import avro
 from tidegate.errors import BadRecord
 from tidegate.schema.avro import columns_of
 from tidegate.schema.avro_resolution import decoding as avro_options
-from tidegate.spec.pipeline import Column, KeyFormat, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
 
 ROW = (Column("id", "BIGINT"), Column("part", "STRING"), Column("n", "INT"))
 KEY = KeyFormat(fields=("id", "part"), from_value=True)

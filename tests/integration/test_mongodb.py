@@ -10,7 +10,8 @@ import decoding
 import pytest
 from conftest import debezium
 from tidegate.errors import BadRecord
-from tidegate.spec.pipeline import Column, KeyFormat, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
 
 OID, OTHER = "596e275826f08b2730779e1f", "596e275826f08b2730779e20"
 SCHEMA = "_id STRING, name STRING, n BIGINT, amount DECIMAL(34,20), at TIMESTAMP, raw BINARY, tags ARRAY<STRING>"

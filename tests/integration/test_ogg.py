@@ -9,7 +9,9 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.spec.pipeline import Column, Route, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
+from tidegate.spec.table import Route
 
 KEY = {"fields": ["ID"], "schema": "ID BIGINT NOT NULL"}
 SCHEMA = "ID BIGINT, NAME STRING NOT NULL, AMOUNT DECIMAL(20,2), AT TIMESTAMP_NTZ"

@@ -5,7 +5,8 @@ import random
 
 import decoding
 import pytest
-from tidegate.spec.pipeline import Column, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
 from tidegate_spark.fields.plain_keys import plain_key
 
 # the column's name, its type, and texts that are read off

@@ -6,7 +6,9 @@ from typing import Any
 
 import decoding
 import pytest
-from tidegate.spec.pipeline import Column, Route, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
+from tidegate.spec.table import Route
 
 ID, PART = Column("user_id", "BIGINT"), Column("part", "STRING")
 TWO = (Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "DECIMAL(5,2)"))

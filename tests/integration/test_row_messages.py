@@ -8,7 +8,8 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.spec.pipeline import Column, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 

@@ -5,7 +5,8 @@ import pytest
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts
 from tidegate.model.offsets import Ranges
-from tidegate.spec.pipeline import Column, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 from tidegate_spark.stage.kafka_source import LARGEST_TASK, RECORDS_PER_TASK, records_per_task

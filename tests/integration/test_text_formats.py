@@ -9,7 +9,8 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.errors import BadRecord
-from tidegate.spec.pipeline import Column, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
 
 # column type, text, expected
 FITS: list[tuple[str, str, Any]] = [

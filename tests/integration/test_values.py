@@ -9,7 +9,8 @@ from typing import Any
 import decoding
 import pytest
 import value_cases
-from tidegate.spec.pipeline import Column, KeyFormat, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
 from value_cases import BAD, Case
 
 LENIENT = "json.numbers: lenient"

@@ -13,7 +13,8 @@ from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import BadRecord, ConfigurationError
 from tidegate.planning.key_deduplication import last_per_raw_key
-from tidegate.spec.pipeline import KeyFormat, Table, ValueFormat
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Table
 
 OLD = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
 NEW = {**OLD, "fields": [*OLD["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}

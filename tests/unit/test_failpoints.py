@@ -87,7 +87,7 @@ PLACES = {
     "jobs/tidegate_spark/stage/table_names.py": ["job.named"],
     "jobs/tidegate_spark/publish/job.py": ["job.compared", "job.produced"],
     "jobs/tidegate_spark/stage/job.py": ["job.counted", "job.created", "job.decoded", "job.overwritten"],
-    "plugins/tidegate/adapters/bigquery/destination.py": ["job.statement"],
+    "plugins/tidegate/adapters/bigquery/engine.py": ["job.statement"],
     "plugins/tidegate/adapters/bigquery/client/client.py": [
         "bigquery.answered",
         "bigquery.sent",

@@ -5,7 +5,7 @@ Spark makes a reader for each text that it parses, and that costs more than the 
 
 import json
 
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.sql.spark import literal, quoted
 
 PLAIN = "key_plain"

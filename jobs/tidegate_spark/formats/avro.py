@@ -10,8 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.avro import BARE, END, END_BYTES, Names, is_record, is_variable_scale, named_types
 from tidegate.schema.avro_resolution import plain, with_end
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Primitive
-from tidegate.spec.pipeline import Column
 from tidegate.sql.spark import literal, quoted
 
 from tidegate_spark.fields import avro_lengths

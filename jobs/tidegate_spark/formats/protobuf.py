@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql.pandas.types import from_arrow_type
 from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.column import Column
 from tidegate.schema.protobuf import Shape
-from tidegate.spec.pipeline import Column
 from tidegate.sql.spark import quoted
 
 from tidegate_spark.fields import protobuf_decoder

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
-from tidegate.planning.key_deduplication import SEVERAL_ROWS
+from tidegate.spec.formats import SEVERAL_ROWS
 
 from tidegate_spark.formats import avro, csv, json, protobuf, raw, text
 from tidegate_spark.formats.change_events import canal, debezium_avro, debezium_json, maxwell, ogg

@@ -4,7 +4,7 @@ import json
 
 from pyspark.sql import SparkSession
 from tidegate.failpoints import reached
-from tidegate.jobs.stage_job import Audits, MergeJob
+from tidegate.jobs.merge_job import Audits, MergeJob
 from tidegate.sql.spark import literal, quoted_name
 
 from tidegate_spark.session import configure

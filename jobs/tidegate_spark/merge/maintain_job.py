@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tidegate.failpoints import reached
-from tidegate.jobs.stage_job import MaintainJob
+from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.sql.spark import literal, quoted_name
 
 

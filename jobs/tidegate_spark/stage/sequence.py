@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.spec.projection import BESIDE, Selected
 from tidegate.sql.spark import literal, quoted
 

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
-from tidegate.spec.pipeline import Route
+from tidegate.spec.table import Route
 from tidegate.spec.table_template import Naming
 from tidegate.sql.spark import literal, quoted
 

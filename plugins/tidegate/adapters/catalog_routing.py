@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from tidegate.jobs.stage_job import Job, MergeJob
+from tidegate.jobs.job import Job
+from tidegate.jobs.merge_job import MergeJob
 from tidegate.model.table_state import Publication
-from tidegate.ports.context import Destination, Engine
+from tidegate.ports.destination import Destination
+from tidegate.ports.engine import Engine
 
 
 class _Routed:

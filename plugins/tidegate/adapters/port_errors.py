@@ -5,9 +5,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from tidegate.errors import OutcomeUnknown, RetryLater, TidegateError
+from tidegate.errors import CommitRefused, OutcomeUnknown, RetryLater, TidegateError
 from tidegate.model.table_state import Publication
-from tidegate.ports.context import CommitRefused
 
 Verbs = TypeVar("Verbs", bound=type)
 Judge = Callable[[Any, str, str, Exception], TidegateError | None]

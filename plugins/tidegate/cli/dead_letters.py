@@ -6,8 +6,8 @@ from typing import Any
 
 from tidegate.cli.output import say
 from tidegate.connections import connection_from_env
-from tidegate.merge.dead_letters import shown
 from tidegate.model import resource_names
+from tidegate.monitoring.dead_letter_rows import shown
 from tidegate.ports.context import DeadLetters, Ports
 from tidegate.reprocess.replay import replay
 from tidegate.settings import include_folder

@@ -13,7 +13,7 @@ from tidegate.config.parsing.yaml_document import Document, KeyPath, read_docume
 from tidegate.errors import ConfigurationError
 from tidegate.redaction import holds_secret, is_secret_name
 from tidegate.settings import repository_root
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 RESERVED = ("spark_catalog", "system", "session")  # Spark's own

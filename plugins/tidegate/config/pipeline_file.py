@@ -24,7 +24,8 @@ from tidegate.config.pipeline_spec import to_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.model.ownership import Ownership, tables_made_by
 from tidegate.settings import shown_path
-from tidegate.spec.pipeline import Catalog, Pipeline
+from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Pipeline
 
 __all__ = ["check_tables_of_others", "json_schema", "load_all", "load_pipeline"]
 

@@ -17,24 +17,14 @@ from tidegate.config.models.sequence_groups import find_groups
 from tidegate.config.parsing.cron import longest_pause
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.select_statement import parse_select
-from tidegate.spec.pipeline import (
-    Column,
-    Create,
-    Errors,
-    Heartbeat,
-    KeyFormat,
-    Merge,
-    Notifier,
-    Pipeline,
-    Route,
-    Source,
-    Start,
-    Table,
-    ValueFormat,
-)
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline
 from tidegate.spec.record_metadata import ordered
 from tidegate.spec.runtime import Maintenance, SparkTarget
 from tidegate.spec.scd2 import History
+from tidegate.spec.source import Errors, Source, Start
+from tidegate.spec.table import Create, Route, Table
 from tidegate.spec.table_template import is_template, split_template
 
 UNAVAILABLE = "__debezium_unavailable_value"  # as Debezium's unavailable.value.placeholder has it

@@ -21,7 +21,7 @@ from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import spark_target
 from tidegate.errors import ConfigurationError
 from tidegate.settings import shown_path
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 from tidegate.spec.publication import EVERYTHING, Begin, CreateTopics, KeyOut, MetadataOut, Publication, ValueOut
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.errors import RetryLater, TidegateError, find_kind
-from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Ranges
-from tidegate.spec.pipeline import Column, KeyFormat, Route, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.projection import Projection, projection_from
+from tidegate.spec.table import Route
 from tidegate.spec.table_template import Naming
 
 KAFKA_CONF, JOB_CONF = "spark.tidegate.secret.kafka", "spark.tidegate.job"
@@ -102,70 +103,6 @@ class StageJob:
         finder = None if data["finder"] is None else _stage_table(data["finder"])
         known = {"ranges": Ranges.from_dict(data["ranges"]), "tables": tables, "letters": letters, "finder": finder}
         return cls(**{**data, **known})
-
-
-@dataclass(frozen=True)
-class Audits:
-    """What to ask once the statements have run: each question is answered with a number, 0 where the audit holds.
-
-    The answers are left in the `property` of `table`, with the merge's `attempt`.
-    """
-
-    questions: tuple[str, ...]
-    table: str
-    property: str
-    attempt: str
-
-
-@dataclass(frozen=True)
-class MergeJob:
-    """Run `statements` in order, in one session of their own; `conf` is set before the first.
-
-    `table` tells whose statements they are, where another engine than Spark may run them.
-    """
-
-    pipeline: str
-    batch: int
-    statements: tuple[str, ...]
-    conf: dict[str, str] = field(default_factory=dict)
-    audits: Audits | None = None
-    table: str = ""
-
-    def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "MergeJob":
-        """Inverse of `to_json`."""
-        data = json.loads(text)
-        asked = data["audits"]
-        audits = None if asked is None else Audits(**{**asked, "questions": tuple(asked["questions"])})
-        return cls(**{**data, "statements": tuple(data["statements"]), "audits": audits})
-
-
-@dataclass(frozen=True)
-class MaintainJob:
-    """Run each of `statements`, by name, against one table, and leave what they returned in its `property`."""
-
-    pipeline: str
-    table: str
-    attempt: str
-    property: str
-    statements: dict[str, str]
-    batch: int = 0
-
-    def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "MaintainJob":
-        """Inverse of `to_json`."""
-        return cls(**json.loads(text))
-
-
-Job = StageJob | MergeJob | MaintainJob | PublishJob
 
 
 @dataclass(frozen=True)

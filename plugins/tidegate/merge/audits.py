@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import AuditFailed, RetryLater
-from tidegate.jobs.stage_job import Audits
+from tidegate.jobs.merge_job import Audits
 from tidegate.merge.statements import merge_values
 from tidegate.merge.write_mode import is_folded
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
-from tidegate.ports.context import Destination, Ports, Sql
-from tidegate.spec.pipeline import Table
+from tidegate.ports.context import Ports
+from tidegate.ports.destination import Destination
+from tidegate.ports.sql import Sql
+from tidegate.spec.table import Table
 
 PLACEHOLDER = "{table}"
 SHOWN = 200  # letters of an audit in a message

@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from tidegate.errors import GiveUp, OutcomeUnknown, RetryLater
-from tidegate.jobs.stage_job import MergeJob
+from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
+from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.audits import Audited, check_audits
 from tidegate.model import resource_names
 from tidegate.model.table_state import Reparenting, Source
-from tidegate.ports.context import CommitRefused, Head, Ports, Publication, TableState
+from tidegate.ports.context import Head, Ports, Publication, TableState
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)

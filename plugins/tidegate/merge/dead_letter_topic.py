@@ -4,7 +4,7 @@ from typing import Any
 
 from tidegate.model import resource_names
 from tidegate.ports.context import Message, Ports
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 
 PREFIX = "__connect.errors."
 STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}

@@ -1,7 +1,5 @@
 """Dead letters: what becomes of the records of a batch that cannot be decoded, between the staging and the publish."""
 
-import base64
-from datetime import datetime
 from typing import Any
 
 from tidegate.model import resource_names
@@ -35,29 +33,3 @@ def dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[str, ...]
     if statements:
         ports.destination.claim(name, own)
     return tuple(statements)
-
-
-def shown(row: dict[str, Any]) -> dict[str, Any]:
-    """One dead letter as plain data; bytes that are no text are given as base64 under another name."""
-    headers = [{"key": header["key"], **_readable("value", header["value"])} for header in row["headers"] or []]
-    return {
-        **{name: row[name] for name in PLACE},
-        "timestamp": _time(row["timestamp"]),
-        **{name: row[name] for name in TOLD},
-        **_readable("key", row["key"]),
-        **_readable("value", row["value"]),
-        "headers": headers,
-        "written_at": _time(row["written_at"]),
-    }
-
-
-def _readable(name: str, data: bytes | None) -> dict[str, str | None]:
-    try:
-        text = None if data is None else data.decode()
-    except UnicodeDecodeError:
-        return {name: None, f"{name}_base64": base64.b64encode(data or b"").decode()}
-    return {name: text}
-
-
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

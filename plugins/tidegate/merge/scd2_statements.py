@@ -5,10 +5,12 @@ from typing import Any
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
-from tidegate.ports.context import Sql
+from tidegate.ports.sql import Sql
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Map, Struct, ddl, parse
-from tidegate.spec.pipeline import Column, Pipeline, Table
+from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
+from tidegate.spec.table import Table
 from tidegate.sql.spark import quoted
 from tidegate.tables.columns import destination_columns, sequence_columns, version_columns
 

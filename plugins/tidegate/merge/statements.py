@@ -8,10 +8,12 @@ from tidegate.merge.write_mode import ANY_WAY, APPEND, Way, is_folded
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.ownership import own_memory
-from tidegate.ports.context import Ports, Sql
+from tidegate.ports.context import Ports
+from tidegate.ports.sql import Sql
 from tidegate.schema.data_types import Struct
 from tidegate.schema.evolution import aligned_field, struct_of
-from tidegate.spec.pipeline import Pipeline, Table
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
 from tidegate.sql.pruning import ANYWHERE, Bounds
 from tidegate.sql.spark import quoted
 from tidegate.tables.columns import (

@@ -7,7 +7,7 @@ from typing import Any
 from tidegate.model.batch import StagedBatch
 from tidegate.model.table_state import Reparenting
 from tidegate.ports.context import Ports, TableState
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 from tidegate.sql.pruning import Bounds
 
 APPEND, MERGE = "append", "merge"

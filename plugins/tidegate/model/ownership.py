@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
-from tidegate.spec.pipeline import Column, Pipeline, Table
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
 
 KIND, PIPELINE, TABLE = "tidegate.kind", "tidegate.pipeline", "tidegate.table"
 SHAPE = "tidegate.shape"  # what version 0.1 already wrote on intermediate tables

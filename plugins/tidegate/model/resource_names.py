@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable
 
-from tidegate.spec.pipeline import Pipeline, Table
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
 
 CREATED_BY = "tidegate.created-by"  # of a destination that a pipeline created: the pipeline
 NOTE = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for

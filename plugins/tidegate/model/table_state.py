@@ -1,34 +1,15 @@
 """What the outside world answers to the steps: the log and the tables, each as one look at them shows it."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidegate.model.batch import StagedBatch
-from tidegate.model.offsets import Offsets
 from tidegate.model.position import Position
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct
 from tidegate.schema.evolution import struct_of
-from tidegate.spec.pipeline import Column
 
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what brokers tell that do not know the id: all bits are zero
-
-
-@dataclass(frozen=True)
-class Log:
-    """What the brokers hold of some topics: per partition the first offset kept, and the end for this isolation."""
-
-    cluster_id: str
-    topic_ids: dict[str, str]
-    begin: Offsets
-    end: Offsets
-
-
-@dataclass(frozen=True)
-class Retention:
-    """How long a topic keeps records, None for ever, and tombstones, None without compaction, in milliseconds."""
-
-    records_ms: int | None = None
-    tombstones_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -152,14 +133,6 @@ class Reparenting:
     """
 
     keys: dict[str, Any] | None = None
-
-
-class Message(NamedTuple):
-    """A record to be produced."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass(frozen=True)

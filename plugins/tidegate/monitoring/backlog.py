@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.model.offsets import Offsets, merged, offset_of, pairs
-from tidegate.ports.context import Broker
+from tidegate.ports.broker import Broker
 from tidegate.spec.pipeline import Pipeline
 
 METADATA = 60.0  # seconds for which the topics of a pattern are believed

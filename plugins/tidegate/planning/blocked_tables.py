@@ -9,7 +9,7 @@ from tidegate.errors import GiveUp, RetryLater, join_tables
 from tidegate.model.batch import Refusal
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports, TableState
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 
 log = logging.getLogger(__name__)
 Failure = tuple[str, GiveUp]  # a table that cannot be staged, and why

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from tidegate.model.offsets import Ranges
 from tidegate.schema.wire_format import OTHER_IDS, WIRE
-from tidegate.spec.pipeline import Pipeline, Table
+from tidegate.spec.formats import SEVERAL_ROWS
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
 
-# one message holds rows of several keys, none of which is the record's
-SEVERAL_ROWS = ("canal-json", "maxwell-json", "ogg-json")
 # options by which more than a key's bytes says what it is, or by which the last record of a key may be no row's
 BESIDE_BYTES = ("wire_format", "ignored_records", WIRE, OTHER_IDS)
 # offsets of a batch from which its keys are looked at; choosing the last records of a smaller one costs no second

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidegate.jobs.publish_job import TouchedFiles
+from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import Standing
-from tidegate.model.table_state import Message
-from tidegate.ports.context import Engine
+from tidegate.ports.engine import Engine
 from tidegate.spec.publication import Publication
 
 

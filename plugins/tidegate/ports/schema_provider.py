@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 
 
 class Schemas(Protocol):

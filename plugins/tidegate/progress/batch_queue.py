@@ -8,7 +8,7 @@ from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Offsets, highest
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports, TableState
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 from tidegate.tables.columns import resolved, shape
 from tidegate.tables.dimension_tables import described
 
@@ -102,3 +102,13 @@ def together(group: Sequence[StagedBatch]) -> StagedBatch:
 
 def _numbers(counts: Counts) -> tuple[int, ...]:
     return tuple(vars(counts).values())
+
+
+def full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
+    """A sentence for a queue that holds `max_pending` batches: the pipeline reads on when the table takes them."""
+    first = next(staged for staged in queue if staged.counts.to_write)
+    return (
+        f"pipeline={ports.pipeline.name} table={table.name}: its queue is full: waiting={waiting(queue)} "
+        f"max_pending={table.max_pending}, so no table gets a new batch; merge of batch={first.batch} is what fails "
+        "first: correct what its message says, and the next flush publishes the queue and reads on"
+    )

@@ -11,7 +11,7 @@ from tidegate.ports.context import Ports
 from tidegate.progress.batch_queue import end_of_empty, queue_of
 from tidegate.progress.position_checks import effective_position
 from tidegate.progress.topic_log import row_topics
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 from tidegate.tables.templated_tables import fan_out
 
 log = logging.getLogger(__name__)

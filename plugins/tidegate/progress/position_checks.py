@@ -6,7 +6,8 @@ from tidegate.model.position import Position
 from tidegate.model.resource_names import positions_table
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, TableState
-from tidegate.spec.pipeline import Pipeline, Table
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
 
 
 def effective_position(pipeline: Pipeline, table: Table, state: TableState | None) -> Position | None:

@@ -11,9 +11,9 @@ from tidegate.model.position import Position
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.batch_queue import end_of_empty, queue_of
 from tidegate.progress.position_checks import check_log, effective_position, starts
+from tidegate.progress.start_offsets import complete_start, first_start
 from tidegate.progress.topic_log import missing_topic, table_log
-from tidegate.spec.pipeline import Table
-from tidegate.steps.plan import complete_start, first_start
+from tidegate.spec.table import Table
 from tidegate.tables.templated_tables import fan_out
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from tidegate.errors import GiveUp
 from tidegate.ports.context import Log, Ports
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 
 
 def read_log(ports: Ports) -> Log:

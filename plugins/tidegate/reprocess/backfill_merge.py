@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater
 from tidegate.merge.compare_and_swap import Swap, changed_rows, cost, in_rounds, publish, written
 from tidegate.merge.statements import backfill_statements
 from tidegate.model import resource_names
@@ -14,7 +14,7 @@ from tidegate.model.backfill import AppliedSlice
 from tidegate.model.batch import StagedBatch
 from tidegate.model.position import Position
 from tidegate.model.table_state import Source
-from tidegate.ports.context import CommitRefused, Head, TableState
+from tidegate.ports.context import Head, TableState
 from tidegate.reprocess.backfill_plan import standing_position
 from tidegate.reprocess.backfill_stage import Slice, complete
 from tidegate.tables.columns import destination_columns, resolved

@@ -13,7 +13,8 @@ from tidegate.model.position import Position
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.position_checks import check_log, effective_position
 from tidegate.progress.topic_log import ignored_topics, read_log, table_log
-from tidegate.spec.pipeline import Pipeline, Table
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
 from tidegate.spec.time_text import time_ms
 from tidegate.tables.templated_tables import refuse_template
 

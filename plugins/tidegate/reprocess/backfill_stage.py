@@ -15,11 +15,12 @@ from tidegate.model.offsets import Offsets, Ranges, offset_of
 from tidegate.ports.context import Log, Ports, Staging
 from tidegate.progress.topic_log import read_log
 from tidegate.reprocess.backfill_plan import check_held, needs_later
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 from tidegate.staging.stage_outcome import outcome
 from tidegate.staging.takeover import run_or_take_over
-from tidegate.steps.stage import stage_table, table_named
+from tidegate.steps.stage import stage_table
 from tidegate.tables.columns import resolved, shape
+from tidegate.tables.lookup import table_named
 
 log = logging.getLogger(__name__)
 

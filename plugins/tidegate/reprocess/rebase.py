@@ -11,7 +11,7 @@ from tidegate.model.offsets import Offsets, lowest, merged, offset_of, pairs
 from tidegate.model.position import Position
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.topic_log import read_log, table_log
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 from tidegate.spec.time_text import EXAMPLE, time_ms
 from tidegate.tables.templated_tables import fan_out
 

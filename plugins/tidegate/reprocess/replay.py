@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from tidegate.errors import ConfigurationError, PositionLost, RetryLater
-from tidegate.jobs.stage_job import MergeJob
+from tidegate.errors import CommitRefused, ConfigurationError, PositionLost, RetryLater
+from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.compare_and_swap import Swap, changed_rows, in_rounds, publish, written
 from tidegate.merge.scd2_statements import refuse_history
 from tidegate.merge.statements import replay_statements
@@ -15,10 +15,11 @@ from tidegate.model import resource_names
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import own_dead_letters, own_intermediate
 from tidegate.model.table_state import Source
-from tidegate.ports.context import CommitRefused, Head, Ports, TableState
+from tidegate.ports.context import Head, Ports, TableState
 from tidegate.reprocess.backfill_plan import standing_position
 from tidegate.reprocess.replay_stage import REPLAY, Replay, complete, letters_of
-from tidegate.spec.pipeline import Errors, Table
+from tidegate.spec.source import Errors
+from tidegate.spec.table import Table
 from tidegate.tables.columns import destination_columns, resolved
 from tidegate.tables.compatibility import check_key
 from tidegate.tables.templated_tables import refuse_template

@@ -12,7 +12,7 @@ from tidegate.model.offsets import Offsets, Ranges, offset_of
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports, Staging
 from tidegate.progress.topic_log import read_log
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 from tidegate.staging.stage_outcome import outcome
 from tidegate.steps.stage import stage_table
 

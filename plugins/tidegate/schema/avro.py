@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from tidegate.errors import ConfigurationError
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.sql.spark import quoted
 
 Names = dict[str, Any]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import IncompatibleSchema
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, ddl, parse
-from tidegate.spec.pipeline import Column
 from tidegate.sql.spark import literal, quoted
 
 Path = tuple[str, ...]

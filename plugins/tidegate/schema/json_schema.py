@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tidegate.errors import ConfigurationError
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.sql.spark import quoted
 
 FORMATS = {"date-time": "TIMESTAMP", "date": "DATE"}

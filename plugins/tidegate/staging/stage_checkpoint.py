@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.errors import RetryLater
-from tidegate.jobs.stage_job import Job, StageJob
-from tidegate.ports.context import Engine, Ports
+from tidegate.jobs.job import Job
+from tidegate.jobs.stage_job import StageJob
+from tidegate.ports.context import Ports
+from tidegate.ports.engine import Engine
 
 
 @dataclass

@@ -14,7 +14,7 @@ from tidegate.model import resource_names
 from tidegate.model.batch import Counts, SignedAttempt
 from tidegate.model.offsets import Offsets, Ranges, offset_of
 from tidegate.ports.context import Ports
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 
 log = logging.getLogger(__name__)
 

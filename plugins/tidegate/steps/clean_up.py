@@ -6,7 +6,7 @@ from typing import Any
 from tidegate.merge.dead_letter_topic import send_dead_letters
 from tidegate.model import resource_names
 from tidegate.ports.context import Ports, TableState
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 from tidegate.steps.compact import is_due
 from tidegate.tables.templated_tables import fan_out
 

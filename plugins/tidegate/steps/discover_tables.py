@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from tidegate.errors import BadRecord, GiveUp, RetryLater
-from tidegate.jobs.stage_job import MergeJob, StageTable
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.stage_job import StageTable
 from tidegate.merge.compare_and_swap import Swap, in_rounds, publish, written
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
@@ -14,7 +15,8 @@ from tidegate.model.ownership import own_names
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports, TableState
 from tidegate.progress.position_checks import check_not_overtaken
-from tidegate.spec.pipeline import Column, Table
+from tidegate.schema.column import Column
+from tidegate.spec.table import Table
 from tidegate.tables.columns import key_columns, value_columns
 from tidegate.tables.partial_updates import find_retracting_answers
 from tidegate.tables.templated_tables import concrete

@@ -11,9 +11,9 @@ from tidegate.progress.heartbeat_records import encoded, hear, records
 from tidegate.progress.low_watermark import low_watermark, report
 from tidegate.progress.offset_hook import hooked
 from tidegate.progress.risks import cautions
+from tidegate.progress.start_offsets import first_start
 from tidegate.progress.table_progress import come_to
 from tidegate.progress.topic_log import ignored_topics, known_log, row_topics
-from tidegate.steps.plan import first_start
 
 log = logging.getLogger(__name__)
 

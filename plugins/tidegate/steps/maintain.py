@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.jobs.stage_job import MaintainJob
+from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.model import resource_names
 from tidegate.model.ownership import KIND
 from tidegate.ports.context import Ports, TableFiles

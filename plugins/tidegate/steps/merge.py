@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.jobs.stage_job import MergeJob
+from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.audits import audited
 from tidegate.merge.compare_and_swap import Swap, changed_rows, cost, in_rounds, publish, written
 from tidegate.merge.dead_letters import dead_letter_statements
@@ -22,11 +22,12 @@ from tidegate.model.table_state import Source
 from tidegate.ports.context import Head, Ports, TableState
 from tidegate.progress.batch_queue import moves_without_rows
 from tidegate.progress.position_checks import check_is_destination, check_not_overtaken, effective_position
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import ddl, parse
-from tidegate.spec.pipeline import Column, Table
-from tidegate.steps.stage import table_named
+from tidegate.spec.table import Table
 from tidegate.tables.columns import deletes_columns, destination_columns, resolved
 from tidegate.tables.compatibility import check_key, check_same_fields, key_mark
+from tidegate.tables.lookup import table_named
 
 log = logging.getLogger(__name__)
 WRITTEN_AS = "tidegate.written-as"

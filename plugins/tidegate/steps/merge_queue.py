@@ -8,12 +8,11 @@ from functools import reduce
 from tidegate.errors import PublishedElsewhere, TidegateError
 from tidegate.model.batch import PublishedBatch, StagedBatch
 from tidegate.ports.context import Ports
-from tidegate.progress.batch_queue import groups, together, waiting
+from tidegate.progress.batch_queue import full_queue, groups, together, waiting
 from tidegate.progress.position_checks import effective_position
 from tidegate.steps.merge import merge
-from tidegate.steps.plan import full_queue
-from tidegate.steps.stage import table_named
 from tidegate.tables.batch_history import record
+from tidegate.tables.lookup import table_named
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,11 @@ from tidegate.planning.blocked_tables import Refused, told
 from tidegate.planning.key_deduplication import LARGE, is_worth_it, last_per_raw_key, superseded_share
 from tidegate.planning.stop_offsets import bounded
 from tidegate.ports.context import Log, Ports, TableState
-from tidegate.progress.batch_queue import moves_without_rows, queue_of, together, waiting
-from tidegate.progress.position_checks import check_complete, check_log, check_start, effective_position, starts
+from tidegate.progress.batch_queue import full_queue, moves_without_rows, queue_of, together, waiting
+from tidegate.progress.position_checks import check_log, effective_position, starts
+from tidegate.progress.start_offsets import complete_start
 from tidegate.progress.topic_log import known_log, missing_topic, table_log
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 from tidegate.staging.takeover import find_left_behind
 from tidegate.tables.templated_tables import fan_out
 
@@ -146,16 +147,6 @@ def _too_few(work: Sequence[PlannedBatch], left: int, at_least: int) -> str:
     return f"waiting={waits} records_threshold={at_least}: fewer than start a flush"
 
 
-def full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
-    """A sentence for a queue that holds `max_pending` batches: the pipeline reads on when the table takes them."""
-    first = next(staged for staged in queue if staged.counts.to_write)
-    return (
-        f"pipeline={ports.pipeline.name} table={table.name}: its queue is full: waiting={waiting(queue)} "
-        f"max_pending={table.max_pending}, so no table gets a new batch; merge of batch={first.batch} is what fails "
-        "first: correct what its message says, and the next flush publishes the queue and reads on"
-    )
-
-
 def _found(ports: Ports, table: Table) -> "_Found | Refused":
     state = None
     try:
@@ -249,47 +240,3 @@ def _watermark(standing: _Standing, others: Sequence["_Standing | Refused"], ran
     reached = ranges.end
     known = [(offset_of(reached, topic, p), offset) for topic, p, offset in pairs(lowest(*inside))]
     return "joins" if all(mine is None or mine >= offset for mine, offset in known) else "outside"
-
-
-def complete_start(ports: Ports, table: Table, log: Log) -> Offsets:
-    """Where a table without a position begins; refused where that leaves out what was asked for, or keys for good."""
-    asked = _read_start(ports, log)
-    start = _clamp(asked, log)
-    if ports.pipeline.on_incomplete_start == "fail":
-        check_start(ports.pipeline, table, asked, log)
-    if table.upsert and ports.pipeline.on_incomplete_start == "fail":
-        behind = tuple(sorted({t for t, p, offset in pairs(start) if offset > log.begin[t][p]}))
-        check_complete(ports.pipeline, table, ports.broker.compacted(behind) if behind else (), start, log)
-    return start
-
-
-def first_start(ports: Ports, log: Log) -> Offsets:
-    """Where a table without a position begins, by `source.start`; a start outside the log is moved into it.
-
-    `latest` means what it means to Kafka's consumers: the end, unless the group has committed something. The heartbeat
-    commits the first end that was seen, or the start would move on with every record and nothing would ever be read.
-    """
-    return _clamp(_read_start(ports, log), log)
-
-
-def _read_start(ports: Ports, log: Log) -> Offsets:
-    source = ports.pipeline.source
-    topics = tuple(log.begin)
-    wanted: Offsets = {}
-    match source.start.kind:
-        case "latest":
-            wanted = merged(log.end, ports.broker.committed(source.group, topics))
-        case "group":
-            wanted = ports.broker.committed(source.group, topics)
-        case "timestamp":
-            wanted = ports.broker.offsets_at(topics, source.start.timestamp_ms or 0)
-        case "offsets":
-            wanted = source.start.offsets
-    return merged(log.begin, {t: parts for t, parts in wanted.items() if t in log.begin})
-
-
-def _clamp(asked: Offsets, log: Log) -> Offsets:
-    return {
-        t: {p: min(max(asked[t][p], begin), log.end[t][p]) for p, begin in parts.items()}
-        for t, parts in log.begin.items()
-    }

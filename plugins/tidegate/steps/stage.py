@@ -6,7 +6,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.jobs.stage_job import MergeJob, StageJob, StageTable
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model import resource_names as names
 from tidegate.model.batch import Counts, Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.model.leader_epochs import Epochs
@@ -15,7 +16,8 @@ from tidegate.planning.blocked_tables import Failure, join_failures, keep_apart,
 from tidegate.planning.key_deduplication import last_per_raw_key
 from tidegate.ports.context import Ports
 from tidegate.progress.position_checks import check_not_overtaken
-from tidegate.spec.pipeline import Column, Table
+from tidegate.schema.column import Column
+from tidegate.spec.table import Table
 from tidegate.staging.stage_outcome import find_staged, outcome
 from tidegate.staging.takeover import run_or_take_over
 from tidegate.steps.discover_tables import advance, discovered, finder
@@ -33,9 +35,10 @@ from tidegate.tables.columns import (
     verified_fields,
 )
 from tidegate.tables.compatibility import check_compatible
-from tidegate.tables.dimension_tables import described, pinned, told
+from tidegate.tables.dimension_tables import pinned, told
+from tidegate.tables.lookup import table_named
 from tidegate.tables.partial_updates import find_grouped, find_retracting_answers
-from tidegate.tables.templated_tables import concrete, fan_out
+from tidegate.tables.templated_tables import fan_out
 
 log = logging.getLogger(__name__)
 # What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
@@ -250,9 +253,3 @@ def _summary(ports: Ports, staged: StagedBatch, attempt: str) -> dict[str, str]:
         "tidegate.attempt": attempt,
         "tidegate.staged": json.dumps({k: data[k] for k in IN_SUMMARY}),
     }
-
-
-def table_named(ports: Ports, name: str) -> Table:
-    """The pipeline's table of that name, as its schemas describe it; one that is not among them its template made."""
-    found = next((table for table in ports.pipeline.tables if table.name == name), None)
-    return described(ports, found or concrete(ports.pipeline, name))

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from tidegate.errors import ConfigurationError
 from tidegate.ports.context import TableState
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Map, Struct, ddl, parse
 from tidegate.schema.evolution import readable
-from tidegate.spec.pipeline import Column, Table
 from tidegate.spec.projection import Field, Projection, Selected, find_made, made, passed, unusable
 from tidegate.spec.record_metadata import TYPES
+from tidegate.spec.table import Table
 from tidegate.sql.spark import quoted
 from tidegate.tables.partial_updates import find_retracting_answers
 

@@ -6,9 +6,11 @@ from tidegate.errors import IncompatibleSchema
 from tidegate.model import resource_names
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import TableState
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct, ddl
 from tidegate.schema.evolution import Rules, changes, maps_as_entries, struct_of
-from tidegate.spec.pipeline import Column, Pipeline, Table
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
 from tidegate.tables.columns import destination_columns, key_columns
 
 KEY = "key"

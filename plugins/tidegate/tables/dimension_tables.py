@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from tidegate.errors import ConfigurationError
 from tidegate.ports.context import Ports, TableState
-from tidegate.spec.pipeline import Table
 from tidegate.spec.projection import Dimension, Field, Select
+from tidegate.spec.table import Table
 
 
 def described(ports: Ports, table: Table) -> Table:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tidegate.errors import ConfigurationError
-from tidegate.spec.pipeline import Table
+from tidegate.spec.table import Table
 
 
 def find_retracting_answers(table: Table) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from tidegate.errors import ConfigurationError
 from tidegate.model import resource_names
 from tidegate.ports.context import Ports
-from tidegate.spec.pipeline import Pipeline, Table
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
 from tidegate.spec.table_template import Naming
 
 

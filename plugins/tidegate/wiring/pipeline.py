@@ -8,7 +8,8 @@ from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.named_jobs import Watcher
-from tidegate.adapters.bigquery.destination import BigQueryDestination, BigQueryEngine
+from tidegate.adapters.bigquery.destination import BigQueryDestination
+from tidegate.adapters.bigquery.engine import BigQueryEngine
 from tidegate.adapters.catalog_routing import RoutedEngine, routed
 from tidegate.adapters.iceberg.destination import IcebergDestination
 from tidegate.adapters.iceberg.leftovers import leftovers
@@ -26,9 +27,12 @@ from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.pipeline_file import check_tables_of_others, load_all, load_pipeline
 from tidegate.connections import Resolve, required
 from tidegate.errors import ConfigurationError, TidegateError
-from tidegate.ports.context import Destination, Engine, Ports
+from tidegate.ports.context import Ports
+from tidegate.ports.destination import Destination
+from tidegate.ports.engine import Engine
 from tidegate.settings import repository_root
-from tidegate.spec.pipeline import Catalog, Pipeline
+from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Pipeline
 from tidegate.wiring.entry_points import hook
 
 

@@ -19,9 +19,9 @@ from tidegate.config.publication_file import load_publication
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.publish_job import PRODUCER_CONF, REGISTRY_CONF
-from tidegate.ports.context import Engine
+from tidegate.ports.engine import Engine
 from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 from tidegate.spec.publication import Publication
 from tidegate.wiring.pipeline import file_of, iceberg_catalogs, local_jars, spark_master
 

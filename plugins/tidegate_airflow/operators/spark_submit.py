@@ -9,7 +9,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.jobs.stage_job import Job
+from tidegate.jobs.job import Job
 
 from tidegate_airflow import tasks
 from tidegate_airflow.operators.step import STEPS, JobLink

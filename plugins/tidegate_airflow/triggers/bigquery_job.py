@@ -9,7 +9,7 @@ from airflow.providers.google.cloud.triggers.bigquery import BigQueryInsertJobTr
 from airflow.triggers.base import TriggerEvent
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.credentials import DEFAULT
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 from tidegate_airflow.connections import resolve
 

@@ -15,9 +15,9 @@ from tidegate.monitoring.openmetrics import CONTENT_TYPE, openmetrics
 from tidegate_airflow.dag_ids import dags_of, pipeline_of, publication_of, publish_dag_of
 from tidegate_airflow.web.authorization import ScraperDep, may_trigger, visible
 from tidegate_airflow.web.messages import told
-from tidegate_airflow.web.mount import PREFIX, root_path
 from tidegate_airflow.web.pipelines import Desk, now
 from tidegate_airflow.web.publications import Publications
+from tidegate_airflow.web.urls import PREFIX, root_path
 
 STATIC = Path(__file__).parent / "static"
 HEADERS = {

@@ -6,9 +6,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tidegate.merge.dead_letters import shown as shown_letter
 from tidegate.model import resource_names
 from tidegate.monitoring import details
+from tidegate.monitoring.dead_letter_rows import shown as shown_letter
 from tidegate.monitoring.health import WORST_FIRST, in_words
 from tidegate.ports.context import Ports
 

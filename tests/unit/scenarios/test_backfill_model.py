@@ -7,8 +7,7 @@ from typing import Any
 from fakes import Crash, CrashAt, PauseAt
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater
-from tidegate.ports.context import CommitRefused
+from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, NothingToDo, RetryLater
 from tidegate.reprocess.backfill import backfill
 from tidegate.reprocess.backfill_plan import propose, wanted
 from unit.scenarios import test_model, test_sequence_model

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from fakes import BAD, LosesARecord, MemoryEngine, World, a_pipeline, a_table
 from tidegate.errors import BadRecord, GiveUp, NothingToDo, SomeTablesFailed
-from tidegate.jobs.stage_job import Job, StageJob
+from tidegate.jobs.job import Job
+from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Plan
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush

@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from pyspark.errors import PySparkException
 from sqlalchemy.exc import IntegrityError
 from tidegate.errors import RetryLater
-from tidegate.jobs.stage_job import MergeJob
+from tidegate.jobs.merge_job import MergeJob
 from tidegate.tables.batch_history import FRACTIONS, INTEGERS, TEXTS
 from tidegate_spark.merge import job as merge
 

@@ -6,7 +6,8 @@ import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import BadRecord, ConfigurationError
 from tidegate.planning.key_deduplication import last_per_raw_key
-from tidegate.spec.pipeline import Column, Table
+from tidegate.schema.column import Column
+from tidegate.spec.table import Table
 from tidegate.steps.flush import flush
 from tidegate.tables.columns import destination_columns, key_columns, key_leaves, value_columns, verified_fields
 

@@ -3,7 +3,7 @@
 import pytest
 from fakes import Crash, CrashAt, FailsToMerge, World, a_pipeline, a_table
 from tidegate.errors import NothingToDo, SomeTablesDelayed
-from tidegate.spec.pipeline import Start
+from tidegate.spec.source import Start
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 

@@ -7,11 +7,10 @@ from typing import Any
 from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import CommitRefused, ConfigurationError, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.model.batch import StagedBatch
-from tidegate.ports.context import CommitRefused
 from tidegate.reprocess.rebase import propose, rebase
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan

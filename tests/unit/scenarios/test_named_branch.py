@@ -9,7 +9,8 @@ from fakes.clock import Crash
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, RetryLater
 from tidegate.model import resource_names
-from tidegate.spec.pipeline import Catalog, Column
+from tidegate.schema.column import Column
+from tidegate.spec.catalog import Catalog
 from tidegate.steps.flush import flush
 from tidegate.steps.maintain import maintain
 

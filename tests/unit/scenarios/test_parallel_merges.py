@@ -7,7 +7,8 @@ import pytest
 from fakes import FailsToMerge, World, a_pipeline, a_table
 from tidegate.cli.main import main
 from tidegate.errors import SomeTablesDelayed
-from tidegate.jobs.stage_job import Job, MergeJob
+from tidegate.jobs.job import Job
+from tidegate.jobs.merge_job import MergeJob
 from tidegate.monitoring.status import status
 from tidegate.steps.flush import flush
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import BadRecord, NothingToDo, RetryLater
 from tidegate.planning.key_deduplication import last_per_raw_key
-from tidegate.spec.pipeline import Column, Pipeline
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 from tidegate.tables.columns import stages_kept, unchanged_columns
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.config.pipeline_file import load_pipeline
-from tidegate.spec.pipeline import Catalog, Route
+from tidegate.spec.catalog import Catalog
+from tidegate.spec.table import Route
 from tidegate.steps.flush import flush
 from tidegate.tables.columns import shape
 

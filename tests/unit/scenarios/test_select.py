@@ -10,7 +10,8 @@ from fakes.clock import Crash
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import ConfigurationError, NothingToDo, RetryLater
-from tidegate.spec.pipeline import Catalog, Column
+from tidegate.schema.column import Column
+from tidegate.spec.catalog import Catalog
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage

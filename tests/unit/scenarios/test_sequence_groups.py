@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, RetryLater
 from tidegate.reprocess.backfill import backfill
 from tidegate.reprocess.backfill_plan import propose, wanted
-from tidegate.spec.pipeline import Column, Pipeline, Table
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
 from tidegate.steps.flush import flush
 from tidegate.tables.columns import shape
 from tidegate.tables.partial_updates import find_sequences

@@ -10,10 +10,9 @@ from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
 from fakes.one_at_a_time import Change, expected
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import CommitRefused, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.model.batch import StagedBatch
-from tidegate.ports.context import CommitRefused
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan

@@ -6,7 +6,8 @@ import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import NothingToDo
 from tidegate.model import resource_names
-from tidegate.spec.pipeline import Column, Pipeline
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.flush import flush

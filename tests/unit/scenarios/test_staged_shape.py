@@ -1,7 +1,7 @@
 """A batch that was staged under another pipeline file is not merged under this one."""
 
 from fakes import World, a_pipeline, a_table
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage

@@ -9,7 +9,7 @@ from tidegate.errors import GiveUp, RetryLater, SomeTablesDelayed, SomeTablesFai
 from tidegate.monitoring import details
 from tidegate.monitoring.overview import lately
 from tidegate.monitoring.status import status
-from tidegate.spec.pipeline import Start
+from tidegate.spec.source import Start
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.flush import flush

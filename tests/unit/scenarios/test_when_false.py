@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.planning.key_deduplication import last_per_raw_key
-from tidegate.spec.pipeline import Column, Pipeline
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.steps.flush import flush
 from tidegate.tables.columns import shape

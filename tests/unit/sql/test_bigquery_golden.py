@@ -13,7 +13,8 @@ from tidegate.adapters.bigquery.publish_script import MOVED, transaction
 from tidegate.adapters.sql_templates import SQL_FOLDER, SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.model.ownership import Ownership
-from tidegate.spec.pipeline import Column, Create
+from tidegate.schema.column import Column
+from tidegate.spec.table import Create
 from tidegate.sql.googlesql import constant, literal, quoted
 from tidegate.sql.pruning import Bound
 from unit.sql import test_iceberg_golden as iceberg

@@ -11,8 +11,8 @@ import pytest
 from golden_files import compare_with_golden
 from tidegate.adapters.sql_templates import SQL_FOLDER, SqlFiles
 from tidegate.model.ownership import Ownership
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import parse
-from tidegate.spec.pipeline import Column
 from tidegate.sql.pruning import Bound
 from tidegate.sql.spark import literal, quoted, quoted_name
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Primitive
-from tidegate.spec.pipeline import Column
 from tidegate.sql.spark import literal, quoted
 
 from tidegate_spark.fields.avro import day, timestamp

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import DataType, Struct, make_lenient, parse
-from tidegate.spec.pipeline import Column
 from tidegate.sql.spark import literal, quoted
 
 from tidegate_spark.fields.json.text import UNKEPT, bound, has_fraction, marked, suspect, type_of, unmarked

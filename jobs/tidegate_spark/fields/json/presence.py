@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.sql.spark import literal
 
 from tidegate_spark.fields.json.objects import Fields

@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.sql.spark import literal, quoted
 
 from tidegate_spark.fields.avro import timestamp

@@ -21,17 +21,16 @@ from tidegate.adapters.bigquery.stores import (
 from tidegate.adapters.bigquery.stores import dead_letters as bigquery_dead_letters
 from tidegate.adapters.bigquery.type_mapping import columns_of, held_by
 from tidegate.adapters.port_errors import translate_errors
-from tidegate.errors import GiveUp
-from tidegate.failpoints import reached
-from tidegate.jobs.stage_job import Job, MergeJob
+from tidegate.errors import CommitRefused, GiveUp
 from tidegate.model import resource_names
 from tidegate.model.batch import SignedAttempt, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import SHAPE, Ownership
 from tidegate.model.position import Position
-from tidegate.ports.context import CommitRefused, DeadLetters, Head, Publication, Sql, Staging, TableFiles, TableState
+from tidegate.ports.context import DeadLetters, Head, Publication, Staging, TableFiles, TableState
+from tidegate.ports.sql import Sql
+from tidegate.schema.column import Column
 from tidegate.schema.evolution import Rules
-from tidegate.spec.pipeline import Column
 from tidegate.sql.pruning import ANYWHERE, Bounds
 
 NO_BRANCHES = "BigQuery has no branches: a merge is written by the transaction that publishes it"
@@ -275,21 +274,3 @@ class BigQueryDestination:
 
     def _table(self, name: str) -> Any:
         return staging.needed(self._of(name).table(name), name)
-
-
-class BigQueryEngine:
-    """Implements the port `Engine` for statements of BigQuery tables: no Spark, one job each, in order."""
-
-    def __init__(self, warehouse: Warehouse) -> None:
-        self._warehouse = warehouse
-
-    def run(self, job: Job) -> None:
-        """Run the statements of a merge job; each of them may be run twice."""
-        if not isinstance(job, MergeJob):
-            raise GiveUp(f"pipeline={job.pipeline}: BigQuery runs statements, and this is another job")
-        for statement in job.statements:
-            self._warehouse.query(statement)
-            reached("job.statement")
-        for made in tables_made(job.statements):
-            if resource_names.is_ours(made.rpartition(".")[2]):  # a destination keeps what its dataset gives it
-                table_marks.stay(self._warehouse, f"{job.table.split('.', 1)[0]}.{made}")

@@ -17,12 +17,13 @@ from tidegate.adapters.bigquery.query_cost import told_of, would_scan
 from tidegate.adapters.bigquery.stores import staging
 from tidegate.adapters.bigquery.stores.ownership import check_readable, claim
 from tidegate.adapters.bigquery.stores.table_marks import stay
-from tidegate.errors import AuditFailed, RetryLater
+from tidegate.errors import AuditFailed, CommitRefused, RetryLater
 from tidegate.failpoints import reached
 from tidegate.model import resource_names
 from tidegate.model.ownership import own_positions
 from tidegate.model.table_state import Source
-from tidegate.ports.context import CommitRefused, Head, Publication, Sql
+from tidegate.ports.context import Head, Publication
+from tidegate.ports.sql import Sql
 from tidegate.sql.googlesql import quoted_name
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Any
 from tidegate.adapters.bigquery.table_layout import Partitioning, partition_unit
 from tidegate.adapters.bigquery.type_mapping import held_by
 from tidegate.errors import GiveUp
-from tidegate.ports.context import Sql
+from tidegate.ports.sql import Sql
 from tidegate.schema.data_types import DataType, Primitive, Struct
 from tidegate.sql.googlesql import constant, quoted
 from tidegate.sql.pruning import ANYWHERE, Bound, Bounds, Part, joined

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tidegate.errors import GiveUp
 from tidegate.model.table_state import Source
-from tidegate.ports.context import Sql
+from tidegate.ports.sql import Sql
 from tidegate.sql.googlesql import literal, quoted_name
 
 LONGEST = 1024 * 1024  # BigQuery's limit of an unresolved query, in bytes

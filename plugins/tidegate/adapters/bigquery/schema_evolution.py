@@ -5,8 +5,8 @@ from typing import Any
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.type_mapping import bigquery_schema, bigquery_type, held_by, stored_columns
 from tidegate.errors import IncompatibleSchema
+from tidegate.schema.column import Column
 from tidegate.schema.evolution import Change, Rules, changes
-from tidegate.spec.pipeline import Column
 from tidegate.sql.googlesql import quoted, quoted_name
 
 Field = dict[str, Any]

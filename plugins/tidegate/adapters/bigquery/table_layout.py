@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.errors import ConfigurationError
-from tidegate.spec.pipeline import Column, Create
+from tidegate.schema.column import Column
+from tidegate.spec.table import Create
 from tidegate.sql.googlesql import literal, quoted
 
 INGESTION = "_PARTITIONTIME"

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidegate.errors import ConfigurationError
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, ddl, parse
 from tidegate.schema.evolution import map_as_entries, struct_of
-from tidegate.spec.pipeline import Column
 from tidegate.sql.googlesql import quoted
 
 _SIMPLE = {

@@ -17,15 +17,15 @@ from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.errors import judge
 from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
 from tidegate.adapters.port_errors import translate_errors
-from tidegate.errors import GiveUp
+from tidegate.errors import CommitRefused, GiveUp
 from tidegate.model import resource_names
 from tidegate.model.batch import SignedAttempt, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import Ownership
 from tidegate.model.position import Position
-from tidegate.ports.context import CommitRefused, DeadLetters, Head, Publication, Staging, TableFiles, TableState
+from tidegate.ports.context import DeadLetters, Head, Publication, Staging, TableFiles, TableState
+from tidegate.schema.column import Column
 from tidegate.schema.evolution import Rules
-from tidegate.spec.pipeline import Column
 from tidegate.sql.pruning import Bounds
 
 KEPT_STATES = 8  # tables whose metadata is kept as it was read, for the merge that follows: it may be megabytes each

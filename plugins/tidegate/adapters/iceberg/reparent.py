@@ -27,7 +27,8 @@ from tidegate.adapters.iceberg.table.commit import MAIN, put_in_place_of
 from tidegate.adapters.iceberg.table.data_files import remove
 from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.state import summary_of
-from tidegate.ports.context import CommitRefused, Publication
+from tidegate.errors import CommitRefused
+from tidegate.ports.context import Publication
 
 FORMAT = 2  # deletion vectors of format 3 replace each other: two writers' would have to be joined
 RECOUNTED = ("total-", "removed-", "deleted-", "manifests-", "entries-")

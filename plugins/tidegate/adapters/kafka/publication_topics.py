@@ -12,9 +12,9 @@ from tidegate.adapters.kafka.broker import PAUSE, TIMEOUT, KafkaBroker
 from tidegate.adapters.kafka.errors import judge, name_brokers
 from tidegate.adapters.port_errors import translate_errors
 from tidegate.errors import GiveUp, RetryLater
+from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import Standing
-from tidegate.model.table_state import Message
 from tidegate.ports.publication_ports import FoundTopics
 from tidegate.spec.publication import Publication
 

@@ -6,8 +6,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from tidegate.model.kafka_log import Message, Retention
 from tidegate.model.offsets import Offsets, pairs
-from tidegate.model.table_state import Message, Retention
 
 LAST_FEW = 10  # offsets: behind the last record there may be the markers of transactions
 CONSUMERS = ("session.timeout.ms", "max.poll.interval.ms", "fetch.", "queued.", "isolation.level", "check.crcs")

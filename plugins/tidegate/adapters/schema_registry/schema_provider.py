@@ -27,10 +27,11 @@ from tidegate.schema.avro import (
 )
 from tidegate.schema.avro_resolution import decoding
 from tidegate.schema.avro_versions import join_records
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Primitive, parse
 from tidegate.schema.protobuf import column_type
 from tidegate.schema.wire_format import OTHER_IDS, WIRE, lay_out
-from tidegate.spec.pipeline import Column, Table
+from tidegate.spec.table import Table
 
 AVRO = ("avro", "debezium-avro")
 DESCRIBED, REGISTRY = (*AVRO, "protobuf"), "registry"

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from tidegate.connections import Resolve, required
 from tidegate.errors import ConfigurationError
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 # Words that only PyIceberg understands.
 PYICEBERG_ONLY = ("py-", "echo", "pool_pre_ping", "init_catalog_tables", "downcast-ns-timestamp", "s3.force-virtual")

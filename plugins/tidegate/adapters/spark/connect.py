@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tidegate.adapters.port_errors import unexpected
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, verb
 from tidegate.errors import RetryLater, TidegateError
-from tidegate.jobs.stage_job import Job
+from tidegate.jobs.job import Job
 
 
 class ConnectEngine:

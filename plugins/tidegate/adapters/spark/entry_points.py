@@ -4,8 +4,11 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from tidegate.jobs.job import Job
+from tidegate.jobs.maintain_job import MaintainJob
+from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.publish_job import PublishJob
-from tidegate.jobs.stage_job import KAFKA_CONF, Job, MaintainJob, MergeJob, StageJob
+from tidegate.jobs.stage_job import KAFKA_CONF, StageJob
 from tidegate.redaction import redacted_in_session
 
 JOBS_FOLDER = Path(__file__).parents[4] / "jobs"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, verb
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, Job, JobFailure
+from tidegate.jobs.job import Job
+from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate.redaction import redacted_in_application
 from tidegate.schema.avro_limits import with_limits
 

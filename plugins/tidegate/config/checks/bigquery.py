@@ -8,7 +8,7 @@ from tidegate.config.checks.bigquery_limits import check_limits, check_pace
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Findings
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 from tidegate.spec.table_template import FIELD, split_template
 
 DATASET = re.compile(r"\w+", re.ASCII)

@@ -19,8 +19,8 @@ from tidegate.config.parsing.problems import Findings
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Primitive, Struct, parse
-from tidegate.spec.pipeline import Column
 from tidegate.spec.projection import Field, made
 from tidegate.spec.record_metadata import TYPES
 

@@ -10,7 +10,7 @@ from tidegate.config.models.formats import KeyModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Findings, closest
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.tables.columns import find_key_names
 
 COLUMN = r"\s*(`[^`]+`|[^\s`(),]+)\s*"

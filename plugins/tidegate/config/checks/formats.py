@@ -7,8 +7,8 @@ from tidegate.config.parsing.problems import Findings
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro import columns_of, is_record, parsed, spark_type
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Primitive, parse
-from tidegate.spec.pipeline import Column
 
 ONE_COLUMN = ("string", "raw")
 TRUNCATES = ("debezium-json", "debezium-avro", "canal-json", "ogg-json")

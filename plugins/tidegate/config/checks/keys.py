@@ -6,8 +6,8 @@ from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.problems import Findings
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.planning.key_deduplication import SEVERAL_ROWS
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
+from tidegate.spec.formats import SEVERAL_ROWS
 
 
 def check_into(key: KeyModel, into: str, in_value: Mapping[str, Column], path: KeyPath, findings: Findings) -> None:

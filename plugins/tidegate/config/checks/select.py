@@ -6,7 +6,7 @@ from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Findings, closest
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 from tidegate.spec.projection import BESIDE, Field, Select, find_made, passed
 
 WITHOUT_SCHEMA = ("avro", "debezium-avro", "protobuf", "string", "raw")  # they say what a record holds

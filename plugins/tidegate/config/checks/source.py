@@ -9,7 +9,7 @@ from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.problems import Findings
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.redaction import is_secret_name
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.spec.record_metadata import known
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")

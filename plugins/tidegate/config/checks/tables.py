@@ -13,7 +13,7 @@ from tidegate.config.parsing.ddl import check_audit, check_condition
 from tidegate.config.parsing.problems import Findings, closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.model.resource_names import on_branch
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 from tidegate.spec.table_template import FIELD, is_template, split_template
 
 NAME_PART = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")

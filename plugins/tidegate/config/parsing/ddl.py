@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 from tidegate.merge.audits import PLACEHOLDER
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.sql.spark import quoted
 
 # sqlglot's name of a type -> Spark's. What is missing here Spark or Iceberg cannot hold.

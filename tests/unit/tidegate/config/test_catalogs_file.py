@@ -8,7 +8,7 @@ from tidegate.config.catalogs_file import load_catalogs, read_catalogs
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError
 from tidegate.settings import include_folder, repository_root
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 PREFIX = "spark.sql.catalog.lake"
 

@@ -9,8 +9,10 @@ from tidegate.cli.main import main
 from tidegate.config.models.pipeline import PipelineModel
 from tidegate.config.pipeline_file import check_tables_of_others, json_schema, load_all
 from tidegate.errors import ConfigurationError
-from tidegate.spec.pipeline import Column, Pipeline, Start
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import Maintenance
+from tidegate.spec.source import Start
 
 
 def test_minimal_file_has_the_documented_defaults(include: Path) -> None:

@@ -10,7 +10,8 @@ from fakes.faults import WritesBesideTheBranch, WritesNothing
 from tidegate.errors import GiveUp, NothingToDo, OutcomeUnknown, RetryLater, TidegateError
 from tidegate.merge.compare_and_swap import CUTS, PAUSES
 from tidegate.ports.context import Publication
-from tidegate.spec.pipeline import Column, Pipeline
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 
 NAME = "lake.shop.orders"

@@ -9,7 +9,8 @@ from tidegate.errors import BadRecord, NothingToDo, RetryLater
 from tidegate.model import resource_names
 from tidegate.model.batch import are_too_many
 from tidegate.monitoring.status import status
-from tidegate.spec.pipeline import Errors, Pipeline
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.source import Errors
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.flush import flush
 from tidegate.steps.maintain import maintained_tables

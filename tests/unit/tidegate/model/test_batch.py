@@ -3,10 +3,13 @@
 import json
 
 import pytest
-from tidegate.jobs.stage_job import Audits, MergeJob, StageJob, StageTable
+from tidegate.jobs.merge_job import Audits, MergeJob
+from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model.batch import Counts, Plan, PlannedBatch, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.spec.pipeline import Column, KeyFormat, Route, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Route
 
 RANGES = Ranges({"t": {0: (0, 2**53 + 1), 10: (5, 5), 2: (1, 4)}})
 SNAPSHOT = 9_007_199_254_740_993  # 2^53 + 1: the first whole number that a browser's JSON cannot hold

@@ -10,8 +10,10 @@ from tidegate.model.ownership import KIND, own_control, own_intermediate, own_me
 from tidegate.reprocess.backfill import backfill
 from tidegate.reprocess.backfill_plan import propose, wanted
 from tidegate.reprocess.replay import replay
-from tidegate.spec.pipeline import Column, Errors, Pipeline
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
+from tidegate.spec.source import Errors
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.flush import flush
 from tidegate.steps.maintain import maintained_tables

@@ -5,7 +5,8 @@ from collections import Counter
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import RetryLater
 from tidegate.monitoring.backlog import AGAIN, STALE, Lookout, Watch
-from tidegate.spec.pipeline import Merge, Pipeline, Start
+from tidegate.spec.pipeline import Merge, Pipeline
+from tidegate.spec.source import Start
 from tidegate.steps.flush import flush
 
 

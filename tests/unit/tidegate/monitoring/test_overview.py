@@ -12,7 +12,7 @@ from tidegate.monitoring.overview import lately, overview, unpublished
 from tidegate.ports.context import Ports
 from tidegate.progress.table_progress import see, views
 from tidegate.progress.topic_log import read_log
-from tidegate.spec.pipeline import Errors
+from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
 from tidegate.tables.batch_history import advances
 

@@ -18,7 +18,8 @@ from tidegate.errors import (
 )
 from tidegate.monitoring.status import status
 from tidegate.reprocess.rebase import propose, rebase
-from tidegate.spec.pipeline import Heartbeat, Pipeline, Start
+from tidegate.spec.pipeline import Heartbeat, Pipeline
+from tidegate.spec.source import Start
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.flush import flush
 from tidegate.steps.heartbeat import heartbeat

@@ -11,7 +11,8 @@ from tidegate.model.batch import Plan
 from tidegate.model.offsets import Ranges
 from tidegate.planning import key_deduplication
 from tidegate.planning.key_deduplication import last_per_raw_key, superseded_share
-from tidegate.spec.pipeline import Errors, Route
+from tidegate.spec.source import Errors
+from tidegate.spec.table import Route
 from tidegate.steps.merge import ALL_DIFFER, merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage

@@ -5,7 +5,8 @@ from contextlib import suppress
 import pytest
 from fakes import Crash, CrashAt, FailsOneMerge, FailsToMerge, PauseAt, World, a_pipeline, a_table
 from tidegate.errors import NothingToDo, PositionLost, RetryLater, SomeTablesDelayed, TidegateError
-from tidegate.jobs.stage_job import Job, StageJob
+from tidegate.jobs.job import Job
+from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts, PublishedBatch, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import status

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
 from tidegate.errors import (
+    CommitRefused,
     ConfigurationError,
     GiveUp,
     NothingToDo,
@@ -17,10 +18,10 @@ from tidegate.errors import (
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
 from tidegate.monitoring.status import status
-from tidegate.ports.context import CommitRefused, Publication
+from tidegate.ports.context import Publication
 from tidegate.reprocess.backfill import abandon, backfill, open_backfills
 from tidegate.reprocess.backfill_plan import Wanted, propose, wanted
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
 
 NAME = "lake.shop.orders"

@@ -9,7 +9,9 @@ from tidegate.errors import ConfigurationError, GiveUp, IncompatibleSchema, Noth
 from tidegate.model.offsets import Ranges
 from tidegate.reprocess.replay import replay
 from tidegate.reprocess.replay_stage import Replay, letters_of
-from tidegate.spec.pipeline import Column, Errors, Pipeline
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
 
 ALL, TABLE, LETTERS = Errors("all", 9), "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"

@@ -2,9 +2,9 @@
 
 import pytest
 from tidegate.errors import IncompatibleSchema
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, Map, Primitive, Struct, parse
 from tidegate.schema.evolution import Rules, aligned, aligned_field, changes, maps_as_entries, readable, struct_of
-from tidegate.spec.pipeline import Column
 
 INT, TEXT = Primitive("INT"), Primitive("STRING")
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from fakes import World, a_pipeline, a_table
-from tidegate.jobs.stage_job import MaintainJob
+from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.ports.context import TableFiles
 from tidegate.spec.runtime import Maintenance
 from tidegate.steps.clean_up import clean_up

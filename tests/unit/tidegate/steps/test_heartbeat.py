@@ -10,7 +10,8 @@ from tidegate.model.offsets import Offsets
 from tidegate.monitoring.status import status
 from tidegate.ports.context import Retention
 from tidegate.progress.topic_log import row_topics
-from tidegate.spec.pipeline import Heartbeat, Pipeline, Start
+from tidegate.spec.pipeline import Heartbeat, Pipeline
+from tidegate.spec.source import Start
 from tidegate.steps.flush import flush
 from tidegate.steps.heartbeat import Beat, heartbeat
 

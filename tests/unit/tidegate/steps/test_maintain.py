@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes import World, a_pipeline
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.jobs.stage_job import MaintainJob
+from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.ports.context import TableFiles
 from tidegate.spec.runtime import Maintenance
 from tidegate.steps.flush import flush

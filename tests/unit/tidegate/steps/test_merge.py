@@ -21,7 +21,9 @@ from tidegate.merge.compare_and_swap import CUTS, PAUSES
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.position import Position
-from tidegate.spec.pipeline import Column, Create, Heartbeat
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Heartbeat
+from tidegate.spec.table import Create
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge

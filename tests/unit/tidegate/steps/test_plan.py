@@ -7,7 +7,8 @@ from fakes import CrashAt, FailsToMerge, World, a_pipeline, a_table
 from tidegate.errors import NothingToDo, PositionLost, RetryLater
 from tidegate.model.batch import PlannedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.spec.pipeline import Merge, Start
+from tidegate.spec.pipeline import Merge
+from tidegate.spec.source import Start
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage

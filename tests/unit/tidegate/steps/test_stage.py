@@ -4,7 +4,7 @@ import pytest
 from fakes import BAD, ForgetsToFinish, LosesARecord, World, a_pipeline, a_table
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, RetryLater
 from tidegate.model.batch import Counts
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 

@@ -18,7 +18,9 @@ from tidegate.planning.key_deduplication import last_per_raw_key
 from tidegate.reprocess import rebase
 from tidegate.reprocess.backfill_plan import propose, wanted
 from tidegate.reprocess.replay import replay
-from tidegate.spec.pipeline import Catalog, Column, Pipeline
+from tidegate.schema.column import Column
+from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.steps.flush import flush
 from tidegate.tables.columns import destination_columns

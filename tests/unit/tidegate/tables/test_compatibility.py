@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import IncompatibleSchema, SomeTablesFailed
-from tidegate.spec.pipeline import Column, KeyFormat, Pipeline, ValueFormat
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 
 TABLE = "lake.shop.orders"

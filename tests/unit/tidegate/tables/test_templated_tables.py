@@ -10,7 +10,7 @@ from tidegate.monitoring.status import status
 from tidegate.reprocess import rebase
 from tidegate.reprocess.backfill_plan import propose, wanted
 from tidegate.reprocess.replay import replay
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 from tidegate.spec.table_template import Naming
 from tidegate.steps.flush import flush
 from tidegate.steps.maintain import maintained_tables

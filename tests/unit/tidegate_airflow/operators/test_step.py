@@ -13,7 +13,7 @@ from fakes.faults import _Delegating
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob
 from tidegate.errors import BadRecord, GiveUp, NothingToDo, OutcomeUnknown, PublishedElsewhere, RetryLater
 from tidegate.model.table_state import Publication
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 from tidegate.steps.plan import plan
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.operators import step as waiting

@@ -17,7 +17,7 @@ from fakes import BAD, World, a_pipeline, a_table
 from fakes.publications import Outside
 from tidegate.errors import RetryLater
 from tidegate.publications.publish import publish
-from tidegate.spec.pipeline import Errors
+from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
 from tidegate_airflow.web.pipeline_contexts import Source
 

@@ -8,7 +8,7 @@ from decoding import a_stage
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.offsets import Ranges
 from tidegate.schema.avro_limits import JAVA_OPTIONS, LIMITS, has_limits, with_limits
-from tidegate.spec.pipeline import KeyFormat, ValueFormat
+from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate_spark.fields.avro_lengths import compiled, fits_schema
 from tidegate_spark.fields.avro_limits import CHECK, guard_lengths
 

@@ -13,7 +13,8 @@ from protobuf_messages import a_file, classes, entry, field, message
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError, GiveUp
-from tidegate.spec.pipeline import KeyFormat, Table, ValueFormat
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Table
 from tidegate_spark.fields.protobuf_decoder import Reader, arrow_type
 
 G = ".google.protobuf."

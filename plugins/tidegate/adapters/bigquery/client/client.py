@@ -17,7 +17,7 @@ from tidegate.adapters.bigquery.client.staging_files import Folder, folder_at
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.failpoints import reached
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 CALL_SECONDS = 60  # one request; the client's own default is none at all
 RETRY_SECONDS = 120  # how long a request is repeated; the client's own default is ten minutes

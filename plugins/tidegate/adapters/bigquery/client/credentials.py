@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.connections import Connection, Resolve, required
 from tidegate.errors import ConfigurationError
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 DEFAULT = "google_cloud_default"
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)

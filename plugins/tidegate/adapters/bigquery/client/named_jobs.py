@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from tidegate.adapters.iceberg.stores.ownership import claim
 from tidegate.adapters.iceberg.table.commit import MAIN, commit
 from tidegate.adapters.iceberg.table.data_files import files_of, remove
 from tidegate.adapters.iceberg.table.state import summary_of
+from tidegate.errors import CommitRefused
 from tidegate.failpoints import reached
 from tidegate.model.ownership import own_control
-from tidegate.ports.context import CommitRefused
 from tidegate.tables.batch_history import FRACTIONS, INTEGERS, TEXTS
 
 KINDS = {pa.int64(): INTEGERS, pa.string(): TEXTS, pa.float64(): FRACTIONS}

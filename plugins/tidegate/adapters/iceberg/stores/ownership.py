@@ -9,9 +9,8 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from tidegate.adapters.iceberg.table.commit import commit
 from tidegate.adapters.iceberg.table.state import summary_of
-from tidegate.errors import GiveUp
+from tidegate.errors import CommitRefused, GiveUp
 from tidegate.model.ownership import KIND, PIPELINE, SHAPE, Ownership, check_kind, check_recognised, is_marked
-from tidegate.ports.context import CommitRefused
 
 log = logging.getLogger(__name__)
 

@@ -24,10 +24,10 @@ from pyiceberg.table.update import (
 from sqlalchemy.exc import OperationalError
 
 from tidegate.adapters.iceberg.table.data_files import remove_old_metadata
-from tidegate.errors import OutcomeUnknown, RetryLater
+from tidegate.errors import CommitRefused, OutcomeUnknown, RetryLater
 from tidegate.failpoints import reached
 from tidegate.model import resource_names
-from tidegate.ports.context import CommitRefused, Publication
+from tidegate.ports.context import Publication
 
 MAIN = "main"
 NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING

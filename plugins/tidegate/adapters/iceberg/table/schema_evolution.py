@@ -5,9 +5,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.update.schema import UpdateSchema
 
 from tidegate.adapters.iceberg.table.type_mapping import held_by, iceberg_type
-from tidegate.ports.context import CommitRefused
+from tidegate.errors import CommitRefused
+from tidegate.schema.column import Column
 from tidegate.schema.evolution import Change, Rules, changes
-from tidegate.spec.pipeline import Column
 
 
 def evolve(table: Table, name: str, columns: tuple[Column, ...], rules: Rules) -> list[str]:

@@ -27,8 +27,8 @@ from pyiceberg.types import (
 )
 
 from tidegate.errors import ConfigurationError
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse
-from tidegate.spec.pipeline import Column
 from tidegate.sql.spark import quoted
 
 _SIMPLE: dict[str, IcebergType] = {

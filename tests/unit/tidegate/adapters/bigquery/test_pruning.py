@@ -15,7 +15,8 @@ from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.merge.statements import merge_statements, merge_values
 from tidegate.model.batch import Counts
-from tidegate.spec.pipeline import Column, Create
+from tidegate.schema.column import Column
+from tidegate.spec.table import Create
 from tidegate.sql.googlesql import constant
 from tidegate.sql.pruning import ANYWHERE, Bound, joined
 from unit.tidegate.adapters.bigquery.test_publish_script import (

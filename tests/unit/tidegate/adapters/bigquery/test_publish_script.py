@@ -15,9 +15,11 @@ from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import own_intermediate
 from tidegate.ports.context import Ports
+from tidegate.schema.column import Column
 from tidegate.schema.evolution import struct_of
-from tidegate.spec.pipeline import Column, Create, Pipeline, Table
+from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
+from tidegate.spec.table import Create, Table
 from tidegate.tables.columns import (
     deletes_columns,
     destination_columns,

@@ -18,8 +18,9 @@ from tidegate.errors import RetryLater
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import KIND_LABEL, own_control
 from tidegate.model.table_state import Source
+from tidegate.schema.column import Column
 from tidegate.schema.evolution import Rules
-from tidegate.spec.pipeline import Catalog, Column
+from tidegate.spec.catalog import Catalog
 from unit.tidegate.adapters.bigquery.test_publish_script import NAME, SHAPES, analyzer_of, table_of
 
 CATALOG = Catalog("dwh", "bigquery", {"project": "my-project"})

@@ -3,9 +3,9 @@
 import pytest
 from tidegate.adapters.bigquery.type_mapping import bigquery_schema, bigquery_type, columns_of, held_by, stored_columns
 from tidegate.errors import ConfigurationError
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import ddl, parse
 from tidegate.schema.evolution import Rules, changes
-from tidegate.spec.pipeline import Column
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType, Stru
 from tidegate.adapters.iceberg.destination import IcebergDestination
 from tidegate.adapters.iceberg.reparent import _OntoNewest
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.errors import CommitRefused
 from tidegate.model import resource_names
-from tidegate.ports.context import CommitRefused, Publication
+from tidegate.ports.context import Publication
 
 TABLE, STAGED = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 SCHEMA = Schema(

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from tidegate.adapters.spark.submit import SubmitEngine, arguments, job_conf, packed
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure, MergeJob
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate_spark.session import given
 
 

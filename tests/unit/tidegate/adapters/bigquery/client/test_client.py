@@ -12,9 +12,10 @@ from tidegate.adapters.bigquery.client.staging_files import folder_at
 from tidegate.adapters.catalog_routing import RoutedEngine, routed
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, RetryLater
-from tidegate.jobs.stage_job import Job, MergeJob
+from tidegate.jobs.job import Job
+from tidegate.jobs.merge_job import MergeJob
 from tidegate.model.table_state import Publication
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 KEY = {"type": "service_account", "client_email": "a@b", "token_uri": "https://x", "private_key": "not a key"}
 

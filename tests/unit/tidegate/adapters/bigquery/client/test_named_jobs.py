@@ -13,7 +13,7 @@ from tidegate.adapters.bigquery.client.named_jobs import NamedJob
 from tidegate.adapters.bigquery.position_table import Row
 from tidegate.adapters.bigquery.position_table import name_of_publish as name_of
 from tidegate.model.table_state import Publication, Source
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 CATALOG = Catalog("dwh", "bigquery", {"project": "p", "location": "EU"})
 

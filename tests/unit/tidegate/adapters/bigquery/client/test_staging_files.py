@@ -10,7 +10,7 @@ from google.auth.credentials import AnonymousCredentials
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.load_jobs import Load, load
 from tidegate.adapters.bigquery.client.staging_files import Folder, folder_at
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 ATTEMPT = "shop/orders_shop_tmp/batch=7/attempt=a1"
 

@@ -16,7 +16,7 @@ from tidegate.adapters.bigquery.stores import staging, staging_requests
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.batch import SignedAttempt
 from tidegate.model.offsets import Ranges
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 QUOTA = {"reason": "quotaExceeded", "message": "Quota exceeded: Your table exceeded quota for imports per table"}
 REFUSED = {"reason": "invalid", "message": "Error while reading data"}

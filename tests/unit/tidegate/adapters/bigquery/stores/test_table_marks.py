@@ -13,7 +13,7 @@ from tidegate.adapters.bigquery.stores.staging import uuid_of
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.model.ownership import KIND_LABEL
-from tidegate.spec.pipeline import Catalog
+from tidegate.spec.catalog import Catalog
 
 
 class OneTable(Warehouse):

@@ -9,8 +9,8 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from tidegate.adapters.iceberg.stores import remembered_deletes
 from tidegate.adapters.iceberg.stores.remembered_deletes import forget
+from tidegate.errors import CommitRefused
 from tidegate.model.ownership import KIND
-from tidegate.ports.context import CommitRefused
 
 COLUMNS = pa.schema([("id", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC"))])
 

@@ -14,8 +14,7 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate, SetSnap
 from sqlalchemy.exc import OperationalError
 from tidegate.adapters.iceberg.table import commit as iceberg_commit
 from tidegate.adapters.iceberg.table.commit import commit, drop_staged
-from tidegate.errors import OutcomeUnknown
-from tidegate.ports.context import CommitRefused
+from tidegate.errors import CommitRefused, OutcomeUnknown
 
 FEW_VERSIONS = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
 DAY_MS = 86_400_000

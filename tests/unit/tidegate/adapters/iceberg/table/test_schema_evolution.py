@@ -9,7 +9,7 @@ from contract_words import PIPELINE, START, TABLE
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 from tidegate.errors import IncompatibleSchema
-from tidegate.spec.pipeline import Column
+from tidegate.schema.column import Column
 
 ADDRESS = StructType(NestedField(5, "city", IntegerType(), required=True), NestedField(6, "zip", StringType()))
 

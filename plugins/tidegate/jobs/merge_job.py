@@ -1,0 +1,44 @@
+"""The argument of the merge job: statements, audits and the branch that they write."""
+
+import json
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True)
+class Audits:
+    """What to ask once the statements have run: each question is answered with a number, 0 where the audit holds.
+
+    The answers are left in the `property` of `table`, with the merge's `attempt`.
+    """
+
+    questions: tuple[str, ...]
+    table: str
+    property: str
+    attempt: str
+
+
+@dataclass(frozen=True)
+class MergeJob:
+    """Run `statements` in order, in one session of their own; `conf` is set before the first.
+
+    `table` tells whose statements they are, where another engine than Spark may run them.
+    """
+
+    pipeline: str
+    batch: int
+    statements: tuple[str, ...]
+    conf: dict[str, str] = field(default_factory=dict)
+    audits: Audits | None = None
+    table: str = ""
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "MergeJob":
+        """Inverse of `to_json`."""
+        data = json.loads(text)
+        asked = data["audits"]
+        audits = None if asked is None else Audits(**{**asked, "questions": tuple(asked["questions"])})
+        return cls(**{**data, "statements": tuple(data["statements"]), "audits": audits})

@@ -1,0 +1,32 @@
+"""What brokers say of a topic's log: begin and end offsets, retention, and a message to produce."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tidegate.model.offsets import Offsets
+
+
+@dataclass(frozen=True)
+class Log:
+    """What the brokers hold of some topics: per partition the first offset kept, and the end for this isolation."""
+
+    cluster_id: str
+    topic_ids: dict[str, str]
+    begin: Offsets
+    end: Offsets
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long a topic keeps records, None for ever, and tombstones, None without compaction, in milliseconds."""
+
+    records_ms: int | None = None
+    tombstones_ms: int | None = None
+
+
+class Message(NamedTuple):
+    """A record to be produced."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()

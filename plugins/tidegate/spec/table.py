@@ -1,0 +1,111 @@
+"""One destination table of a pipeline: its columns, its key, its mode and its routing."""
+
+from dataclasses import dataclass, field
+
+from tidegate.schema.data_types import Struct
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.projection import Select
+from tidegate.spec.scd2 import History
+from tidegate.spec.source import Errors
+from tidegate.spec.table_template import Naming
+
+
+@dataclass(frozen=True)
+class Create:
+    """How a missing destination is created; `partition_by` holds transforms such as ``days(created_at)``.
+
+    `force_optional` makes no column required, whatever the schema says.
+    """
+
+    enabled: bool = True
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    properties: dict[str, str] = field(default_factory=dict)
+    force_optional: bool = False
+
+
+@dataclass(frozen=True)
+class Route:
+    """Which records go to a table: those whose `field`, as text, matches the whole `pattern` or is one of `names`."""
+
+    field: str
+    pattern: str | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """One destination. `topics` are those of the source's that feed it; `key` and `value` are resolved per table.
+
+    `held` is what the table holds, once it was looked at.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    key: KeyFormat
+    value: ValueFormat
+    upsert: bool
+    delete: bool
+    when: str | None = None
+    when_false: str = "ignore"  # or delete
+    route: Route | None = None
+    delete_when: str | None = None
+    deletes: str = "hard"
+    partial_updates: bool = False
+    sequence_groups: tuple[tuple[str, tuple[str, ...]], ...] = ()  # a sequence column, and the columns that follow it
+    sequence_by: tuple[str, ...] = ()
+    tombstone_retention_seconds: int = 7 * 86400
+    create: Create = Create()
+    add_columns: bool = True
+    widen: bool = True
+    relax: bool = True
+    max_pending: int = 10
+    namespaces: tuple[str, ...] = ()
+    max_tables: int = 1000
+    naming: Naming | None = None
+    last_per_key: str = "auto"
+    deleted_column: str = "_deleted"
+    errors: Errors = field(default_factory=Errors)
+    held: Struct | None = None
+    audits: tuple[str, ...] = ()
+    select: Select | None = None
+    history: History | None = None
+    branch: str = "main"
+
+    @property
+    def catalog(self) -> str:
+        """The part of `name` before the first dot: the key in ``catalogs.yaml``."""
+        return self.name.split(".", 1)[0]
+
+    @property
+    def identifier(self) -> str:
+        """`name` without its catalog: ``namespace.table``."""
+        return self.name.split(".", 1)[1]
+
+    @property
+    def finds(self) -> bool:
+        """Whether this is the table of names, in which a template's new tables are looked for, and no destination."""
+        return self.naming is not None and self.naming.name is None
+
+    @property
+    def mode(self) -> str:
+        """upsert_delete, upsert, delete or append: the name of the merge statement."""
+        names = {(True, True): "upsert_delete", (True, False): "upsert", (False, True): "delete"}
+        return names.get((self.upsert, self.delete), "append")
+
+    @property
+    def remembers_deletes(self) -> bool:
+        """Whether deletes outlive their row, so that a late record cannot bring it back."""
+        return bool(self.sequence_by) and self.delete and self.history is None
+
+    @property
+    def remembers(self) -> bool:
+        """Whether there is a table beside it that remembers deletes, or changes."""
+        return self.remembers_deletes or self.history is not None
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The destination's key columns, prefix included; empty for tables without a key."""
+        if self.key.into is not None:
+            return (self.key.into,)
+        return tuple(self.key.prefix + name for name in self.key.fields)

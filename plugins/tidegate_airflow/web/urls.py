@@ -1,0 +1,27 @@
+"""Addresses of the operator's page inside Airflow."""
+
+from typing import Any
+
+PREFIX = "/tidegate"
+
+
+def root_path() -> str:
+    """The path that Airflow is reached under, with a slash at its end."""
+    from urllib.parse import urlsplit
+
+    from airflow.configuration import conf
+
+    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/") + "/"
+
+
+def views() -> list[dict[str, Any]]:
+    """The entry in the navigation, and a tab on every DAG."""
+    home = root_path().rstrip("/") + PREFIX
+    icon = f"{home}/static/icon.svg"
+    shared = {"icon": icon, "icon_dark_mode": f"{home}/static/icon-dark.svg"}
+    return [
+        {**shared, "name": "Tidegate", "href": f"{home}/", "destination": "nav", "url_route": "tidegate",
+         "nav_top_level": True},
+        {**shared, "name": "Tidegate", "href": f"{home}/dags/{{DAG_ID}}", "destination": "dag",
+         "url_route": "tidegate-dag"},
+    ]  # fmt: skip
