@@ -44,7 +44,7 @@ def _tables(catalogs: Catalogs, catalog: str, failures: list[TidegateError]) -> 
     for space in spaces:
         with _keep_apart(catalogs, f"{space}.*", failures):
             names += (f"{space}.{name}" for name in catalogs.names_in(space))
-    for name in names:
+    for name in sorted(names):
         found.clear()
         with _keep_apart(catalogs, name, failures):
             found.append(catalogs.table(name))
