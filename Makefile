@@ -52,9 +52,11 @@ test-long: export SOAK_FLUSHES ?= 200
 test-long: test-setup lint types unit servers e2e test-crash test-mutations  ## all of it, with every repeat; write the run into docs/test-runs.md
 	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
-lint: setup  ## style and layers
+lint: setup  ## style, layers and links
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
+	@PYTHONPATH=plugins:jobs .venv/bin/lint-imports --no-cache --no-logo
+	@PYTHONPATH=tests $(PYTHON) -m links
 
 types: setup  ## static types
 	@.venv/bin/mypy plugins jobs local demo benchmarks

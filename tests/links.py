@@ -1,0 +1,58 @@
+"""``python -m links``: every link and path that the repository's Markdown names exists; part of ``make lint``.
+
+Checked: relative links with their anchors, and texts in backticks that look like a path of this repository.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = (".", "docs", "docs/adr", "deploy", "benchmarks")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+ROOTS = "plugins|jobs|dags|tests|local|demo|benchmarks|deploy|include/sql|docs"
+PATH = re.compile(rf"`((?:{ROOTS})/[\w./-]+\.\w+)(?:::\w+)?`")
+TEST = re.compile(r"`((?:unit|contract|integration|e2e|crash)/[\w./-]+\.py)(?:::(\w+))?`")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def find_problems(page: Path) -> Iterator[str]:
+    """What is wrong with the links and paths of a page, one sentence each."""
+    text = FENCE.sub("", page.read_text())
+    for target in LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        if not file.exists():
+            yield f"link={target} leads nowhere"
+        elif anchor and file.suffix == ".md" and anchor not in find_anchors(file):
+            yield f"link={target}: the page has no such heading"
+    yield from (f"path={path} does not exist" for path in PATH.findall(text) if not (ROOT / path).exists())
+    for path, test in TEST.findall(text):
+        file = ROOT / "tests" / path
+        if not file.exists():
+            yield f"test={path} does not exist"
+        elif test and f"def {test}" not in file.read_text() and f"def {test.split('[')[0]}" not in file.read_text():
+            yield f"test={path}::{test} does not exist"
+
+
+def find_anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = HEADING.findall(FENCE.sub("", page.read_text()))
+    plain = (re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+def main() -> int:
+    """Print every problem; the exit code."""
+    pages = [page for folder in FOLDERS for page in sorted((ROOT / folder).glob("*.md")) if page.name != "CHANGELOG.md"]
+    problems = [f"{page.relative_to(ROOT)}: {problem}" for page in pages for problem in find_problems(page)]
+    print("\n".join(problems) or f"links: {len(pages)} pages are right")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
