@@ -33,8 +33,8 @@ from benchmarks import (
 from benchmarks.result import Bench, Result
 from benchmarks.sizes import FULL, QUICK, Sizes
 from local.errors import StackError
-from local.layout import ROOT, default_run_dir
-from local.stack import Stack, down, up
+from local.layout import ROOT, find_run_dir
+from local.stack import Stack, start_stack, stop_stack
 
 PARTS: dict[str, Callable[[Bench], Result]] = {
     "a": marginal.measure,
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
     options = _options(arguments)
     for name in SIGNALS:
         signal.signal(name, _interrupt)
-    base = default_run_dir() / "bench"
+    base = find_run_dir() / "bench"
     base.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=base))
     done = False
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
     finally:
         for name in SIGNALS:
             signal.signal(name, signal.SIG_IGN)  # a second Ctrl-C must not leave servers behind
-        down(folder / "stack")
+        stop_stack(folder / "stack")
         if done:  # after a failure the logs stay
             shutil.rmtree(folder, ignore_errors=True)
     return 1
@@ -127,13 +127,13 @@ def _measure(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Resul
         try:
             stack = Stack(folder / "stack")
             if part not in WITHOUT_BROKER:
-                stack = up(stack.run_dir, {"kafka"}, tied_to=os.getpid())
+                stack = start_stack(stack.run_dir, {"kafka"}, tied_to=os.getpid())
             results[part] = PARTS[part](Bench(stack, place, sizes, _saying(part)))
         except (StackError, RuntimeError, OSError, KafkaException) as error:
             print(f"bench {part}: failed: {error}", file=sys.stderr, flush=True)
             continue
         finally:
-            down(folder / "stack")
+            stop_stack(folder / "stack")
             shutil.rmtree(place / "lakes", ignore_errors=True)
         about[part] = {
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

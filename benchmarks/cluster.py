@@ -11,8 +11,8 @@ from pathlib import Path
 from local import ports, processes
 from local.layout import JARS, LOG4J, PYTHON
 from local.processes import Identity
-from local.server import clean_environment
-from local.spark import JVM
+from local.server import build_clean_environment
+from local.spark import JVM_OPTIONS
 
 DEPLOY = "org.apache.spark.deploy"
 PATIENCE, PAUSE = 90.0, 0.2
@@ -24,7 +24,7 @@ def cluster(folder: Path, workers: Sequence[int]) -> Iterator[str]:
     """A master's address, once a worker with each of these numbers of cores has registered; it ends with the block."""
     folder.mkdir(parents=True)
     mark, log = uuid.uuid4().hex, folder / "master.log"
-    chosen = ports.choose(["bench_master", "bench_master_page"])
+    chosen = ports.choose_ports(["bench_master", "bench_master_page"])
     port, page = (str(number) for number in chosen.values())
     address = f"spark://{ports.HOST}:{port}"
     leaders = []
@@ -38,7 +38,7 @@ def cluster(folder: Path, workers: Sequence[int]) -> Iterator[str]:
         _wait(log, len(workers))
         yield address
     finally:
-        processes.end_all(mark, leaders, 10)
+        processes.end_all_processes(mark, leaders, 10)
 
 
 def executors(count: int, cores: int) -> dict[str, str]:
@@ -48,7 +48,7 @@ def executors(count: int, cores: int) -> dict[str, str]:
         "spark.executor.cores": str(cores),
         "spark.executor.memory": MEMORY,
         "spark.executor.extraClassPath": f"{JARS / 'spark'}/*",
-        "spark.executor.extraJavaOptions": " ".join([*JVM, f"-Dlog4j2.configurationFile={LOG4J}"]),
+        "spark.executor.extraJavaOptions": " ".join([*JVM_OPTIONS, f"-Dlog4j2.configurationFile={LOG4J}"]),
     }
 
 
@@ -57,11 +57,16 @@ def _start(words: list[str], folder: Path, log: Path, mark: str) -> Identity:
     if found is None or not found.submodule_search_locations:
         raise RuntimeError("pyspark is not installed: run make setup")
     home = Path(next(iter(found.submodule_search_locations)))
-    env = {**clean_environment(), "SPARK_HOME": str(home), "PYSPARK_PYTHON": str(PYTHON), "SPARK_LOCAL_IP": ports.HOST}
-    env |= {"SPARK_DAEMON_MEMORY": "512m", processes.MARK: mark}
+    env = {
+        **build_clean_environment(),
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": str(PYTHON),
+        "SPARK_LOCAL_IP": ports.HOST,
+    }
+    env |= {"SPARK_DAEMON_MEMORY": "512m", processes.MARK_VARIABLE: mark}
     env |= {"SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={_spoken(folder)}"}
     command = [os.fspath(home / "bin" / "spark-class"), f"{DEPLOY}.{words[0]}", *words[1:]]
-    return Identity.of(processes.start(command, env, folder, log).pid, mark)
+    return Identity.from_pid(processes.start_process(command, env, folder, log).pid, mark)
 
 
 def _spoken(folder: Path) -> Path:

@@ -11,19 +11,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tidegate.connections import connection_from_env
+from tidegate.connections import read_connection_from_env
 from tidegate.errors import NothingToDo
-from tidegate.settings import include_folder
+from tidegate.settings import find_include_folder
 from tidegate.steps.compact import compact, is_due
 from tidegate.steps.flush import flush
-from tidegate.wiring.pipeline import assemble
+from tidegate.wiring.pipeline import assemble_pipeline
 
 from benchmarks.measure import cpu_seconds
 
 # the module that calls a step: the step
 STEPS = {
     "tidegate.steps.flush": ("plan", "stage", "commit_offsets", "clean_up", "heartbeat"),
-    "tidegate.steps.merge_queue": ("merge", "record"),
+    "tidegate.steps.merge_queue": ("merge", "record_batch"),
 }
 
 
@@ -60,7 +60,9 @@ def main(request: dict[str, Any]) -> None:
         caller = importlib.import_module(module)
         for name in names:
             setattr(caller, name, clocks.around(name, getattr(caller, name)))
-    ports = clocks.around("assemble", assemble)(include_folder(), request["pipeline"], connection_from_env)
+    ports = clocks.around("assemble", assemble_pipeline)(
+        find_include_folder(), request["pipeline"], read_connection_from_env
+    )
     batches = []
     for _ in range(request["times"]):
         try:

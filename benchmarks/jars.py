@@ -5,15 +5,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from local.layout import ROOT, default_run_dir
-from local.setup import SetupError, run, unless_stamped
+from local.layout import ROOT, find_run_dir
+from local.setup import SetupError, build_unless_stamped, run_command
 
 PEERS = ("flink", "connect")
 
 
 def folder(peer: str) -> Path:
     """Where a peer's jars lie."""
-    return default_run_dir() / "bench-jars" / peer
+    return find_run_dir() / "bench-jars" / peer
 
 
 def classpath(peer: str) -> str:
@@ -25,7 +25,7 @@ def missing(peer: str) -> str:
     """Fetch a peer's jars if they are not there; why it cannot be, or nothing."""
     pom = ROOT / "benchmarks" / "jars" / peer / "pom.xml"
     try:
-        unless_stamped(folder(peer), _digest(pom), f"jars of the peer {peer}", lambda: _fetch(pom, folder(peer)))
+        build_unless_stamped(folder(peer), _digest(pom), f"jars of the peer {peer}", lambda: _fetch(pom, folder(peer)))
     except (SetupError, OSError) as error:
         return f"its jars are not to be had: {error}"
     return ""
@@ -33,17 +33,17 @@ def missing(peer: str) -> str:
 
 def java_program(peer: str, name: str) -> Path:
     """Compile a program of ``benchmarks/java`` against a peer's jars; the folder of its classes."""
-    source, classes = ROOT / "benchmarks" / "java" / f"{name}.java", default_run_dir() / "bench-classes" / peer
+    source, classes = ROOT / "benchmarks" / "java" / f"{name}.java", find_run_dir() / "bench-classes" / peer
     compiled = ["javac", "-nowarn", "-cp", classpath(peer), "-d", str(classes), str(source)]
     classes.mkdir(parents=True, exist_ok=True)
-    unless_stamped(classes, _digest(source), f"compiling {name}", lambda: _compile(compiled))
+    build_unless_stamped(classes, _digest(source), f"compiling {name}", lambda: _compile(compiled))
     return classes
 
 
 def _fetch(pom: Path, into: Path) -> None:
     shutil.rmtree(into, ignore_errors=True)
     copy = ["mvn", "-B", "-ntp", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-    run(f"fetch the jars of {pom.relative_to(ROOT)}", [*copy, f"-DoutputDirectory={into}"])
+    run_command(f"fetch the jars of {pom.relative_to(ROOT)}", [*copy, f"-DoutputDirectory={into}"])
 
 
 def _compile(command: list[str]) -> None:

@@ -25,7 +25,7 @@ from benchmarks.result import Bench, Goal, Result, Table
 from benchmarks.work import ADMIN_SECONDS
 from demo.airflow_api import AirflowApi
 from local.layout import RunDir
-from local.stack import Stack, down, up
+from local.stack import Stack, start_stack, stop_stack
 
 NAME, CATALOG, INTERVAL = "latency", "lake", 5
 FLUSHES, WARM_UP = 30, 3
@@ -50,11 +50,11 @@ class Seen:
 def measure(folder: Path, flushes: int = FLUSHES) -> dict[str, Any]:
     """Start a stack with Airflow, flush one record at a time, and tell what it took; RuntimeError if a row stays away.
 
-    The stack belongs to this process, and is brought down by the caller: `local.stack.down(folder / "stack")`.
+    The stack belongs to this process, and is brought down by the caller: `local.stack.stop_stack(folder / "stack")`.
     """
     include, catalog = _include(folder)
     load = os.getloadavg()[0]
-    stack = up(folder / "stack", {"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
+    stack = start_stack(folder / "stack", {"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
     _topic(stack)
     airflow = AirflowApi(stack.airflow_url, RunDir(stack.run_dir).airflow_home)
     dag = f"tidegate_{NAME}"
@@ -67,7 +67,7 @@ def measure(folder: Path, flushes: int = FLUSHES) -> dict[str, Any]:
         time.sleep(chance.uniform(0, 2 * INTERVAL))
         seen.append(_one(producer, catalog, number))
     time.sleep(3 * INTERVAL)  # the last run ends
-    runs = _runs(airflow.tasks(dag))
+    runs = _runs(airflow.list_tasks(dag))
     loads = {"load_before": round(load, 1), "load_after": round(os.getloadavg()[0], 1)}
     return {"interval": INTERVAL, **loads, **told(seen, runs), "seconds": [round(one.seconds, 2) for one in seen]}
 
@@ -170,7 +170,7 @@ def part(bench: Bench) -> Result:
     try:
         found = measure(bench.folder, bench.sizes.latency)
     finally:
-        down(bench.folder / "stack")
+        stop_stack(bench.folder / "stack")
     words = ("queued", "start", "work")
     lines = []
     for name, spent in found["tasks"].items():

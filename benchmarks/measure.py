@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 
 from local import processes
-from local.errors import last_relevant_line
+from local.errors import find_relevant_line
 from local.layout import PYTHON, ROOT
-from local.processes import MARK, Identity
+from local.processes import MARK_VARIABLE, Identity
 
 SAMPLE_SECONDS = 0.1
 CHILD_SECONDS = 1800
@@ -113,7 +113,7 @@ def run(
     asked = json.dumps({**request, "started": time.monotonic(), "answer": str(answer)})
     spent = follow([str(PYTHON), "-m", module, asked], {**env, "PYTHONPATH": _path()}, log, limit)
     if spent.code or not answer.exists():
-        raise RuntimeError(f"{module} exited with code={spent.code}: {last_relevant_line(log)} (log: {log})")
+        raise RuntimeError(f"{module} exited with code={spent.code}: {find_relevant_line(log)} (log: {log})")
     return Child(spent.wall, spent.cpu, spent.peak_mb, json.loads(answer.read_text()))
 
 
@@ -130,14 +130,14 @@ def follow(
     """
     mark, before = uuid.uuid4().hex, resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.monotonic()
-    child = processes.start(command, {**env, MARK: mark}, ROOT, log)
-    leader = Identity.of(child.pid, mark)
+    child = processes.start_process(command, {**env, MARK_VARIABLE: mark}, ROOT, log)
+    leader = Identity.from_pid(child.pid, mark)
     try:
         with Peak(child.pid) as peak:
             stopped = _wait(child, started + limit, done, log)
         wall = time.monotonic() - started
     finally:
-        processes.end_all(mark, [leader], patience=10)
+        processes.end_all_processes(mark, [leader], patience=10)
         child.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -154,7 +154,7 @@ def _wait(child: "subprocess.Popen[bytes]", deadline: float, done: Callable[[], 
             if done():
                 return True
             if time.monotonic() > deadline:
-                raise RuntimeError(f"it has not ended in time: {last_relevant_line(log)} (log: {log})") from error
+                raise RuntimeError(f"it has not ended in time: {find_relevant_line(log)} (log: {log})") from error
 
 
 def _path() -> str:

@@ -7,7 +7,7 @@ import yaml
 from benchmarks.measure import run
 from benchmarks.result import Bench, Goal, Result, Table, number
 from local.layout import ROOT
-from local.server import clean_environment
+from local.server import build_clean_environment
 
 GOAL = 2.0
 
@@ -23,7 +23,7 @@ def measure(bench: Bench) -> Result:
         (include / "pipelines" / f"p{index}.yaml").write_text(yaml.safe_dump(made))
     bench.say(f"reading the DAG files of {count} pipelines ...")
     home = bench.folder / "airflow"
-    environment = {**clean_environment(), "TIDEGATE_INCLUDE": str(include), "AIRFLOW_HOME": str(home)}
+    environment = {**build_clean_environment(), "TIDEGATE_INCLUDE": str(include), "AIRFLOW_HOME": str(home)}
     said = run("benchmarks.parsing_worker", {}, environment, bench.folder / "parsing.log").said
     best = min(said["cpu"])
     line = (str(count), str(said["dags"]), *(number(value, 2) for value in said["cpu"]))

@@ -8,7 +8,7 @@ from benchmarks.measure import run
 from benchmarks.work import COLUMNS, Assignment
 from local import spark
 from local.layout import RunDir
-from local.server import clean_environment
+from local.server import build_clean_environment
 
 SERVERS_OWN = "spark.connect."
 
@@ -44,7 +44,7 @@ def consume(given: Assignment, warm_up: str, per_batch: int = 0) -> Run:
 
     `per_batch` caps what one batch reads, 0 for one batch of everything.
     """
-    settings = spark.server(RunDir(given.place), 0)
+    settings = spark.build_server(RunDir(given.place), 0)
     settings.prepare()
     request = {
         "conf": {**_configuration(settings.command), **_catalog(given.place)},
@@ -56,7 +56,7 @@ def consume(given: Assignment, warm_up: str, per_batch: int = 0) -> Run:
         "columns": COLUMNS,
         "per_batch": per_batch,
     }
-    ended = run("benchmarks.peer_foreach_batch", request, clean_environment(), given.log, given.limit)
+    ended = run("benchmarks.peer_foreach_batch", request, build_clean_environment(), given.log, given.limit)
     marks = {mark: Moment(**spent) for mark, spent in ended.said.items()}
     return Run(marks["ready"], marks["warm"], marks["done"], ended.peak_mb)
 

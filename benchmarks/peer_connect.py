@@ -15,7 +15,7 @@ from benchmarks.measure import Spent, follow
 from benchmarks.work import ADMIN_SECONDS, Assignment
 from local import ports
 from local.layout import LOG4J
-from local.server import clean_environment
+from local.server import build_clean_environment
 
 TASKS = 2
 COMMIT_MS = 10_000
@@ -35,7 +35,7 @@ def consume(given: Assignment, catalog: Catalog, rows: int) -> Spent:
     sink.write_text(_sink(given, control))
     command = ["java", "-Xmx2g", f"-Dlog4j2.configurationFile={LOG4J}", "-cp", classpath("connect")]
     command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(worker), str(sink)]
-    spent = follow(command, clean_environment(), given.log, given.limit, _Done(catalog, rows))
+    spent = follow(command, build_clean_environment(), given.log, given.limit, _Done(catalog, rows))
     if spent.code:
         raise RuntimeError(f"the Connect worker exited with code={spent.code} (log: {given.log})")
     return spent
@@ -63,7 +63,7 @@ def _create(catalog: Catalog) -> None:
 
 
 def _worker(given: Assignment) -> str:
-    port = ports.choose(["bench_connect"])["bench_connect"]
+    port = ports.choose_ports(["bench_connect"])["bench_connect"]
     converters = "".join(
         f"{part}.converter=org.apache.kafka.connect.json.JsonConverter\n{part}.converter.schemas.enable=false\n"
         for part in ("key", "value")

@@ -3,7 +3,7 @@
 from benchmarks.jars import classpath, java_program
 from benchmarks.measure import Spent, follow
 from benchmarks.work import Assignment
-from local.server import clean_environment
+from local.server import build_clean_environment
 
 OPEN = (
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.util", "java.util.concurrent",
@@ -19,7 +19,7 @@ def consume(given: Assignment, checkpoint: str) -> Spent:
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPEN]
     command = ["java", "-Xmx3g", *opened, "-cp", f"{program}:{classpath('flink')}", "UpsertFromKafka"]
     command += [given.place.name, str(given.place), given.bootstrap, given.topic, checkpoint, str(PARALLELISM)]
-    spent = follow(command, clean_environment(), given.log, given.limit)
+    spent = follow(command, build_clean_environment(), given.log, given.limit)
     if spent.code:
         raise RuntimeError(f"Flink exited with code={spent.code} (log: {given.log})")
     return spent

@@ -7,8 +7,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 from pyiceberg.catalog import load_catalog
-from tidegate.connections import connection_from_env
-from tidegate.settings import include_folder
+from tidegate.connections import read_connection_from_env
+from tidegate.settings import find_include_folder
 
 from benchmarks.work import FLUSH_SECONDS, send, topic
 
@@ -24,7 +24,7 @@ def publish(request: dict[str, Any]) -> int:
     from tidegate.publications.publish import publish as run
     from tidegate.wiring.publication import assemble_publication
 
-    done = run(assemble_publication(include_folder(), request["publication"], connection_from_env))
+    done = run(assemble_publication(find_include_folder(), request["publication"], read_connection_from_env))
     return done.inserted + done.updated + done.deleted
 
 

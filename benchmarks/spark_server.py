@@ -29,7 +29,7 @@ class SparkServer:
 
     def environment(self) -> dict[str, str]:
         """For processes that work with the stack's broker and this server."""
-        return {**self.stack.environment(), "SPARK_REMOTE": self.remote}
+        return {**self.stack.build_environment(), "SPARK_REMOTE": self.remote}
 
 
 @contextmanager
@@ -47,22 +47,22 @@ def spark_server(
     """
     events = folder / "events"
     events.mkdir(parents=True)
-    port = ports.choose(["bench_spark"])["bench_spark"]
-    made = spark.server(RunDir(folder), port)
+    port = ports.choose_ports(["bench_spark"])["bench_spark"]
+    made = spark.build_server(RunDir(folder), port)
     made.prepare()
     made = replace(
         made, command=_command(made.command, master, {**(_logged(events) if logs_events else {}), **(conf or {})})
     )
     mark, begun = uuid.uuid4().hex, time.monotonic()
     process = made.start(mark)
-    leader = Identity.of(process.pid, mark)
+    leader = Identity.from_pid(process.pid, mark)
     try:
         made.wait_until_it_answers(process, lambda: False)
         took = {"wall": round(time.monotonic() - begun, 1), "cpu": round(cpu_seconds(process.pid), 1)}
         took["mb"] = resident_mb(process.pid)
         yield SparkServer(stack, process.pid, f"sc://{ports.HOST}:{port}", events, took)
     finally:
-        processes.end_all(mark, [leader], END_PATIENCE)
+        processes.end_all_processes(mark, [leader], END_PATIENCE)
         process.wait()
 
 

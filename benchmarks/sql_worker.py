@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from tidegate.adapters.spark.catalog_conf import catalog_properties, spark_catalog_conf
+from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
 from tidegate.config.catalogs_file import read_catalogs
-from tidegate.settings import include_folder
+from tidegate.settings import find_include_folder
 from tidegate.spec.catalog import Catalog
-from tidegate_spark.session import close, connected
+from tidegate_spark.session import close, connect_session
 
 
 def session(remote: str) -> SparkSession:
     """A new session with the catalogs of the include folder."""
     conf: dict[str, str] = {}
-    for catalog in read_catalogs(include_folder()).values():
+    for catalog in read_catalogs(find_include_folder()).values():
         if isinstance(catalog, Catalog):
-            conf |= spark_catalog_conf(catalog, catalog_properties(catalog, lambda _: None))
-    return connected(remote, conf)
+            conf |= build_spark_catalog_conf(catalog, resolve_catalog_properties(catalog, lambda _: None))
+    return connect_session(remote, conf)
 
 
 def main(request: dict[str, Any]) -> None:

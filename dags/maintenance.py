@@ -1,10 +1,10 @@
 """One maintenance DAG for each pipeline file that is right, and the janitor's for the files that are gone."""
 
-from tidegate_airflow.dags.janitor import janitor_dag
-from tidegate_airflow.dags.maintenance import maintenance_dag
-from tidegate_airflow.pipeline_files import pipelines
+from tidegate_airflow.dags.janitor import build_janitor_dag
+from tidegate_airflow.dags.maintenance import build_maintenance_dag
+from tidegate_airflow.pipeline_files import load_needed_pipelines
 
-janitor = janitor_dag()
+janitor = build_janitor_dag()
 
-for name, pipeline in pipelines():
-    globals()[f"tidegate_{name}_maintenance"] = maintenance_dag(pipeline)
+for name, pipeline in load_needed_pipelines():
+    globals()[f"tidegate_{name}_maintenance"] = build_maintenance_dag(pipeline)

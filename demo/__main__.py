@@ -14,8 +14,8 @@ from demo import product, story
 from demo.tables import BigQueryTables, IcebergTables, Tables
 from demo.view import View
 from local.errors import StackError
-from local.layout import default_run_dir
-from local.stack import Stack, down, is_up, up
+from local.layout import find_run_dir
+from local.stack import Stack, is_up, start_stack, stop_stack
 
 
 def main(arguments: list[str]) -> int:
@@ -32,18 +32,18 @@ def main(arguments: list[str]) -> int:
         signal.signal(name, _interrupt)
     view = View()
     try:
-        return _run(options, default_run_dir() / "demo", view)
+        return _run_demo(options, find_run_dir() / "demo", view)
     except (StackError, RuntimeError, OSError, KafkaException) as error:
         view.close()
         print(f"demo: {error}", file=sys.stderr)
         return 1
 
 
-def _run(options: argparse.Namespace, run_dir: Path, view: View) -> int:
+def _run_demo(options: argparse.Namespace, run_dir: Path, view: View) -> int:
     """Bring everything up, tell the story, and take everything down again, however it ends."""
     if is_up(run_dir):
         raise StackError(f"a demo is running already in run_dir={run_dir}: stop it first")
-    down(run_dir)
+    stop_stack(run_dir)
     shutil.rmtree(run_dir, ignore_errors=True)
     run_dir.mkdir(parents=True)
     verdicts: list[bool] = []
@@ -52,9 +52,9 @@ def _run(options: argparse.Namespace, run_dir: Path, view: View) -> int:
         properties = product.write_include(run_dir / "include", run_dir, options.destination)
         os.environ["TIDEGATE_INCLUDE"] = str(run_dir / "include")
         more = () if options.destination == "iceberg" else (options.destination,)
-        stack = up(run_dir, ("kafka", "spark", "airflow", *more), tied_to=os.getpid(), report=view.say)
-        _tell(
-            story.begin(stack, _tables(stack, run_dir, properties), options.rate, options.burst, view),
+        stack = start_stack(run_dir, ("kafka", "spark", "airflow", *more), tied_to=os.getpid(), report=view.say)
+        _tell_story(
+            story.begin_story(stack, _open_tables(stack, run_dir, properties), options.rate, options.burst, view),
             options,
             verdicts,
         )
@@ -65,26 +65,26 @@ def _run(options: argparse.Namespace, run_dir: Path, view: View) -> int:
             signal.signal(name, signal.SIG_IGN)  # a second Ctrl-C must not leave servers behind
         view.close()
         view.say("stopping everything ...")
-        down(run_dir)
+        stop_stack(run_dir)
     return 0 if all(verdicts) and verdicts else 1
 
 
-def _tables(stack: Stack, run_dir: Path, properties: dict[str, str]) -> Tables:
+def _open_tables(stack: Stack, run_dir: Path, properties: dict[str, str]) -> Tables:
     """A look at the tables, wherever they are."""
     if properties:
         return IcebergTables(product.CATALOG, properties)
     return BigQueryTables(stack.variables["BIGQUERY_PROJECT"], stack.bigquery_endpoint, run_dir / "tables")
 
 
-def _tell(told: story.Story, options: argparse.Namespace, verdicts: list[bool]) -> None:
+def _tell_story(told: story.Story, options: argparse.Namespace, verdicts: list[bool]) -> None:
     """Flush, settle, judge; then on until Ctrl-C unless once was enough."""
     try:
         story.flush_until(told, options.flushes)
-        story.settle(told)
-        verdicts.append(story.judge(told))
+        story.settle_story(told)
+        verdicts.append(story.judge_tables(told))
         told.view.say(f"VERDICT: {'every table equals the shop' if verdicts[0] else 'something differs, see above'}")
         if not options.once:
-            story.go_on(told)
+            story.show_until_stopped(told)
     finally:
         told.generator.end()
 

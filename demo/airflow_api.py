@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from local.errors import StackError
 
-APPEAR_SECONDS = 120.0
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+DAG_TIMEOUT_SECONDS = 120.0
+DIRECT_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class AirflowApi:
@@ -23,7 +23,7 @@ class AirflowApi:
 
     def switch_on(self, dag: str) -> None:
         """Wait until the DAG processor has found the DAG, then unpause it; StackError with the import errors if not."""
-        deadline = time.monotonic() + APPEAR_SECONDS
+        deadline = time.monotonic() + DAG_TIMEOUT_SECONDS
         while True:
             try:
                 self._call("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
@@ -32,16 +32,18 @@ class AirflowApi:
                 if error.code != 404:
                     raise StackError(f"airflow refused to unpause dag={dag}: {error}") from error
             if time.monotonic() > deadline:
-                raise StackError(f"dag={dag} did not appear within {APPEAR_SECONDS:.0f} s; {self._import_errors()}")
+                raise StackError(
+                    f"dag={dag} did not appear within {DAG_TIMEOUT_SECONDS:.0f} s; {self._describe_import_errors()}"
+                )
             time.sleep(1)
 
-    def failures(self, dag: str) -> list[str]:
+    def list_failures(self, dag: str) -> list[str]:
         """Each failed task instance of a DAG's latest runs, with the path of its log; newest first."""
         query = "state=failed&state=up_for_retry&order_by=-start_date&limit=5"
         found = self._call("GET", f"/api/v2/dags/{dag}/dagRuns/~/taskInstances?{query}")["task_instances"]
-        return [self._failure(task) for task in found]
+        return [self._describe_failure(task) for task in found]
 
-    def tasks(self, dag: str) -> list[dict[str, Any]]:
+    def list_tasks(self, dag: str) -> list[dict[str, Any]]:
         """Every task instance of all runs of a DAG, oldest first."""
         found: list[dict[str, Any]] = []
         while True:
@@ -51,18 +53,18 @@ class AirflowApi:
             if not page:
                 return found
 
-    def runs(self, dag: str) -> str:
+    def describe_runs(self, dag: str) -> str:
         """The states of the latest runs, in words."""
         found = self._call("GET", f"/api/v2/dags/{dag}/dagRuns?order_by=-run_after&limit=3")["dag_runs"]
         return ", ".join(f"{run['dag_run_id']} {run['state']}" for run in found) or "no run yet"
 
-    def _failure(self, task: dict[str, Any]) -> str:
+    def _describe_failure(self, task: dict[str, Any]) -> str:
         place = self._home / "logs" / f"dag_id={task['dag_id']}" / f"run_id={task['dag_run_id']}"
         mapped = [f"map_index={task['map_index']}"] if task["map_index"] >= 0 else []
         log = place.joinpath(f"task_id={task['task_id']}", *mapped, f"attempt={task['try_number']}.log")
         return f"task {task['task_id']} of {task['dag_id']} is {task['state']} (run {task['dag_run_id']}): {log}"
 
-    def _import_errors(self) -> str:
+    def _describe_import_errors(self) -> str:
         found = self._call("GET", "/api/v2/importErrors")["import_errors"]
         lines = [f"{one['filename']}: {one['stack_trace'].strip().splitlines()[-1]}" for one in found]
         return "; ".join(lines) or "no import errors either"
@@ -84,6 +86,6 @@ class AirflowApi:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         target = self._url + quote(path, safe="/?&=~-.%")
         request = urllib.request.Request(target, data, {**headers, "Content-Type": "application/json"}, method=method)
-        with DIRECT.open(request, timeout=30) as response:
+        with DIRECT_OPENER.open(request, timeout=30) as response:
             answer: dict[str, Any] = json.load(response)
             return answer

@@ -23,59 +23,59 @@ class Record:
     time_ms: int
 
 
-def topic_of(table: str) -> str:
+def format_topic(table: str) -> str:
     """The topic of a table: <server>.<schema>.<table>."""
     return f"shop.public.{table}"
 
 
-def key_bytes(table: str, key: Key) -> bytes:
+def encode_key(table: str, key: Key) -> bytes:
     """The record key: a JSON object of the key columns."""
-    return _json(dict(zip(KEYS[table], key, strict=True)))
+    return _encode_json(dict(zip(KEYS[table], key, strict=True)))
 
 
-def partition_of(table: str, key: Key, partitions: int) -> int:
+def choose_partition(table: str, key: Key, partitions: int) -> int:
     """The partition of a key: always the same one."""
-    return zlib.crc32(key_bytes(table, key)) % partitions
+    return zlib.crc32(encode_key(table, key)) % partitions
 
 
-def records(change: Change) -> list[Record]:
+def to_records(change: Change) -> list[Record]:
     """The change event, and after a delete also the tombstone that lets Kafka compact the key away."""
-    topic, key = topic_of(change.table), key_bytes(change.table, change.key)
-    event = Record(topic, key, _json(_envelope(change)), change.time_ms)
+    topic, key = format_topic(change.table), encode_key(change.table, change.key)
+    event = Record(topic, key, _encode_json(_build_envelope(change)), change.time_ms)
     return [event, Record(topic, key, None, change.time_ms)] if change.op == "d" else [event]
 
 
-def _envelope(change: Change) -> dict[str, Any]:
+def _build_envelope(change: Change) -> dict[str, Any]:
     source = {"version": "3.3.1.Final", "connector": "postgresql", "name": "shop", "ts_ms": change.time_ms}
     place = {"db": "shop", "schema": "public", "table": change.table, "lsn": change.sequence}
     snapshot = "true" if change.op == "r" else "false"
     return {
-        "before": _before(change),
-        "after": _plain(change.after),
+        "before": _build_before(change),
+        "after": _to_plain_row(change.after),
         "source": {**source, "snapshot": snapshot, **place},
         "op": change.op,
         "ts_ms": change.time_ms + 3,
     }
 
 
-def _before(change: Change) -> dict[str, Any] | None:
+def _build_before(change: Change) -> dict[str, Any] | None:
     """The old row as the replica identity shows it: all of it, or for a delete the key with nothing beside it."""
     if change.before is None or change.table in FULL_IDENTITY:
-        return _plain(change.before)
+        return _to_plain_row(change.before)
     empty = dict.fromkeys(change.before, None)
     return {**empty, **dict(zip(KEYS[change.table], change.key, strict=True))} if change.op == "d" else None
 
 
-def _plain(row: Row | None) -> dict[str, Any] | None:
-    return {name: _text(value) for name, value in row.items()} if row is not None else None
+def _to_plain_row(row: Row | None) -> dict[str, Any] | None:
+    return {name: _to_json_value(value) for name, value in row.items()} if row is not None else None
 
 
-def _text(value: object) -> object:
+def _to_json_value(value: object) -> object:
     """Timestamps as ZonedTimestamp, decimals as decimal.handling.mode=string; the rest as JSON has it."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return str(value) if isinstance(value, Decimal) else value
 
 
-def _json(content: object) -> bytes:
+def _encode_json(content: object) -> bytes:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()

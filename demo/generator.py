@@ -6,19 +6,19 @@ import time
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from demo.change_events import partition_of, records, topic_of
+from demo.change_events import choose_partition, format_topic, to_records
 from demo.shop import KEYS, Change, Key, Shop
 
 PARTITIONS = 4
 QUIET_TABLE, QUIET_PARTITION = "customers", 3
-TICK = 0.1
+TICK_SECONDS = 0.1
 BURST_SECONDS = 30.0
-FLUSH_SECONDS = 60.0
+FLUSH_TIMEOUT_SECONDS = 60.0
 
 
 def create_topics(bootstrap: str) -> None:
     """Create one topic for each table of the shop."""
-    wanted = [NewTopic(topic_of(table), num_partitions=PARTITIONS, replication_factor=1) for table in KEYS]
+    wanted = [NewTopic(format_topic(table), num_partitions=PARTITIONS, replication_factor=1) for table in KEYS]
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics(wanted).values():
         future.result(timeout=30)
@@ -46,12 +46,12 @@ class Generator:
         """Records sent so far, tombstones included."""
         return self._produced
 
-    def snapshot(self, customers: int, orders: int) -> None:
+    def send_snapshot(self, customers: int, orders: int) -> None:
         """Send what a connector's first snapshot reads, and wait until the broker has it."""
-        for change in self.shop.snapshot(customers, orders):
+        for change in self.shop.create_snapshot(customers, orders):
             self._send(change)
         self.flush()
-        self.shop.may_touch = _not_quiet
+        self.shop.may_touch = _is_not_quiet
 
     def begin(self) -> None:
         """Start the trickle."""
@@ -63,7 +63,7 @@ class Generator:
         self._idle.clear()
         self._running.clear()
         if self._thread.is_alive():
-            self._idle.wait(FLUSH_SECONDS)
+            self._idle.wait(FLUSH_TIMEOUT_SECONDS)
         self.flush()
 
     def resume(self) -> None:
@@ -76,7 +76,7 @@ class Generator:
         self._running.set()
         self._thread.join(5)
 
-    def burst(self, changes: int) -> None:
+    def send_burst(self, changes: int) -> None:
         """Let many things happen at once."""
         for _ in range(changes):
             for change in self.shop.step():
@@ -84,7 +84,7 @@ class Generator:
 
     def flush(self) -> None:
         """Wait until the broker has everything; RuntimeError when it does not take it."""
-        left = self._producer.flush(FLUSH_SECONDS)
+        left = self._producer.flush(FLUSH_TIMEOUT_SECONDS)
         if left or self.failure:
             raise RuntimeError(f"the broker did not take every record: left={left} error={self.failure}")
 
@@ -93,18 +93,18 @@ class Generator:
         while not self._end.is_set():
             if not self._running.is_set():
                 self._idle.set()
-                self._running.wait(TICK)
+                self._running.wait(TICK_SECONDS)
                 continue
-            due += self._rate * TICK
+            due += self._rate * TICK_SECONDS
             if time.monotonic() >= burst_at:
                 burst_at, due = time.monotonic() + BURST_SECONDS, due + self._burst
-            self.burst(int(due))
+            self.send_burst(int(due))
             due -= int(due)
-            time.sleep(TICK)
+            time.sleep(TICK_SECONDS)
 
     def _send(self, change: Change) -> None:
-        for record in records(change):
-            partition = partition_of(change.table, change.key, PARTITIONS)
+        for record in to_records(change):
+            partition = choose_partition(change.table, change.key, PARTITIONS)
             while True:
                 try:
                     self._producer.produce(
@@ -113,7 +113,7 @@ class Generator:
                         value=record.value,
                         partition=partition,
                         timestamp=record.time_ms,
-                        on_delivery=self._delivered,
+                        on_delivery=self._record_delivery,
                     )
                     break
                 except BufferError:  # its queue is full: let it drain
@@ -121,10 +121,10 @@ class Generator:
             self._produced += 1
         self._producer.poll(0)
 
-    def _delivered(self, error: KafkaException | None, _: object) -> None:
+    def _record_delivery(self, error: KafkaException | None, _: object) -> None:
         if error is not None:
             self.failure = str(error)
 
 
-def _not_quiet(table: str, key: Key) -> bool:
-    return table != QUIET_TABLE or partition_of(table, key, PARTITIONS) != QUIET_PARTITION
+def _is_not_quiet(table: str, key: Key) -> bool:
+    return table != QUIET_TABLE or choose_partition(table, key, PARTITIONS) != QUIET_PARTITION

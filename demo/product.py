@@ -17,7 +17,7 @@ PIPELINES = {"shop_customers": "customers", "shop_orders": "orders", "shop_order
 CATALOG, NAMESPACE = "lake", "shop"
 WAREHOUSE = "dwh"
 DESTINATIONS = ("iceberg", "bigquery")
-STATUS_SECONDS = 60
+STATUS_TIMEOUT_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def write_include(folder: Path, run_dir: Path, destination: str) -> dict[str, st
     for pipeline in PIPELINES:
         text = (ROOT / "include" / "pipelines" / f"{pipeline}.yaml").read_text()
         (folder / "pipelines" / f"{pipeline}.yaml").write_text(
-            text if destination == "iceberg" else _for_bigquery(text)
+            text if destination == "iceberg" else _convert_for_bigquery(text)
         )
     lake = run_dir / "tables"
     lake.mkdir()
@@ -58,7 +58,7 @@ def write_include(folder: Path, run_dir: Path, destination: str) -> dict[str, st
     return properties
 
 
-def _for_bigquery(text: str) -> str:
+def _convert_for_bigquery(text: str) -> str:
     pipeline = yaml.safe_load(text)
     for table in pipeline["tables"]:
         table["name"] = table["name"].replace(f"{CATALOG}.", f"{WAREHOUSE}.", 1)
@@ -66,17 +66,17 @@ def _for_bigquery(text: str) -> str:
     return str(yaml.safe_dump(pipeline, sort_keys=False))
 
 
-def destination(pipeline: str) -> str:
+def format_destination(pipeline: str) -> str:
     """namespace.table of a pipeline's destination."""
     return f"{NAMESPACE}.{PIPELINES[pipeline]}"
 
 
-def intermediate(pipeline: str) -> str:
+def format_intermediate(pipeline: str) -> str:
     """namespace.table of a pipeline's intermediate table."""
-    return f"{destination(pipeline)}_{pipeline}_tmp"
+    return f"{format_destination(pipeline)}_{pipeline}_tmp"
 
 
-def dag_of(pipeline: str) -> str:
+def format_dag_id(pipeline: str) -> str:
     """The id of a pipeline's flush DAG."""
     return f"tidegate_{pipeline}"
 
@@ -90,15 +90,15 @@ def read_progress(environment: Mapping[str, str]) -> list[Progress]:
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=STATUS_SECONDS,
+            timeout=STATUS_TIMEOUT_SECONDS,
             check=False,
         )
-        return [_progress(found) for found in json.loads(answer.stdout)["pipelines"]]
+        return [_to_progress(found) for found in json.loads(answer.stdout)["pipelines"]]
     except (subprocess.TimeoutExpired, ValueError, KeyError, TypeError):
         return []
 
 
-def _progress(found: Mapping[str, Any]) -> Progress:
+def _to_progress(found: Mapping[str, Any]) -> Progress:
     tables, partitions = found.get("tables", []), found.get("partitions", [])
     table = tables[0] if tables else {}
     ends = [part["end"] == part["published"] == part["committed"] for part in partitions]

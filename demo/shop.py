@@ -16,7 +16,7 @@ CITIES = ("Leipzig", "Graz", "Zürich", "Kraków", "Århus", "Porto", "東京", 
 NAMES = ("Ada", "Björn", "Chloé", "Dieter", "Emre", "Fátima", "Grace", "Hồ", "Ivana", "Jürgen")
 STATUSES = ("new", "paid", "packed", "shipped", "returned")
 NOTES = (None, None, None, "leave at the door", 'says "quoted", with a comma', "ünïcödé ✓", "")
-RECENT = 200
+RECENT_KEYS = 200
 
 
 @dataclass(frozen=True)
@@ -62,48 +62,48 @@ class Shop:
         self._sequence = 1_000_000
         self.may_touch: Callable[[str, Key], bool] = lambda table, key: True
 
-    def rows(self, table: str) -> dict[Key, Row]:
+    def get_rows(self, table: str) -> dict[Key, Row]:
         """The rows of a table now, by key."""
         return dict(self._tables[table].rows)
 
-    def snapshot(self, customers: int, orders: int) -> Iterator[Change]:
+    def create_snapshot(self, customers: int, orders: int) -> Iterator[Change]:
         """Fill the empty shop: what a connector's first snapshot reads."""
         for _ in range(customers):
-            yield self._put("customers", self._new_id("customers"), self._customer(), "r")
+            yield self._put("customers", self._allocate_id("customers"), self._make_customer(), "r")
         for _ in range(orders):
-            yield from self._new_order("r")
+            yield from self._create_order("r")
 
     def step(self) -> list[Change]:
         """Let one thing happen in the shop; an order with its lines is several changes of one transaction."""
-        customers = (self._customer_arrives, self._customer_edits, self._customer_leaves)
-        orders = (self._order_placed, self._order_moves, self._order_cancelled)
-        lines = (self._line_edited, self._line_removed)
+        customers = (self._add_customer, self._edit_customer, self._delete_customer)
+        orders = (self._place_order, self._update_order, self._cancel_order)
+        lines = (self._edit_line, self._remove_line)
         weights = (4, 14, 2, 20, 35, 4, 16, 5)
         happens = self._random.choices((*customers, *orders, *lines), weights)[0]
         return list(happens())
 
-    def _customer_arrives(self) -> Iterator[Change]:
-        yield self._put("customers", self._new_id("customers"), self._customer(), "c")
+    def _add_customer(self) -> Iterator[Change]:
+        yield self._put("customers", self._allocate_id("customers"), self._make_customer(), "c")
 
-    def _customer_edits(self) -> Iterator[Change]:
+    def _edit_customer(self) -> Iterator[Change]:
         if key := self._pick("customers"):
-            row = {**self._tables["customers"].rows[key], "city": self._random.choice(CITIES), "updated_at": _now()}
+            row = {**self._tables["customers"].rows[key], "city": self._random.choice(CITIES), "updated_at": _get_now()}
             yield self._put("customers", key, {**row, "vip": not row["vip"]}, "u")
 
-    def _customer_leaves(self) -> Iterator[Change]:
+    def _delete_customer(self) -> Iterator[Change]:
         if key := self._pick("customers"):
             yield self._drop("customers", key)
 
-    def _order_placed(self) -> Iterator[Change]:
-        yield from self._new_order("c")
+    def _place_order(self) -> Iterator[Change]:
+        yield from self._create_order("c")
 
-    def _order_moves(self) -> Iterator[Change]:
+    def _update_order(self) -> Iterator[Change]:
         if key := self._pick("orders"):
             status, note = self._random.choice(STATUSES), self._random.choice(NOTES)
-            row = {**self._tables["orders"].rows[key], "status": status, "note": note, "updated_at": _now()}
+            row = {**self._tables["orders"].rows[key], "status": status, "note": note, "updated_at": _get_now()}
             yield self._put("orders", key, row, "u")
 
-    def _order_cancelled(self) -> Iterator[Change]:
+    def _cancel_order(self) -> Iterator[Change]:
         """Delete an order after its lines, as a foreign key wants it."""
         if key := self._pick("orders"):
             for line in range(1, 10):
@@ -111,39 +111,45 @@ class Shop:
                     yield self._drop("order_lines", (*key, line))
             yield self._drop("orders", key)
 
-    def _line_edited(self) -> Iterator[Change]:
+    def _edit_line(self) -> Iterator[Change]:
         if key := self._pick("order_lines"):
             row = {**self._tables["order_lines"].rows[key], "quantity": self._random.randint(1, 99)}
             yield self._put("order_lines", key, row, "u")
 
-    def _line_removed(self) -> Iterator[Change]:
+    def _remove_line(self) -> Iterator[Change]:
         """Remove a line; half of the time it comes back at once under the same key."""
         if key := self._pick("order_lines"):
             yield self._drop("order_lines", key)
             if self._random.random() < 0.5:
-                yield self._put("order_lines", key, self._line(), "c")
+                yield self._put("order_lines", key, self._make_line(), "c")
 
-    def _new_order(self, op: str) -> Iterator[Change]:
-        key = self._new_id("orders")
-        lines = [self._line() for _ in range(self._random.randint(1, 4))]
+    def _create_order(self, op: str) -> Iterator[Change]:
+        key = self._allocate_id("orders")
+        lines = [self._make_line() for _ in range(self._random.randint(1, 4))]
         amount = sum((line["quantity"] * line["price"] for line in lines), Decimal(0))
-        yield self._put("orders", key, self._order(amount), op)
+        yield self._put("orders", key, self._make_order(amount), op)
         for number, line in enumerate(lines, start=1):
             yield self._put("order_lines", (*key, number), line, op)
 
-    def _customer(self) -> Row:
+    def _make_customer(self) -> Row:
         name = f"{self._random.choice(NAMES)} {self._random.randint(1, 9999)}"
         email = None if self._random.random() < 0.2 else f"{name.split()[1]}@example.com"
         city = self._random.choice(CITIES)
-        return {"name": name, "email": email, "city": city, "vip": self._random.random() < 0.1, "updated_at": _now()}
+        return {
+            "name": name,
+            "email": email,
+            "city": city,
+            "vip": self._random.random() < 0.1,
+            "updated_at": _get_now(),
+        }
 
-    def _order(self, amount: Decimal) -> Row:
+    def _make_order(self, amount: Decimal) -> Row:
         customer = self._random.choice(self._tables["customers"].keys)[0]
-        placed = _now() - timedelta(seconds=self._random.randint(0, 86400))
+        placed = _get_now() - timedelta(seconds=self._random.randint(0, 86400))
         first = {"customer_id": customer, "status": "new", "amount": amount, "note": self._random.choice(NOTES)}
         return {**first, "created_at": placed, "updated_at": placed}
 
-    def _line(self) -> Row:
+    def _make_line(self) -> Row:
         price = Decimal(self._random.randint(1, 100_000)) / 100
         return {"sku": f"SKU-{self._random.randint(1, 999):04}", "quantity": self._random.randint(1, 9), "price": price}
 
@@ -152,10 +158,10 @@ class Shop:
         keys = self._tables[table].keys
         if len(keys) < 10:
             return None
-        chosen = self._random.choice(keys[-RECENT:] if self._random.random() < 0.7 else keys)
+        chosen = self._random.choice(keys[-RECENT_KEYS:] if self._random.random() < 0.7 else keys)
         return chosen if self.may_touch(table, chosen) else None
 
-    def _new_id(self, table: str) -> Key:
+    def _allocate_id(self, table: str) -> Key:
         while True:
             key = (self._next_id[table],)
             self._next_id[table] += 1
@@ -166,15 +172,15 @@ class Shop:
         before = self._tables[table].rows.get(key)
         after = {**dict(zip(KEYS[table], key, strict=True)), **row}
         self._tables[table].put(key, after)
-        return self._change(table, op, key, before, after)
+        return self._record_change(table, op, key, before, after)
 
     def _drop(self, table: str, key: Key) -> Change:
-        return self._change(table, "d", key, self._tables[table].drop(key), None)
+        return self._record_change(table, "d", key, self._tables[table].drop(key), None)
 
-    def _change(self, table: str, op: str, key: Key, before: Row | None, after: Row | None) -> Change:
+    def _record_change(self, table: str, op: str, key: Key, before: Row | None, after: Row | None) -> Change:
         self._sequence += self._random.randint(1, 400)
         return Change(table, op, key, before, after, self._sequence, int(time.time() * 1000))
 
 
-def _now() -> datetime:
+def _get_now() -> datetime:
     return datetime.now(UTC)

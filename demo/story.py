@@ -10,7 +10,7 @@ from demo.generator import Generator, create_topics
 from demo.product import PIPELINES, Progress
 from demo.shop import Shop
 from demo.tables import Tables
-from demo.verdict import Verdict, compare
+from demo.verdict import Verdict, compare_table
 from demo.view import View
 from local.errors import StackError
 from local.stack import Stack
@@ -32,31 +32,31 @@ class Story:
     seen: dict[str, set[int]] = field(default_factory=lambda: {pipeline: set() for pipeline in PIPELINES})
     progress: list[Progress] = field(default_factory=list)
 
-    def flushed(self, at_least: int) -> bool:
+    def has_flushed(self, at_least: int) -> bool:
         """Whether every pipeline has published that many batches."""
         return all(len(batches) >= at_least for batches in self.seen.values())
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Ask for the progress and show it; True when a batch was published since the last look."""
         if self.generator.failure:
             raise StackError(f"the generator cannot produce: {self.generator.failure}")
         before = sum(map(len, self.seen.values()))
-        self.progress = product.read_progress(self.stack.environment()) or self.progress
+        self.progress = product.read_progress(self.stack.build_environment()) or self.progress
         for one in self.progress:
             self.seen[one.pipeline].update(batch["batch"] for batch in one.batches)
         self.view.show(self.generator.produced, {name: len(seen) for name, seen in self.seen.items()}, self.progress)
         return sum(map(len, self.seen.values())) > before
 
 
-def begin(stack: Stack, tables: Tables, rate: float, burst: int, view: View) -> Story:
+def begin_story(stack: Stack, tables: Tables, rate: float, burst: int, view: View) -> Story:
     """Create the topics, send the snapshot, and switch the flush DAGs on."""
     create_topics(stack.kafka_bootstrap)
     generator = Generator(stack.kafka_bootstrap, Shop(seed=int(time.time())), rate, burst)
-    generator.snapshot(CUSTOMERS, ORDERS)
+    generator.send_snapshot(CUSTOMERS, ORDERS)
     view.say(f"snapshot produced: {generator.produced} events; waiting for the flush DAGs")
     airflow = AirflowApi(stack.airflow_url, Path(stack.variables["AIRFLOW_HOME"]))
     for pipeline in PIPELINES:
-        airflow.switch_on(product.dag_of(pipeline))
+        airflow.switch_on(product.format_dag_id(pipeline))
     view.airflow_url = stack.airflow_url
     view.say(f"flush DAGs are on; watch them at {stack.airflow_url} (no log-in needed)")
     generator.begin()
@@ -66,20 +66,20 @@ def begin(stack: Stack, tables: Tables, rate: float, burst: int, view: View) -> 
 def flush_until(story: Story, flushes: int) -> None:
     """Return when every pipeline has published so many batches; StackError when nothing moves for five minutes."""
     moved = time.monotonic()
-    while not story.flushed(flushes):
-        if story.look():
+    while not story.has_flushed(flushes):
+        if story.poll():
             moved = time.monotonic()
         _check_moving(story, moved)
         time.sleep(POLL_SECONDS)
 
 
-def settle(story: Story) -> None:
+def settle_story(story: Story) -> None:
     """Pause the generator and return when everything is published and committed, on every partition."""
     story.generator.pause()
     story.view.say("generator paused: waiting until lag is 0 and every offset is committed")
     moved = time.monotonic()
     while True:
-        if story.look():
+        if story.poll():
             moved = time.monotonic()
         if len(story.progress) == len(PIPELINES) and all(one.settled for one in story.progress):
             return
@@ -87,32 +87,32 @@ def settle(story: Story) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def judge(story: Story) -> bool:
+def judge_tables(story: Story) -> bool:
     """Compare every table with the shop and show the verdict; True when all are equal and nothing is left behind."""
     story.view.close()
     verdicts: list[Verdict] = []
     for pipeline, table in PIPELINES.items():
-        found = story.tables.rows(product.destination(pipeline))
-        verdicts.append(compare(table, story.generator.shop.rows(table), found))
-    left = _left_behind(story)
-    story.view.verdict(verdicts, left)
+        found = story.tables.read_rows(product.format_destination(pipeline))
+        verdicts.append(compare_table(table, story.generator.shop.get_rows(table), found))
+    left = _find_leftovers(story)
+    story.view.show_verdict(verdicts, left)
     return all(verdict.ok for verdict in verdicts) and not left
 
 
-def go_on(story: Story) -> None:
+def show_until_stopped(story: Story) -> None:
     """Let changes flow again and show them until Ctrl-C."""
     story.view.say("going on; Ctrl-C stops everything")
     story.generator.resume()
     while True:
-        story.look()
+        story.poll()
         time.sleep(POLL_SECONDS)
 
 
-def _left_behind(story: Story) -> list[str]:
+def _find_leftovers(story: Story) -> list[str]:
     """What intermediate tables hold once their last clean-up has had a minute to run."""
     deadline = time.monotonic() + 60
     while True:
-        found = [story.tables.left_behind(product.intermediate(pipeline)) for pipeline in PIPELINES]
+        found = [story.tables.describe_leftovers(product.format_intermediate(pipeline)) for pipeline in PIPELINES]
         left = [one for one in found if one]
         if not left or time.monotonic() > deadline:
             return left
@@ -124,9 +124,9 @@ def _check_moving(story: Story, moved: float) -> None:
         return
     story.view.close()
     for pipeline in PIPELINES:
-        dag = product.dag_of(pipeline)
-        story.view.say(f"{dag}: {story.airflow.runs(dag)}")
-        for failure in story.airflow.failures(dag):
+        dag = product.format_dag_id(pipeline)
+        story.view.say(f"{dag}: {story.airflow.describe_runs(dag)}")
+        for failure in story.airflow.list_failures(dag):
             story.view.say(f"    {failure}")
     for one in story.progress:
         story.view.say(f"{one.pipeline}: lag={one.lag} settled={one.settled} error={one.error}")

@@ -11,11 +11,11 @@ from demo.shop import Row
 class Tables(Protocol):
     """Tables by `namespace.table`."""
 
-    def rows(self, table: str) -> list[Row]:
+    def read_rows(self, table: str) -> list[Row]:
         """All rows, as Python values; none when the table does not exist yet."""
         ...
 
-    def left_behind(self, intermediate: str) -> str | None:
+    def describe_leftovers(self, intermediate: str) -> str | None:
         """What an intermediate table still holds, in words: rows, or files; None when it is empty."""
         ...
 
@@ -28,7 +28,7 @@ class IcebergTables:
 
         self._catalog = load_catalog(name, **properties)
 
-    def rows(self, table: str) -> list[Row]:
+    def read_rows(self, table: str) -> list[Row]:
         """See the protocol."""
         from pyiceberg.exceptions import NoSuchTableError
 
@@ -38,7 +38,7 @@ class IcebergTables:
             return []
         return rows
 
-    def left_behind(self, intermediate: str) -> str | None:
+    def describe_leftovers(self, intermediate: str) -> str | None:
         """See the protocol."""
         from pyiceberg.exceptions import NoSuchTableError
 
@@ -47,7 +47,7 @@ class IcebergTables:
         except NoSuchTableError:
             return None
         place = Path(urlparse(table.location()).path)
-        return _told(intermediate, table.scan().count(), list(place.glob("data/**/*.parquet")))
+        return _describe_leftovers(intermediate, table.scan().count(), list(place.glob("data/**/*.parquet")))
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class BigQueryTables:
     endpoint: str
     staging: Path
 
-    def rows(self, table: str) -> list[Row]:
+    def read_rows(self, table: str) -> list[Row]:
         """See the protocol."""
-        return self._asked(f"SELECT * FROM `{table}`")
+        return self._run_query(f"SELECT * FROM `{table}`")
 
-    def left_behind(self, intermediate: str) -> str | None:
+    def describe_leftovers(self, intermediate: str) -> str | None:
         """See the protocol."""
-        rows = self._asked(f"SELECT COUNT(*) AS rows_left FROM `{intermediate}`")
+        rows = self._run_query(f"SELECT COUNT(*) AS rows_left FROM `{intermediate}`")
         files = [file for file in (self.staging / intermediate.replace(".", "/")).rglob("*") if file.is_file()]
-        return _told(intermediate, rows[0]["rows_left"] if rows else 0, files)
+        return _describe_leftovers(intermediate, rows[0]["rows_left"] if rows else 0, files)
 
-    def _asked(self, query: str) -> list[Row]:
+    def _run_query(self, query: str) -> list[Row]:
         from google.api_core.exceptions import NotFound
         from google.auth.credentials import AnonymousCredentials
         from google.cloud import bigquery
@@ -83,5 +83,5 @@ class BigQueryTables:
             client.close()
 
 
-def _told(intermediate: str, rows: int, files: list[Any]) -> str | None:
+def _describe_leftovers(intermediate: str, rows: int, files: list[Any]) -> str | None:
     return f"{intermediate}: {rows} rows, {len(files)} files on disk" if rows or files else None

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from demo.shop import KEYS, Key, Row
 
-SAMPLES = 3
+MAX_SAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Verdict:
         return not self.wrong
 
 
-def compare(name: str, truth: Mapping[Key, Row], found: list[Row]) -> Verdict:
+def compare_table(name: str, truth: Mapping[Key, Row], found: list[Row]) -> Verdict:
     """Compare row by row on the truth's columns; a key that occurs twice is wrong, too."""
     key_columns = KEYS[name]
     by_key: dict[Key, Row] = {}
@@ -38,19 +38,19 @@ def compare(name: str, truth: Mapping[Key, Row], found: list[Row]) -> Verdict:
     wrong += [f"key={key} is missing" for key in truth.keys() - by_key.keys()]
     wrong += [f"key={key} should not be there" for key in by_key.keys() - truth.keys()]
     for key in truth.keys() & by_key.keys():
-        wrong += _differences(key, truth[key], by_key[key])
-    samples = [by_key[key] for key in sorted(truth.keys() & by_key.keys())[-SAMPLES:]]
+        wrong += _find_differences(key, truth[key], by_key[key])
+    samples = [by_key[key] for key in sorted(truth.keys() & by_key.keys())[-MAX_SAMPLES:]]
     return Verdict(name, len(truth), len(found), sorted(wrong), samples)
 
 
-def _differences(key: Key, expected: Row, found: Row) -> list[str]:
+def _find_differences(key: Key, expected: Row, found: Row) -> list[str]:
     return [
         f"key={key} column={name} expected={value!r} found={found.get(name, 'no such column')!r}"
         for name, value in expected.items()
-        if name not in found or _comparable(found[name]) != _comparable(value)
+        if name not in found or _normalize_instant(found[name]) != _normalize_instant(value)
     ]
 
 
-def _comparable(value: object) -> object:
+def _normalize_instant(value: object) -> object:
     """Instants compare in UTC, whatever zone their reader chose."""
     return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value

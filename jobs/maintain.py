@@ -2,9 +2,9 @@
 
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate_spark.merge import maintain_job
-from tidegate_spark.session import given, leave_failure, submitted
+from tidegate_spark.session import open_submitted_session, read_job_argument, record_failure
 
 if __name__ == "__main__":
-    with leave_failure():
-        job = MaintainJob.from_json(given())
-        maintain_job.run(submitted(f"tidegate maintain {job.pipeline} {job.table}"), job)
+    with record_failure():
+        job = MaintainJob.from_json(read_job_argument())
+        maintain_job.run(open_submitted_session(f"tidegate maintain {job.pipeline} {job.table}"), job)

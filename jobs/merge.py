@@ -2,9 +2,9 @@
 
 from tidegate.jobs.merge_job import MergeJob
 from tidegate_spark.merge import job as merge
-from tidegate_spark.session import given, leave_failure, submitted
+from tidegate_spark.session import open_submitted_session, read_job_argument, record_failure
 
 if __name__ == "__main__":
-    with leave_failure():
-        job = MergeJob.from_json(given())
-        merge.run(submitted(f"tidegate merge {job.pipeline} {job.batch}"), job)
+    with record_failure():
+        job = MergeJob.from_json(read_job_argument())
+        merge.run(open_submitted_session(f"tidegate merge {job.pipeline} {job.batch}"), job)

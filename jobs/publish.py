@@ -2,9 +2,9 @@
 
 from tidegate.jobs.publish_job import PublishJob
 from tidegate_spark.publish import job as publish
-from tidegate_spark.session import given, leave_failure, submitted
+from tidegate_spark.session import open_submitted_session, read_job_argument, record_failure
 
 if __name__ == "__main__":
-    with leave_failure():
-        job = PublishJob.from_json(given())
-        publish.run(submitted(f"tidegate publish {job.publication} {job.position.to}"), job)
+    with record_failure():
+        job = PublishJob.from_json(read_job_argument())
+        publish.run(open_submitted_session(f"tidegate publish {job.publication} {job.position.to}"), job)

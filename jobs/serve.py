@@ -21,9 +21,9 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-PLUGINS = "org.apache.spark.sql.connect.SparkConnectPlugin"
-CONF = {
-    "spark.plugins": PLUGINS,
+CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+SERVER_CONF = {
+    "spark.plugins": CONNECT_PLUGIN,
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
     "spark.sql.codegen.cache.maxEntries": "1000",  # of 100, several pipelines push out each other's
@@ -37,15 +37,17 @@ CONF = {
     "|connection[._-]string|(access|account|private|shared)[._-]?key",
 }
 CATALOG_CLASS = "spark.tidegate.catalog.class"  # `tidegate_spark.session` asks for it
-HERE = Path(__file__).parent
+SOURCE_FOLDER = Path(__file__).parent
 CATALOG, ALLOCATOR = "SharedCatalog", "AllocatorPlugin"
-WITHOUT = {
+MISSING_CLASS_MESSAGES = {
     CATALOG: "Sessions share no catalog, and each keeps its connections",
     ALLOCATOR: "Readers leave their allocators in memory",
 }
-MODELS = "spark_connect_model_cache"  # where Spark makes a folder for each session at its end, and leaves it
-LOOK_SECONDS = 1.0
-FOLDER_SECONDS = 10.0
+MODEL_CACHE_FOLDER = (
+    "spark_connect_model_cache"  # where Spark makes a folder for each session at its end, and leaves it
+)
+CHECK_SECONDS = 1.0
+MIN_FOLDER_AGE_SECONDS = 10.0
 
 
 def compile_class(jvm: Any, name: str, jar: Path) -> str:
@@ -53,7 +55,7 @@ def compile_class(jvm: Any, name: str, jar: Path) -> str:
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)
-    compiler.cookFile(str(HERE / f"{name}.java"))
+    compiler.cookFile(str(SOURCE_FOLDER / f"{name}.java"))
     code = dict(compiler.getBytecodes())
     with zipfile.ZipFile(jar, "w") as archive:
         for part, content in code.items():
@@ -71,7 +73,7 @@ def find_compiled(name: str, folder: Path) -> tuple[str, str]:
         return compile_class(SparkContext._jvm, name, jar), jar.as_uri()
     except Exception as error:
         reason = str(getattr(error, "java_exception", error)).splitlines()[0]
-        print(f"{WITHOUT[name]}: class={name}: {reason}", flush=True)
+        print(f"{MISSING_CLASS_MESSAGES[name]}: class={name}: {reason}", flush=True)
         return "", ""
 
 
@@ -83,7 +85,7 @@ def configure_classes(folder: Path) -> dict[str, str]:
         found[CATALOG_CLASS] = catalog
     plugin, jar = find_compiled(ALLOCATOR, folder)
     if plugin:
-        found["spark.plugins"] = f"{PLUGINS},{plugin}"
+        found["spark.plugins"] = f"{CONNECT_PLUGIN},{plugin}"
         found["spark.jars"] = ",".join(filter(None, [SparkConf().get("spark.jars", ""), jar]))
     return found
 
@@ -93,7 +95,7 @@ def remove_empty_folders(parent: Path) -> None:
     with suppress(FileNotFoundError):
         for folder in parent.iterdir():
             with suppress(OSError):
-                if time.time() - folder.stat().st_mtime > FOLDER_SECONDS:
+                if time.time() - folder.stat().st_mtime > MIN_FOLDER_AGE_SECONDS:
                     folder.rmdir()
 
 
@@ -101,12 +103,12 @@ def serve(folder: Path, temporary: Path) -> None:
     """Run the server until its JVM ends; executors that start late fetch what is in the folder."""
     jvm = os.getppid()
     builder = SparkSession.builder.appName("Tidegate's Spark Connect server")
-    for name, value in {**CONF, **configure_classes(folder)}.items():
+    for name, value in {**SERVER_CONF, **configure_classes(folder)}.items():
         builder = builder.config(name, value)
     builder.getOrCreate()
     while os.getppid() == jvm:  # it outlives neither a stop nor a kill of the server
-        remove_empty_folders(temporary / MODELS)
-        time.sleep(LOOK_SECONDS)
+        remove_empty_folders(temporary / MODEL_CACHE_FOLDER)
+        time.sleep(CHECK_SECONDS)
 
 
 if __name__ == "__main__":

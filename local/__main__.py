@@ -4,10 +4,10 @@ import argparse
 import sys
 
 from local.errors import StackError
-from local.layout import RunDir, default_run_dir
-from local.stack import Stack, down, up
+from local.layout import RunDir, find_run_dir
+from local.stack import Stack, start_stack, stop_stack
 
-EXTRAS = ("airflow", "bigquery")
+OPTIONAL_PARTS = ("airflow", "bigquery")
 
 
 def main(arguments: list[str]) -> int:
@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
     commands.add_parser("down")
     asked = parser.parse_args(arguments)
     try:
-        return _up(asked.extras.replace(",", " ").split()) if asked.command == "up" else _down()
+        return _start_stack(asked.extras.replace(",", " ").split()) if asked.command == "up" else _stop_stack()
     except StackError as error:
         print(f"{asked.command}: {error}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -26,17 +26,17 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def _up(extras: list[str]) -> int:
-    if unknown := [extra for extra in extras if extra not in EXTRAS]:
+def _start_stack(extras: list[str]) -> int:
+    if unknown := [extra for extra in extras if extra not in OPTIONAL_PARTS]:
         raise StackError(f"WITH={' '.join(unknown)} is not known; use WITH=airflow, WITH=bigquery or leave it out")
     parts = ["kafka", "spark", *extras]
     print(f"up: starting {', '.join(parts)} ...", flush=True)
-    stack = up(parts=parts, report=lambda line: print(f"up: {line}", flush=True))
-    _show(stack)
+    stack = start_stack(parts=parts, report=lambda line: print(f"up: {line}", flush=True))
+    _print_addresses(stack)
     return 0
 
 
-def _show(stack: Stack) -> None:
+def _print_addresses(stack: Stack) -> None:
     variables = stack.variables
     for name in ("KAFKA_BOOTSTRAP", "SPARK_REMOTE", "BIGQUERY_ENDPOINT", "AIRFLOW_URL"):
         if name in variables:
@@ -44,8 +44,8 @@ def _show(stack: Stack) -> None:
     print(f"  Addresses and process ids: {RunDir(stack.run_dir).env_file}. End it with: make down")
 
 
-def _down() -> int:
-    print("down: everything has stopped" if down(default_run_dir()) else "down: nothing was up")
+def _stop_stack() -> int:
+    print("down: everything has stopped" if stop_stack(find_run_dir()) else "down: nothing was up")
     return 0
 
 

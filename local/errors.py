@@ -7,7 +7,7 @@ class StackError(Exception):
     """The stack cannot start or went away; the message says what happened and where to look."""
 
 
-def last_relevant_line(log: Path) -> str:
+def find_relevant_line(log: Path) -> str:
     """The line of a server's log that most likely says why it died: the last error, else the last line."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()] if log.exists() else []
     spoken = [line for line in lines if line and not line.startswith(("at ", "..."))]

@@ -7,43 +7,47 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from local.errors import StackError, last_relevant_line
+from local.errors import StackError, find_relevant_line
 from local.layout import JARS, LOG4J, RunDir
-from local.ports import HOST, answers
-from local.server import Server, asks, clean_environment, log_of
+from local.ports import HOST, is_answering
+from local.server import Server, build_clean_environment, create_log, run_probe
 
-HEAP = "512m"
+HEAP_SIZE = "512m"
 
 
-def server(run: RunDir, port: int, controller_port: int) -> Server:
+def build_server(run: RunDir, port: int, controller_port: int) -> Server:
     """The broker, with clients on `port` and its own quorum of one on `controller_port`."""
-    folder, log = run.path / "kafka", log_of(run, "kafka")
+    folder, log = run.path / "kafka", create_log(run, "kafka")
     return Server(
         name="kafka",
-        command=_java("-Xmx" + HEAP, f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties"),
+        command=_build_java_command(
+            "-Xmx" + HEAP_SIZE, f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties"
+        ),
         folder=folder,
         log=log,
-        probe=lambda _: answers(port) and asks("local.kafka_probe", f"{HOST}:{port}", run),
-        env=clean_environment(),
+        probe=lambda _: is_answering(port) and run_probe("local.kafka_probe", f"{HOST}:{port}", run),
+        env=build_clean_environment(),
         variable="KAFKA_PID",
-        prepare=lambda: _format(folder, log, port, controller_port),
+        prepare=lambda: _format_storage(folder, log, port, controller_port),
     )
 
 
-def _java(*arguments: str) -> tuple[str, ...]:
+def _build_java_command(*arguments: str) -> tuple[str, ...]:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     return (java, "-cp", f"{JARS / 'kafka'}/*", *arguments)
 
 
-def _format(folder: Path, log: Path, port: int, controller_port: int) -> None:
+def _format_storage(folder: Path, log: Path, port: int, controller_port: int) -> None:
     """Empty the broker's folder and write its settings and its storage's identity."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / "server.properties").write_text(_properties(folder / "data", port, controller_port))
+    (folder / "server.properties").write_text(_render_properties(folder / "data", port, controller_port))
     # given as --name=value: one id in 64 begins with a dash and would be read as an option
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    tool = _java(f"-Dlog4j2.configurationFile={LOG4J}", "kafka.tools.StorageTool", "format", "-c", "server.properties")
+    tool = _build_java_command(
+        f"-Dlog4j2.configurationFile={LOG4J}", "kafka.tools.StorageTool", "format", "-c", "server.properties"
+    )
     with log.open("ab") as output:
         result = subprocess.run(
             [*tool, f"--cluster-id={cluster}"],
@@ -54,10 +58,10 @@ def _format(folder: Path, log: Path, port: int, controller_port: int) -> None:
             check=False,
         )
     if result.returncode:
-        raise StackError(f"kafka: its storage cannot be formatted: {last_relevant_line(log)} (log: {log})")
+        raise StackError(f"kafka: its storage cannot be formatted: {find_relevant_line(log)} (log: {log})")
 
 
-def _properties(data: Path, port: int, controller_port: int) -> str:
+def _render_properties(data: Path, port: int, controller_port: int) -> str:
     settings = {
         "process.roles": "broker,controller",
         "node.id": 1,

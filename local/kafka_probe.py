@@ -7,17 +7,17 @@ import sys
 
 from confluent_kafka import Consumer, TopicPartition
 
-PROBE = "tidegate-probe"
-SECONDS = 10
+PROBE_NAME = "tidegate-probe"
+TIMEOUT_SECONDS = 10
 
 
 def main(bootstrap: str) -> int:
     """0 when the broker answered both questions (the second makes it create the topic of the groups' offsets)."""
     # Not AdminClient.list_consumer_group_offsets: 2.16.0 crashes when the groups' coordinator is still loading.
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": PROBE})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": PROBE_NAME})
     try:
-        consumer.list_topics(timeout=SECONDS)
-        consumer.committed([TopicPartition(PROBE, 0)], timeout=SECONDS)
+        consumer.list_topics(timeout=TIMEOUT_SECONDS)
+        consumer.committed([TopicPartition(PROBE_NAME, 0)], timeout=TIMEOUT_SECONDS)
     finally:
         consumer.close()
     return 0

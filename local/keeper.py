@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from local.processes import Identity, end_all
+from local.processes import Identity, end_all_processes
 from local.server import Server
 
-WATCH_PAUSE = 0.2
-SHORT_LIFE = 10.0
-PAUSE_AFTER_SHORT_LIFE = 5.0
+WATCH_PAUSE_SECONDS = 0.2
+SHORT_LIFE_SECONDS = 10.0
+RESTART_PAUSE_SECONDS = 5.0
 
 
 class Keeper:
@@ -59,10 +59,10 @@ class Keeper:
     def _start(self) -> "subprocess.Popen[bytes]":
         """Start the server and return when it answers; the error of `wait_until_it_answers` after ending it."""
         if self._stop.is_set():
-            raise self.server.error("was not started: the stack is going down")
+            raise self.server.build_error("was not started: the stack is going down")
         started = time.monotonic()
         process = self.server.start(self._mark)
-        self._leader = Identity.of(process.pid, f"{self._mark}:{self.server.name}")
+        self._leader = Identity.from_pid(process.pid, f"{self._mark}:{self.server.name}")
         self._changed(self.server.name, self._leader, None)
         try:
             self.server.wait_until_it_answers(process, self._stop.is_set)
@@ -78,12 +78,12 @@ class Keeper:
             self._watch(self._start())
         except Exception as error:
             print(f"{self.server.name}: {error}", flush=True)
-        if time.monotonic() - started < SHORT_LIFE:
-            self._stop.wait(PAUSE_AFTER_SHORT_LIFE)
+        if time.monotonic() - started < SHORT_LIFE_SECONDS:
+            self._stop.wait(RESTART_PAUSE_SECONDS)
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> None:
         """Return when the process has ended, after ending what it left behind; or when the stack goes down."""
-        while not self._stop.wait(WATCH_PAUSE):
+        while not self._stop.wait(WATCH_PAUSE_SECONDS):
             if _has_ended(process.pid):
                 self._end_remains(process)
                 print(f"{self.server.name}: ended with code={process.returncode}", flush=True)
@@ -92,7 +92,7 @@ class Keeper:
     def _end_remains(self, process: "subprocess.Popen[bytes]") -> None:
         """End the server's children, which would keep its port or its files; then reap it."""
         leaders = [self._leader] if self._leader else []
-        end_all(f"{self._mark}:{self.server.name}", leaders, patience=0.5)
+        end_all_processes(f"{self._mark}:{self.server.name}", leaders, patience=0.5)
         process.wait()
 
 

@@ -10,12 +10,12 @@ JARS = ROOT / ".cache" / "jars"
 LOG4J = ROOT / "local" / "log4j2.properties"
 
 
-def default_run_dir() -> Path:
+def find_run_dir() -> Path:
     """`.run` in the checkout, or the folder that TIDEGATE_RUN names."""
     return Path(os.environ.get("TIDEGATE_RUN") or ROOT / ".run").resolve()
 
 
-def include_dir() -> Path:
+def find_include_dir() -> Path:
     """The folder of the pipeline files: TIDEGATE_INCLUDE, or the checkout's own."""
     return Path(os.environ.get("TIDEGATE_INCLUDE") or ROOT / "include").resolve()
 

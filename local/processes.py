@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psutil
 
-MARK = "TIDEGATE_STACK_MARK"
-SAME_BIRTH = 0.05
+MARK_VARIABLE = "TIDEGATE_STACK_MARK"
+BIRTH_TOLERANCE_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -29,28 +29,30 @@ class Identity:
     mark: str
 
     @classmethod
-    def of(cls, pid: int, mark: str) -> "Identity":
+    def from_pid(cls, pid: int, mark: str) -> "Identity":
         """The identity of a process that was just started; psutil.NoSuchProcess if it is gone already."""
         return cls(pid, psutil.Process(pid).create_time(), mark)
 
-    def process(self) -> psutil.Process | None:
+    def find_process(self) -> psutil.Process | None:
         """The process, or None when it has ended or its id belongs to another one by now."""
         try:
             found = psutil.Process(self.pid)
-            same = _mark_of(found) == self.mark or abs(found.create_time() - self.born) < SAME_BIRTH
+            same = _read_mark(found) == self.mark or abs(found.create_time() - self.born) < BIRTH_TOLERANCE_SECONDS
             return found if same and found.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None
 
-    def leads(self, session: int) -> bool:
+    def is_leader_of(self, session: int) -> bool:
         """Whether a session's number still means this process's session: nothing else has been born with its id."""
         try:
-            return session == self.pid and abs(psutil.Process(session).create_time() - self.born) < SAME_BIRTH
+            return (
+                session == self.pid and abs(psutil.Process(session).create_time() - self.born) < BIRTH_TOLERANCE_SECONDS
+            )
         except psutil.NoSuchProcess:
             return session == self.pid
 
 
-def start(command: Sequence[str], env: Mapping[str, str], folder: Path, log: Path) -> "subprocess.Popen[bytes]":
+def start_process(command: Sequence[str], env: Mapping[str, str], folder: Path, log: Path) -> "subprocess.Popen[bytes]":
     """Start a process in its own session, with nothing of the caller's terminal: no input, all output in `log`."""
     folder.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
@@ -59,47 +61,47 @@ def start(command: Sequence[str], env: Mapping[str, str], folder: Path, log: Pat
         )
 
 
-def belonging(mark: str, leaders: Collection[Identity]) -> list[psutil.Process]:
+def find_processes(mark: str, leaders: Collection[Identity]) -> list[psutil.Process]:
     """Every process with this mark or one below it, or in a session of one of the leaders; never the caller itself."""
     others = (process for process in psutil.process_iter() if process.pid != os.getpid())
-    return [process for process in others if _belongs(process, mark, leaders)]
+    return [process for process in others if _is_member(process, mark, leaders)]
 
 
-def end(processes: Iterable[psutil.Process], patience: float) -> None:
+def end_processes(processes: Iterable[psutil.Process], patience: float) -> None:
     """Ask them all to end, wait, and kill those that are still there after `patience` seconds."""
     alive = list(processes)
     for process in alive:
-        _signal(process, "terminate")
+        _send_signal(process, "terminate")
     _, stubborn = psutil.wait_procs(alive, timeout=patience)
     for process in stubborn:
-        _signal(process, "kill")
+        _send_signal(process, "kill")
     psutil.wait_procs(stubborn, timeout=5)
 
 
-def end_all(mark: str, leaders: Collection[Identity], patience: float) -> None:
+def end_all_processes(mark: str, leaders: Collection[Identity], patience: float) -> None:
     """End everything that belongs to the mark or the leaders, also what was started while the others were ending."""
     deadline = time.monotonic() + patience
-    while (found := belonging(mark, leaders)) and time.monotonic() < deadline + 10:
-        end(found, max(0.0, deadline - time.monotonic()))
+    while (found := find_processes(mark, leaders)) and time.monotonic() < deadline + 10:
+        end_processes(found, max(0.0, deadline - time.monotonic()))
 
 
-def _belongs(process: psutil.Process, mark: str, leaders: Collection[Identity]) -> bool:
+def _is_member(process: psutil.Process, mark: str, leaders: Collection[Identity]) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
         session = os.getsid(process.pid)
     except (psutil.Error, OSError):
         return False
-    return f"{_mark_of(process)}:".startswith(f"{mark}:") or any(leader.leads(session) for leader in leaders)
+    return f"{_read_mark(process)}:".startswith(f"{mark}:") or any(leader.is_leader_of(session) for leader in leaders)
 
 
-def _mark_of(process: psutil.Process) -> str | None:
+def _read_mark(process: psutil.Process) -> str | None:
     try:
-        return process.environ().get(MARK)
+        return process.environ().get(MARK_VARIABLE)
     except (psutil.Error, OSError):
         return None
 
 
-def _signal(process: psutil.Process, verb: str) -> None:
+def _send_signal(process: psutil.Process, verb: str) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         getattr(process, verb)()

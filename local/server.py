@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.errors import StackError, last_relevant_line
+from local.errors import StackError, find_relevant_line
 from local.layout import PYTHON, ROOT, RunDir
 from local.ports import HOST
-from local.processes import MARK, start
+from local.processes import MARK_VARIABLE, start_process
 
 # What a caller's own work with Airflow, Spark or make would otherwise change in the servers.
-FOREIGN = (
+REMOVED_VARIABLES = (
     "AIRFLOW__",
     "AIRFLOW_HOME",
     "SPARK_",
@@ -25,11 +25,11 @@ FOREIGN = (
     "MFLAGS",
     "VIRTUAL_ENV",
 )
-PROBE_PAUSE = 0.2
-PROBE_SECONDS = 90
+PROBE_PAUSE_SECONDS = 0.2
+PROBE_TIMEOUT_SECONDS = 90
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """Prepare nothing."""
 
 
@@ -48,12 +48,12 @@ class Server:
     probe: Callable[[float], bool]
     env: Mapping[str, str]
     variable: str | None = None
-    prepare: Callable[[], None] = nothing
+    prepare: Callable[[], None] = do_nothing
     patience: float = 120
 
     def start(self, mark: str) -> "subprocess.Popen[bytes]":
         """Start the process under the stack's mark, with nothing of the caller's terminal."""
-        return start(self.command, {**self.env, MARK: f"{mark}:{self.name}"}, self.folder, self.log)
+        return start_process(self.command, {**self.env, MARK_VARIABLE: f"{mark}:{self.name}"}, self.folder, self.log)
 
     def wait_until_it_answers(self, process: "subprocess.Popen[bytes]", give_up: Callable[[], bool]) -> None:
         """Return when the probe succeeds; StackError when the process ends or the patience does."""
@@ -61,30 +61,30 @@ class Server:
         while not self.probe(since):
             waited = time.monotonic() - started
             if (code := process.poll()) is not None:
-                raise self.error(f"exited with code={code} after {waited:.0f} s")
+                raise self.build_error(f"exited with code={code} after {waited:.0f} s")
             if waited > self.patience or give_up():
-                raise self.error(f"does not answer after {waited:.0f} s")
-            time.sleep(PROBE_PAUSE)
+                raise self.build_error(f"does not answer after {waited:.0f} s")
+            time.sleep(PROBE_PAUSE_SECONDS)
 
-    def error(self, what: str) -> StackError:
+    def build_error(self, what: str) -> StackError:
         """An error that names the server, its log and the log's most telling line."""
-        return StackError(f"{self.name} {what}: {last_relevant_line(self.log)} (log: {self.log})")
+        return StackError(f"{self.name} {what}: {find_relevant_line(self.log)} (log: {self.log})")
 
 
-def clean_environment() -> dict[str, str]:
+def build_clean_environment() -> dict[str, str]:
     """The caller's environment without what would change the servers, the checkout's commands first on the path."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(REMOVED_VARIABLES)}
     direct = ",".join(filter(None, [kept.get("no_proxy") or kept.get("NO_PROXY"), HOST, "localhost"]))
     path = f"{PYTHON.parent}{os.pathsep}{kept.get('PATH', '')}"
     return {**kept, "PATH": path, "PYTHONUNBUFFERED": "1", "no_proxy": direct, "NO_PROXY": direct}
 
 
-def asks(module: str, address: str, run: RunDir) -> bool:
+def run_probe(module: str, address: str, run: RunDir) -> bool:
     """Run a probe module as a process of its own, so that no client library lives in the supervisor; True on exit 0."""
     command = [str(PYTHON), "-m", module, address]
     with (run.logs / f"{module.rpartition('.')[2]}.log").open("wb") as output:
         try:
-            env = clean_environment()
+            env = build_clean_environment()
             probe = subprocess.run(
                 command,
                 cwd=ROOT,
@@ -92,7 +92,7 @@ def asks(module: str, address: str, run: RunDir) -> bool:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                timeout=PROBE_SECONDS,
+                timeout=PROBE_TIMEOUT_SECONDS,
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -100,7 +100,7 @@ def asks(module: str, address: str, run: RunDir) -> bool:
     return probe.returncode == 0
 
 
-def log_of(run: RunDir, name: str) -> Path:
+def create_log(run: RunDir, name: str) -> Path:
     """The log of a server, emptied: a message about this start must not quote the last one."""
     run.logs.mkdir(parents=True, exist_ok=True)
     log = run.logs / f"{name}.log"

@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements.txt"
+LOCK_FILE = ROOT / "requirements.txt"
 VENV = ROOT / ".venv"
 CACHE = ROOT / ".cache"
-LOG = CACHE / "setup.log"
+LOG_FILE = CACHE / "setup.log"
 SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 JAR_SETS = ("spark", "kafka")
 PROGRESS_SECONDS = 10
-STAMP = ".tidegate-stamp"
+STAMP_NAME = ".tidegate-stamp"
 
 
 class SetupError(Exception):
@@ -37,8 +37,8 @@ def main(extras: Sequence[str] = ()) -> int:
     try:
         with (CACHE / "setup.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a second `make setup` beside this one waits and finds everything done
-            built = [_packages(), *(_jars(name) for name in JAR_SETS)]
-            built += [_bigquery()] if "bigquery" in extras else []
+            built = [_build_packages(), *(_build_jars(name) for name in JAR_SETS)]
+            built += [_build_bigquery()] if "bigquery" in extras else []
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
@@ -47,38 +47,38 @@ def main(extras: Sequence[str] = ()) -> int:
     return 0
 
 
-def _packages() -> bool:
+def _build_packages() -> bool:
     what = "Python packages (1-3 minutes the first time)"
-    return unless_stamped(VENV, digest(LOCK), what, _build_environment)
+    return build_unless_stamped(VENV, compute_digest(LOCK_FILE), what, _build_environment)
 
 
-def _jars(name: str) -> bool:
+def _build_jars(name: str) -> bool:
     pom, folder = ROOT / "local" / "jars" / name / "pom.xml", CACHE / "jars" / name
-    return unless_stamped(folder, digest(pom), f"jars for {name}", lambda: _fetch_jars(pom, folder))
+    return build_unless_stamped(folder, compute_digest(pom), f"jars for {name}", lambda: _fetch_jars(pom, folder))
 
 
-def _bigquery() -> bool:
+def _build_bigquery() -> bool:
     """The environment of the BigQuery server; a machine without its Python is told, and goes without."""
     from local.bigquery import environment
 
     try:
-        return environment.build()
+        return environment.build_environment()
     except SetupError as error:
-        if str(error) != environment.MISSING:
+        if str(error) != environment.MISSING_PYTHON:
             raise
         print(f"setup: without the BigQuery server: {error}", file=sys.stderr)
         return False
 
 
-def digest(path: Path) -> str:
+def compute_digest(path: Path) -> str:
     """What a step's stamp holds: its input file, and the Python that runs this."""
     version = ".".join(map(str, sys.version_info[:2]))
     return f"{hashlib.sha256(path.read_bytes()).hexdigest()} python {version}"
 
 
-def unless_stamped(folder: Path, digest: str, what: str, build: Callable[[], None]) -> bool:
+def build_unless_stamped(folder: Path, digest: str, what: str, build: Callable[[], None]) -> bool:
     """Run `build` unless `folder` carries the stamp of the same inputs; True when it ran."""
-    stamp = folder / STAMP
+    stamp = folder / STAMP_NAME
     if stamp.exists() and stamp.read_text() == digest:
         return False
     print(f"setup: {what} ...", flush=True)
@@ -91,18 +91,18 @@ def unless_stamped(folder: Path, digest: str, what: str, build: Callable[[], Non
 def _build_environment() -> None:
     """Create `.venv`, put the locked uv into it, and let uv make it exactly what the lock says."""
     python = VENV / "bin" / "python"
-    if not _usable(python):
+    if not _is_usable(python):
         shutil.rmtree(VENV, ignore_errors=True)
-        run("create the environment", [sys.executable, "-m", "venv", str(VENV)])
+        run_command("create the environment", [sys.executable, "-m", "venv", str(VENV)])
     only_uv = CACHE / "uv-requirement.txt"
-    only_uv.write_text(_locked("uv", LOCK.read_text()))
+    only_uv.write_text(_find_locked_entry("uv", LOCK_FILE.read_text()))
     pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
-    run("install uv", [*pip, "--require-hashes", "--no-deps", "-r", str(only_uv)])
-    uv = [str(VENV / "bin" / "uv"), "pip", "sync", "--require-hashes", "--python", str(python), str(LOCK)]
-    run("install the packages", uv, uv_settings(python))
+    run_command("install uv", [*pip, "--require-hashes", "--no-deps", "-r", str(only_uv)])
+    uv = [str(VENV / "bin" / "uv"), "pip", "sync", "--require-hashes", "--python", str(python), str(LOCK_FILE)]
+    run_command("install the packages", uv, build_uv_settings(python))
 
 
-def _usable(python: Path) -> bool:
+def _is_usable(python: Path) -> bool:
     """Whether the environment's Python starts and is the version that runs this file."""
     code = f"import sys; sys.exit(sys.version_info[:2] != {tuple(sys.version_info[:2])})"
     try:
@@ -111,7 +111,7 @@ def _usable(python: Path) -> bool:
         return False
 
 
-def _locked(package: str, lock: str) -> str:
+def _find_locked_entry(package: str, lock: str) -> str:
     """The lock's entry of one package, with its hashes."""
     found = re.search(rf"^{package}==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
     if not found:
@@ -119,7 +119,7 @@ def _locked(package: str, lock: str) -> str:
     return found.group(0) + "\n"
 
 
-def uv_settings(python: Path) -> dict[str, str]:
+def build_uv_settings(python: Path) -> dict[str, str]:
     """What uv needs from the machine's own settings: certificates of a private CA, and pip's package index."""
     settings = {"UV_HTTP_TIMEOUT": "180"}
     if SYSTEM_CERTIFICATES.exists():
@@ -138,24 +138,24 @@ def _fetch_jars(pom: Path, folder: Path) -> None:
     """Let Maven copy the jars into an empty folder, so that nothing of an older POM stays behind."""
     shutil.rmtree(folder, ignore_errors=True)
     copy = ["mvn", "-B", "-ntp", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-    run(f"fetch the jars of {pom.relative_to(ROOT)}", [*copy, f"-DoutputDirectory={folder}"])
+    run_command(f"fetch the jars of {pom.relative_to(ROOT)}", [*copy, f"-DoutputDirectory={folder}"])
 
 
-def run(what: str, command: list[str], settings: dict[str, str] | None = None) -> None:
+def run_command(what: str, command: list[str], settings: dict[str, str] | None = None) -> None:
     """Run a long command twice at most (networks hiccup), its output in the log, a sign of life every ten seconds."""
     for _ in range(2):
-        with LOG.open("a") as log:
+        with LOG_FILE.open("a") as log:
             child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ | (settings or {})
             )
-            code = _wait(child, what)
+            code = _wait_for(child, what)
         if code == 0:
             return
-    reason = next(iter(LOG.read_text(errors="replace").strip().splitlines()[-1:]), "no output")
-    raise SetupError(f"cannot {what}, exit_code={code}: {reason.strip()} (log: {LOG})")
+    reason = next(iter(LOG_FILE.read_text(errors="replace").strip().splitlines()[-1:]), "no output")
+    raise SetupError(f"cannot {what}, exit_code={code}: {reason.strip()} (log: {LOG_FILE})")
 
 
-def _wait(child: "subprocess.Popen[bytes]", what: str) -> int:
+def _wait_for(child: "subprocess.Popen[bytes]", what: str) -> int:
     started = time.monotonic()
     try:
         while True:

@@ -8,13 +8,13 @@ import psutil
 
 from local.errors import StackError
 from local.layout import JARS, LOG4J, PYTHON, ROOT, RunDir
-from local.ports import HOST, answers
-from local.server import Server, asks, clean_environment, log_of
+from local.ports import HOST, is_answering
+from local.server import Server, build_clean_environment, create_log, run_probe
 
 GIBIBYTE = 1024**3
 # A server lives for days and runs short jobs. By default its JVM compiles for the highest speed whatever ran 5,000
 # times, which is half of the CPU time of small flushes. From 40,000 times on it pays: see docs/performance.md.
-JVM = (
+JVM_OPTIONS = (
     "-XX:+UseParallelGC",
     "-XX:Tier4InvocationThreshold=40000",
     "-XX:Tier4MinInvocationThreshold=4800",
@@ -27,33 +27,38 @@ JVM = (
 )
 
 
-def server(run: RunDir, port: int) -> Server:
+def build_server(run: RunDir, port: int) -> Server:
     """The server, with its gRPC service on `port`; jars and SQL extensions are fixed at its start, catalogs are not."""
     folder = run.path / "spark"
-    home = _home()
-    confs = [part for name, value in _settings(folder, port).items() for part in ("--conf", f"{name}={value}")]
+    home = _find_spark_home()
+    confs = [part for name, value in _build_settings(folder, port).items() for part in ("--conf", f"{name}={value}")]
     return Server(
         name="spark",
         command=(str(home / "bin" / "spark-submit"), "--master", "local[*]", *confs, str(ROOT / "jobs" / "serve.py")),
         folder=folder,
-        log=log_of(run, "spark"),
-        probe=lambda _: answers(port) and asks("local.spark_probe", f"sc://{HOST}:{port}", run),
-        env={**clean_environment(), "SPARK_HOME": str(home), "PYSPARK_PYTHON": str(PYTHON), "SPARK_LOCAL_IP": HOST},
+        log=create_log(run, "spark"),
+        probe=lambda _: is_answering(port) and run_probe("local.spark_probe", f"sc://{HOST}:{port}", run),
+        env={
+            **build_clean_environment(),
+            "SPARK_HOME": str(home),
+            "PYSPARK_PYTHON": str(PYTHON),
+            "SPARK_LOCAL_IP": HOST,
+        },
         variable="SPARK_PID",
-        prepare=lambda: _empty(folder),
+        prepare=lambda: _empty_folder(folder),
     )
 
 
-def _home() -> Path:
+def _find_spark_home() -> Path:
     found = find_spec("pyspark")
     if not found or not found.submodule_search_locations:
         raise StackError("spark: pyspark is not installed: run make setup")
     return Path(next(iter(found.submodule_search_locations)))
 
 
-def _settings(folder: Path, port: int) -> dict[str, str]:
+def _build_settings(folder: Path, port: int) -> dict[str, str]:
     java = (
-        *JVM,
+        *JVM_OPTIONS,
         f"-Dlog4j2.configurationFile={LOG4J}",
         f"-Dderby.system.home={folder}",
         f"-Djava.io.tmpdir={folder / 'tmp'}",
@@ -63,7 +68,7 @@ def _settings(folder: Path, port: int) -> dict[str, str]:
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.bindAddress": HOST,
         "spark.driver.host": HOST,
-        "spark.driver.memory": f"{_driver_gigabytes()}g",
+        "spark.driver.memory": f"{_choose_driver_gigabytes()}g",
         "spark.driver.extraClassPath": f"{JARS / 'spark'}/*",
         "spark.driver.extraJavaOptions": " ".join(java),
         "spark.local.dir": str(folder / "tmp"),
@@ -80,11 +85,11 @@ def _settings(folder: Path, port: int) -> dict[str, str]:
     }
 
 
-def _driver_gigabytes() -> int:
+def _choose_driver_gigabytes() -> int:
     """4 GB, or a quarter of a machine that has less than 16, but never less than one."""
     return max(1, min(4, psutil.virtual_memory().total // GIBIBYTE // 4))
 
 
-def _empty(folder: Path) -> None:
+def _empty_folder(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "tmp").mkdir(parents=True)

@@ -1,8 +1,8 @@
 """Owns bringing a stack up and down, for `make up`, for the demo and for tests; several can run beside each other.
 
-stack = up(tmp_path, parts={"kafka", "spark"})
-... stack.kafka_bootstrap, stack.spark_remote, stack.environment() ...
-stack.down()
+stack = start_stack(tmp_path, parts={"kafka", "spark"})
+... stack.kafka_bootstrap, stack.spark_remote, stack.build_environment() ...
+stack.stop()
 """
 
 import contextlib
@@ -18,18 +18,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from local import processes
-from local.errors import StackError, last_relevant_line
-from local.layout import PYTHON, ROOT, RunDir, default_run_dir, include_dir
-from local.processes import MARK, Identity
-from local.server import clean_environment
-from local.state import FAILED, UP, State, read_shell
+from local.errors import StackError, find_relevant_line
+from local.layout import PYTHON, ROOT, RunDir, find_include_dir, find_run_dir
+from local.processes import MARK_VARIABLE, Identity
+from local.server import build_clean_environment
+from local.state import FAILED, UP, State, read_env_file
 from local.supervisor import Request
 
 PARTS = ("kafka", "spark", "bigquery", "airflow")
 NEEDED_BYTES = 1_000_000_000
-UP_PATIENCE = 300.0
-SUPERVISOR_PATIENCE = 30.0
-TICK = 0.1
+UP_TIMEOUT_SECONDS = 300.0
+SUPERVISOR_TIMEOUT_SECONDS = 30.0
+POLL_SECONDS = 0.1
 # Detached on purpose; a handle that is dropped while its process runs would be a resource warning.
 _SUPERVISORS: "list[subprocess.Popen[bytes]]" = []
 
@@ -44,7 +44,7 @@ class Stack:
     def variables(self) -> dict[str, str]:
         """What the env file says now; StackError when the stack is not up."""
         try:
-            return read_shell(RunDir(self.run_dir).env_file)
+            return read_env_file(RunDir(self.run_dir).env_file)
         except OSError as error:
             raise StackError(f"no stack is up in run_dir={self.run_dir}: run make up") from error
 
@@ -68,16 +68,16 @@ class Stack:
         """http:// address of the server that answers like BigQuery."""
         return self.variables["BIGQUERY_ENDPOINT"]
 
-    def environment(self) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         """The caller's environment with this stack's variables, for commands that work on it."""
         return {**os.environ, **self.variables}
 
-    def down(self) -> None:
+    def stop(self) -> None:
         """End this stack; nothing happens when it is down already."""
-        down(self.run_dir)
+        stop_stack(self.run_dir)
 
 
-def up(  # noqa: PLR0913 - one argument per decision, all but one by name
+def start_stack(  # noqa: PLR0913 - one argument per decision, all but one by name
     run_dir: Path | None = None,
     parts: Collection[str] = ("kafka", "spark"),
     *,
@@ -91,45 +91,45 @@ def up(  # noqa: PLR0913 - one argument per decision, all but one by name
     `supervise` restarts servers that die. `include` is the folder of pipeline files that Airflow reads. With a process
     id in `tied_to`, the stack goes down when that process has gone. StackError says what failed; nothing then runs.
     """
-    run = RunDir((run_dir or default_run_dir()).resolve())
+    run = RunDir((run_dir or find_run_dir()).resolve())
     if unknown := sorted(set(parts) - set(PARTS)):
         raise StackError(f"unknown parts={unknown}: use some of {', '.join(PARTS)}")
-    with _exclusive(run):
-        state = _running(run)
+    with _lock_run_dir(run):
+        state = _read_running_state(run)
         if state:
             _check_same(state, parts)
             report(f"already up: {', '.join(state.parts)} (addresses in {run.env_file})")
             return Stack(run.path)
-        _end(run)
+        _end_stack(run)
         _check_disk(run.path)
         request = Request(
             run_dir=str(run.path),
             parts=[part for part in PARTS if part in parts],
             supervise=supervise,
-            include=str(include or include_dir()),
-            owner=Identity.of(tied_to, "") if tied_to else None,
+            include=str(include or find_include_dir()),
+            owner=Identity.from_pid(tied_to, "") if tied_to else None,
         )
-        _start(run, request, report)
+        _start_supervisor(run, request, report)
     return Stack(run.path)
 
 
-def down(run_dir: Path | None = None) -> bool:
+def stop_stack(run_dir: Path | None = None) -> bool:
     """End the stack of this folder and all it started; False when none was up. Logs and Airflow's home stay."""
-    run = RunDir((run_dir or default_run_dir()).resolve())
+    run = RunDir((run_dir or find_run_dir()).resolve())
     if not run.path.exists():
         return False
-    with _exclusive(run):
-        return _end(run)
+    with _lock_run_dir(run):
+        return _end_stack(run)
 
 
 def is_up(run_dir: Path | None = None) -> bool:
     """Whether a stack is up in this folder."""
-    return _running(RunDir((run_dir or default_run_dir()).resolve())) is not None
+    return _read_running_state(RunDir((run_dir or find_run_dir()).resolve())) is not None
 
 
-def _running(run: RunDir) -> State | None:
+def _read_running_state(run: RunDir) -> State | None:
     state = State.read(run.state_file)
-    return state if state and state.phase == UP and state.supervisor.process() else None
+    return state if state and state.phase == UP and state.supervisor.find_process() else None
 
 
 def _check_same(state: State, parts: Collection[str]) -> None:
@@ -144,7 +144,7 @@ def _check_disk(path: Path) -> None:
         raise StackError(f"disk full: {free // 1_000_000} MB free under {path}, {NEEDED_BYTES // 1_000_000} MB needed")
 
 
-def _start(run: RunDir, request: Request, report: Callable[[str], None]) -> None:
+def _start_supervisor(run: RunDir, request: Request, report: Callable[[str], None]) -> None:
     run.logs.mkdir(exist_ok=True)
     # the default catalog's tables hold positions in a broker's log, and this one begins with an empty log
     shutil.rmtree(run.path / "lake", ignore_errors=True)
@@ -152,23 +152,23 @@ def _start(run: RunDir, request: Request, report: Callable[[str], None]) -> None
     log.write_bytes(b"")
     mark = uuid.uuid4().hex
     command = [str(PYTHON), "-m", "local.supervisor", json.dumps(asdict(request))]
-    supervisor = processes.start(command, {**clean_environment(), MARK: mark}, ROOT, log)
+    supervisor = processes.start_process(command, {**build_clean_environment(), MARK_VARIABLE: mark}, ROOT, log)
     _SUPERVISORS.append(supervisor)
     try:
-        _await(run, lambda: supervisor.poll() is not None, log, report)
+        _await_servers(run, lambda: supervisor.poll() is not None, log, report)
     except BaseException:  # also Ctrl-C: what was started does not stay behind
         supervisor.terminate()
-        _wait(lambda: supervisor.poll() is not None, SUPERVISOR_PATIENCE)
+        _wait_until(lambda: supervisor.poll() is not None, SUPERVISOR_TIMEOUT_SECONDS)
         state = State.read(run.state_file)
-        processes.end_all(mark, state.servers.values() if state else [], 0)
+        processes.end_all_processes(mark, state.servers.values() if state else [], 0)
         run.state_file.unlink(missing_ok=True)
         raise
 
 
-def _await(run: RunDir, ended: Callable[[], bool], log: Path, report: Callable[[str], None]) -> None:
+def _await_servers(run: RunDir, ended: Callable[[], bool], log: Path, report: Callable[[str], None]) -> None:
     """Return when the supervisor says that everything answers; tell each server that does."""
     told: set[str] = set()
-    deadline = time.monotonic() + UP_PATIENCE
+    deadline = time.monotonic() + UP_TIMEOUT_SECONDS
     while True:
         gone = ended()
         state = State.read(run.state_file)
@@ -181,19 +181,19 @@ def _await(run: RunDir, ended: Callable[[], bool], log: Path, report: Callable[[
         if state and state.phase == FAILED and gone:
             raise StackError(state.message)
         if gone or time.monotonic() > deadline:
-            why = "its supervisor ended" if gone else f"no answer after {UP_PATIENCE:.0f} s"
-            raise StackError(f"the stack did not come up, {why}: {last_relevant_line(log)} (log: {log})")
-        time.sleep(TICK)
+            why = "its supervisor ended" if gone else f"no answer after {UP_TIMEOUT_SECONDS:.0f} s"
+            raise StackError(f"the stack did not come up, {why}: {find_relevant_line(log)} (log: {log})")
+        time.sleep(POLL_SECONDS)
 
 
-def _end(run: RunDir) -> bool:
+def _end_stack(run: RunDir) -> bool:
     """End what the state file knows: the supervisor, which ends its servers, then whatever is left of them."""
     state = State.read(run.state_file)
     if not state:
         return False
-    if supervisor := state.supervisor.process():
-        processes.end([supervisor], SUPERVISOR_PATIENCE)
-    processes.end_all(state.mark, state.servers.values(), 2)
+    if supervisor := state.supervisor.find_process():
+        processes.end_processes([supervisor], SUPERVISOR_TIMEOUT_SECONDS)
+    processes.end_all_processes(state.mark, state.servers.values(), 2)
     run.env_file.unlink(missing_ok=True)
     run.state_file.unlink(missing_ok=True)
     for data in ("kafka", "spark", "bigquery"):
@@ -201,15 +201,15 @@ def _end(run: RunDir) -> bool:
     return state.phase != FAILED
 
 
-def _wait(condition: Callable[[], bool], patience: float) -> None:
+def _wait_until(condition: Callable[[], bool], patience: float) -> None:
     deadline = time.monotonic() + patience
     while not condition() and time.monotonic() < deadline:
-        time.sleep(TICK)
+        time.sleep(POLL_SECONDS)
 
 
 @contextlib.contextmanager
-def _exclusive(run: RunDir) -> Iterator[None]:
-    """One `up` or `down` of a run folder at a time; a second one waits."""
+def _lock_run_dir(run: RunDir) -> Iterator[None]:
+    """One start or stop of a run folder at a time; a second one waits."""
     run.path.mkdir(parents=True, exist_ok=True)
     with run.lock_file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -37,17 +37,17 @@ class State:
 
     def write(self, path: Path) -> None:
         """Replace the file in one step: a reader sees the old state or the new one."""
-        replace(path, json.dumps(asdict(self), indent=1))
+        replace_file(path, json.dumps(asdict(self), indent=1))
 
 
-def replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Write a file so that readers never see half of it."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.write_text(text)
     fresh.replace(path)
 
 
-def connections(kafka_port: int | None, spark_port: int | None) -> dict[str, str]:
+def build_connections(kafka_port: int | None, spark_port: int | None) -> dict[str, str]:
     """The Airflow connections of the stack's servers, by environment variable, in Airflow's JSON form."""
     found: dict[str, object] = {}
     if kafka_port:
@@ -62,13 +62,13 @@ def connections(kafka_port: int | None, spark_port: int | None) -> dict[str, str
     return {name: json.dumps(connection) for name, connection in found.items()}
 
 
-def shell(variables: Mapping[str, str], exported: Mapping[str, str]) -> str:
+def render_env_file(variables: Mapping[str, str], exported: Mapping[str, str]) -> str:
     """The text of the env file: plain assignments, then exported ones."""
     plain = [f"{name}={shlex.quote(value)}\n" for name, value in variables.items()]
     return "".join(plain + [f"export {name}={shlex.quote(value)}\n" for name, value in exported.items()])
 
 
-def read_shell(path: Path) -> dict[str, str]:
-    """The variables of an env file written by `shell`."""
+def read_env_file(path: Path) -> dict[str, str]:
+    """The variables of an env file written by `render_env_file`."""
     words = [word for line in path.read_text().splitlines() for word in shlex.split(line)[-1:]]
     return dict(word.split("=", 1) for word in words)

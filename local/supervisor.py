@@ -1,6 +1,6 @@
 """Owns a running stack: the one background process that starts the servers, restarts those that die, and ends them all.
 
-Started by `stack.up` with a JSON request; tells its progress in the run folder's `stack.json`. On TERM, or when its
+Started by `start_stack` with a JSON request; tells its progress in the run folder's `stack.json`. On TERM, or when its
 owner has gone, it ends everything that carries the stack's mark.
 """
 
@@ -20,13 +20,13 @@ from local.bigquery import server as bigquery
 from local.errors import StackError
 from local.keeper import Keeper
 from local.layout import RunDir
-from local.processes import MARK, Identity, end_all
+from local.processes import MARK_VARIABLE, Identity, end_all_processes
 from local.server import Server
-from local.state import FAILED, UP, State, connections, replace, shell
+from local.state import FAILED, UP, State, build_connections, render_env_file, replace_file
 
-END_PATIENCE = 8.0
-TICK = 0.1
-SECOND_PORTS = {"kafka": ("controller",), "bigquery": ("bigquery_grpc",)}
+END_TIMEOUT_SECONDS = 8.0
+POLL_SECONDS = 0.1
+EXTRA_PORTS = {"kafka": ("controller",), "bigquery": ("bigquery_grpc",)}
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,18 @@ class Plan:
     exported: dict[str, str] = field(default_factory=dict)
 
 
-def plan(request: Request) -> Plan:
+def plan_stack(request: Request) -> Plan:
     """Choose the ports and describe the servers; StackError when a port asked for is taken."""
     run, parts = RunDir(Path(request.run_dir)), request.parts
-    chosen = ports.choose([name for part in parts for name in (part, *SECOND_PORTS.get(part, ()))])
-    known = connections(chosen.get("kafka"), chosen.get("spark"))
+    chosen = ports.choose_ports([name for part in parts for name in (part, *EXTRA_PORTS.get(part, ()))])
+    known = build_connections(chosen.get("kafka"), chosen.get("spark"))
     made = Plan(exported=dict(known))
     if "kafka" in parts:
         made.addresses["KAFKA_BOOTSTRAP"] = f"{ports.HOST}:{chosen['kafka']}"
-        made.servers.append(kafka.server(run, chosen["kafka"], chosen["controller"]))
+        made.servers.append(kafka.build_server(run, chosen["kafka"], chosen["controller"]))
     if "spark" in parts:
         made.addresses["SPARK_REMOTE"] = f"sc://{ports.HOST}:{chosen['spark']}"
-        made.servers.append(spark.server(run, chosen["spark"]))
+        made.servers.append(spark.build_server(run, chosen["spark"]))
     if "bigquery" in parts:
         found = {
             "BIGQUERY_ENDPOINT": f"http://{ports.HOST}:{chosen['bigquery']}",
@@ -75,11 +75,11 @@ def plan(request: Request) -> Plan:
         }
         made.addresses |= found
         known |= found  # catalogs.yaml may name them
-        made.servers.append(bigquery.server(run, chosen["bigquery"], chosen["bigquery_grpc"]))
+        made.servers.append(bigquery.build_server(run, chosen["bigquery"], chosen["bigquery_grpc"]))
     if "airflow" in parts:
         made.addresses["AIRFLOW_URL"] = f"http://{ports.HOST}:{chosen['airflow']}"
         made.exported["AIRFLOW_HOME"] = str(run.airflow_home)
-        made.servers.extend(services.servers(run, chosen["airflow"], Path(request.include), known))
+        made.servers.extend(services.build_servers(run, chosen["airflow"], Path(request.include), known))
     return made
 
 
@@ -88,7 +88,7 @@ class Supervisor:
 
     def __init__(self, request: Request, mark: str) -> None:
         self._request, self._run_dir = request, RunDir(Path(request.run_dir))
-        self._state = State(mark, Identity.of(os.getpid(), mark), request.parts)
+        self._state = State(mark, Identity.from_pid(os.getpid(), mark), request.parts)
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._answering: dict[str, str] = {}
@@ -101,13 +101,13 @@ class Supervisor:
         keepers: list[Keeper] = []
         try:
             self._save()
-            self._plan = plan(self._request)
+            self._plan = plan_stack(self._request)
             keepers = [
-                Keeper(server, self._state.mark, self._stop, self._changed, self._request.supervise)
+                Keeper(server, self._state.mark, self._stop, self._record_change, self._request.supervise)
                 for server in self._plan.servers
             ]
             self._bring_up(keepers)
-            self._keep()
+            self._keep_running()
             return 0
         except Exception as error:
             if not isinstance(error, StackError):
@@ -124,24 +124,24 @@ class Supervisor:
         while not all(keeper.ready.is_set() for keeper in keepers):
             for failure in (keeper.failed for keeper in keepers if keeper.failed):
                 raise failure
-            self._check_wanted()
-            time.sleep(TICK)
+            self._check_not_stopped()
+            time.sleep(POLL_SECONDS)
         with self._lock:
             self._state.phase = UP
         self._save()
 
-    def _keep(self) -> None:
-        while not self._stop.wait(TICK * 5) and not self._owner_gone():
+    def _keep_running(self) -> None:
+        while not self._stop.wait(POLL_SECONDS * 5) and not self._is_owner_gone():
             pass
 
-    def _check_wanted(self) -> None:
-        if self._stop.is_set() or self._owner_gone():
+    def _check_not_stopped(self) -> None:
+        if self._stop.is_set() or self._is_owner_gone():
             raise StackError("stopped while it was starting")
 
-    def _owner_gone(self) -> bool:
-        return self._request.owner is not None and self._request.owner.process() is None
+    def _is_owner_gone(self) -> bool:
+        return self._request.owner is not None and self._request.owner.find_process() is None
 
-    def _changed(self, name: str, identity: Identity, seconds: float | None) -> None:
+    def _record_change(self, name: str, identity: Identity, seconds: float | None) -> None:
         """A server was started (no seconds) or answers: tell it in both files."""
         with self._lock:
             self._state.servers[name] = identity
@@ -158,17 +158,17 @@ class Supervisor:
                 return
             if self._state.phase == UP:
                 variables = {**self._plan.addresses, **self._answering}
-                replace(self._run_dir.env_file, shell(variables, self._plan.exported))
+                replace_file(self._run_dir.env_file, render_env_file(variables, self._plan.exported))
             self._state.write(self._run_dir.state_file)
 
     def _end(self, keepers: list[Keeper]) -> None:
         """End everything that was started; a failure's message stays behind for `up`."""
         self._stop.set()
         self._run_dir.env_file.unlink(missing_ok=True)
-        end_all(self._state.mark, list(self._state.servers.values()), END_PATIENCE)
+        end_all_processes(self._state.mark, list(self._state.servers.values()), END_TIMEOUT_SECONDS)
         for keeper in keepers:
             keeper.join(5)
-        end_all(self._state.mark, list(self._state.servers.values()), 0)
+        end_all_processes(self._state.mark, list(self._state.servers.values()), 0)
         if self._state.phase == FAILED:
             self._state.write(self._run_dir.state_file)
         else:
@@ -176,4 +176,4 @@ class Supervisor:
 
 
 if __name__ == "__main__":
-    sys.exit(Supervisor(Request.from_json(sys.argv[1]), os.environ[MARK]).run())
+    sys.exit(Supervisor(Request.from_json(sys.argv[1]), os.environ[MARK_VARIABLE]).run())

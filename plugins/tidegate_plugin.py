@@ -2,8 +2,8 @@
 
 from airflow.plugins_manager import AirflowPlugin
 from tidegate_airflow import pools
-from tidegate_airflow.web.mount import Door
-from tidegate_airflow.web.urls import PREFIX, views
+from tidegate_airflow.web.mount import LazyApplication
+from tidegate_airflow.web.urls import PAGE_PATH, build_views
 
 
 class TidegatePlugin(AirflowPlugin):
@@ -11,5 +11,5 @@ class TidegatePlugin(AirflowPlugin):
 
     name = "tidegate"
     listeners = [pools]  # noqa: RUF012 (Airflow's own way to declare them)
-    fastapi_apps = [{"app": Door(), "url_prefix": PREFIX, "name": "tidegate"}]  # noqa: RUF012
-    external_views = views()
+    fastapi_apps = [{"app": LazyApplication(), "url_prefix": PAGE_PATH, "name": "tidegate"}]  # noqa: RUF012
+    external_views = build_views()

@@ -77,17 +77,17 @@ class BigQueryHands:
         pq.write_table(pa.Table.from_pylist(found, schema=schema), content)
         self._asked[attempt] = (batch, summary)
         self._leave(batch, attempt, "rows/part-0.parquet", content.getvalue())
-        self.port.land(self.staged, batch, attempt, summary)
+        self.port.load_staged_files(self.staged, batch, attempt, summary)
         if outcome is not None:
             self.finish(attempt, outcome)
 
     def finish(self, attempt: str, outcome: str) -> None:
         batch, summary = self._asked[attempt]
         self._leave(batch, attempt, "counts/part-0.txt", outcome.encode())
-        self.port.land(self.staged, batch, attempt, summary)
+        self.port.load_staged_files(self.staged, batch, attempt, summary)
 
     def _leave(self, batch: int, attempt: str, name: str, content: bytes) -> None:
-        folder = Path(urlsplit(str(self.port.landing(self.staged, batch, attempt))).path)
+        folder = Path(urlsplit(str(self.port.find_landing_folder(self.staged, batch, attempt))).path)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
 

@@ -39,18 +39,18 @@ def _running(tmp_path_factory: pytest.TempPathFactory, *parts: str) -> Iterator[
 
     TIDEGATE_TEST_STACK names a folder for servers that stay up between runs of a developer: see CONTRIBUTING.md.
     """
-    from local.stack import up
+    from local.stack import start_stack
 
     kept = os.environ.get("TIDEGATE_TEST_STACK")
     if kept:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")  # each has its own: a half's kills are not the other's
-        yield up(Path(kept) / worker / "-".join(parts), parts=parts)
+        yield start_stack(Path(kept) / worker / "-".join(parts), parts=parts)
         return
-    running = up(tmp_path_factory.mktemp("stack"), parts=parts, tied_to=os.getpid())
+    running = start_stack(tmp_path_factory.mktemp("stack"), parts=parts, tied_to=os.getpid())
     try:
         yield running
     finally:
-        running.down()
+        running.stop()
 
 
 @pytest.fixture(scope="session")
@@ -63,9 +63,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def spark(stack: Any) -> Iterator[Any]:
     """A session of the shared server, for tests that decode without a flush."""
-    from tidegate_spark.session import close, connected
+    from tidegate_spark.session import close, connect_session
 
-    session = connected(stack.spark_remote, {})
+    session = connect_session(stack.spark_remote, {})
     yield session
     close(session)
 
@@ -147,7 +147,7 @@ class Workbench:
     """A pipeline's world in one folder. Records are (key, value), or (key, value, {partition, timestamp, headers})."""
 
     def __init__(self, stack: Any, admin: Any, producer: Any, folder: Path) -> None:
-        from tidegate.adapters.iceberg.table.sqlite_catalog import prepare
+        from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
 
         self.stack, self.admin, self._producer, self.folder = stack, admin, producer, folder
         self.include = folder / "include"
@@ -157,7 +157,7 @@ class Workbench:
         self.properties = {"type": "sql", "uri": f"sqlite:///{database}", "warehouse": f"file://{self.warehouse}"}
         catalogs = {"lake": {"type": "iceberg", "properties": self.properties}}
         (self.include / "catalogs.yaml").write_text(yaml.safe_dump(catalogs))
-        prepare(database)
+        prepare_database(database)
 
     # topics
 
@@ -258,15 +258,15 @@ class Workbench:
         return name
 
     def resolve(self) -> Callable[[str], Any]:
-        from tidegate.connections import connection_from_env
+        from tidegate.connections import read_connection_from_env
 
-        return partial(connection_from_env, environ=self.stack.environment())
+        return partial(read_connection_from_env, environ=self.stack.build_environment())
 
     def ports(self, name: str, **replaced: Any) -> Any:
         """The real ports of a pipeline, in this process."""
-        from tidegate.wiring.pipeline import assemble
+        from tidegate.wiring.pipeline import assemble_pipeline
 
-        return assemble(self.include, name, self.resolve(), **replaced)
+        return assemble_pipeline(self.include, name, self.resolve(), **replaced)
 
     def flush(self, name: str) -> Any:
         from tidegate.steps.flush import flush
@@ -285,7 +285,7 @@ class Workbench:
         raise AssertionError(f"pipeline={name} never came to rest")
 
     def environment(self) -> dict[str, str]:
-        return {**self.stack.environment(), "TIDEGATE_INCLUDE": str(self.include)}
+        return {**self.stack.build_environment(), "TIDEGATE_INCLUDE": str(self.include)}
 
     def command(self, *words: str) -> list[str]:
         return [str(ROOT / "bin" / "tidegate"), *words]
@@ -345,12 +345,12 @@ class Workbench:
 
     def spark_sql(self, statement: str) -> list[Any]:
         """One statement of another Spark user, in a session of its own with this workbench's catalog."""
-        from tidegate.adapters.spark.catalog_conf import spark_catalog_conf
+        from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf
         from tidegate.spec.catalog import Catalog
-        from tidegate_spark.session import close, connected
+        from tidegate_spark.session import close, connect_session
 
         catalog = Catalog("lake", "iceberg", self.properties)
-        session = connected(self.stack.spark_remote, spark_catalog_conf(catalog, self.properties))
+        session = connect_session(self.stack.spark_remote, build_spark_catalog_conf(catalog, self.properties))
         try:
             return session.sql(statement).collect()
         finally:
@@ -359,14 +359,14 @@ class Workbench:
     def committed(self, name: str) -> dict[str, dict[int, int]]:
         """The pipeline's group offsets as Kafka tells them."""
         source, broker = (ports := self.ports(name)).pipeline.source, ports.broker
-        topics = broker.topics(source.topic_pattern) if source.topic_pattern else source.topics
-        return broker.committed(source.group, topics)
+        topics = broker.list_topics(source.topic_pattern) if source.topic_pattern else source.topics
+        return broker.read_committed(source.group, topics)
 
     def ends(self, *topics: str, isolation: str = "read_committed") -> dict[str, dict[int, int]]:
         from tidegate.adapters.kafka.broker import KafkaBroker
 
         broker = KafkaBroker({"bootstrap.servers": self.stack.kafka_bootstrap})
-        return broker.log(topics, isolation).end
+        return broker.read_log(topics, isolation).end
 
 
 def debezium(op: str, before: Any = None, after: Any = None, *, envelope: bool = False, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from local.layout import JARS, LOG4J
-from local.ports import HOST, choose
+from local.ports import HOST, choose_ports
 
 WORKER = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -25,7 +25,7 @@ class ConnectWorker:
     def __init__(self, folder: Path, bootstrap: str, connectors: Mapping[str, Mapping[str, str]]) -> None:
         assert (JARS / "debezium").exists(), "Debezium's jars are missing: run make test-setup"
         folder.mkdir(parents=True, exist_ok=True)
-        port, self.log = choose(["connect"])["connect"], folder / "connect.log"
+        port, self.log = choose_ports(["connect"])["connect"], folder / "connect.log"
         self._urls = [f"http://{HOST}:{port}/connectors/{name}/status" for name in connectors]
         given = {"bootstrap.servers": bootstrap, "listeners": f"http://{HOST}:{port}"}
         given["offset.storage.file.filename"] = str(folder / "connect.offsets")

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from tidegate.model.batch import RECORDS
+from tidegate.model.batch import RECORD_COUNTS
 from tidegate.model.ownership import Ownership
 from tidegate.model.position import Position
 from tidegate.schema.column import Column
@@ -26,7 +26,7 @@ def summary_of(batch: int, attempt: str, pipeline: str = PIPELINE) -> dict[str, 
 def outcome_of(rows: int, bad: int = 0) -> str:
     return json.dumps(
         {
-            **dict.fromkeys(RECORDS, 0),
+            **dict.fromkeys(RECORD_COUNTS, 0),
             "read": 10,
             "staged": rows,
             "ignored": 10 - rows,

@@ -9,10 +9,10 @@ from io import BytesIO
 from typing import Any
 
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.avro import columns_of
-from tidegate.schema.avro_resolution import decoding
+from tidegate.schema.avro import to_columns
+from tidegate.schema.avro_resolution import plan_decoding
 from tidegate.schema.column import Column
-from tidegate.schema.protobuf import column_type
+from tidegate.schema.protobuf import to_column_type
 from tidegate.spec.formats import KeyFormat, ValueFormat
 
 ROUNDS = 2  # what one change makes of a record, the next one changes again
@@ -98,7 +98,7 @@ def protobuf() -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:
                 places=[{"x": 1, "tags": ["a", "b"]}], marks={"k": 0.5})  # fmt: skip
     full.doc.update({"a": [1, None, {"b": "c"}]})
     options = from_registry([Version(1, "PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), {})], None)
-    columns = tuple(Column(f["name"], column_type(f["shape"])) for f in options["shape"]["fields"])
+    columns = tuple(Column(f["name"], to_column_type(f["shape"])) for f in options["shape"]["fields"])
     header = b"\x00\x00\x00\x00\x01\x00"
     return (
         ValueFormat("protobuf", columns, options=options),
@@ -140,15 +140,15 @@ def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # 
         case "string":
             return ValueFormat("string", FLAT[1:2]), FLAT[1:2], ["Zoë".encode(), b""]
         case "avro":
-            made = decoding(AVRO, {1: AVRO})
+            made = plan_decoding(AVRO, {1: AVRO})
             framed = [b"\x00\x00\x00\x00\x01" + row for row in avro(AVRO, *avro_rows())]
             options = {"reader": made.reader, "writers": made.writers, "refused": made.refused}
-            return ValueFormat(name, options=options), columns_of(AVRO), framed
+            return ValueFormat(name, options=options), to_columns(AVRO), framed
         case "debezium-avro":
             low, high = avro_rows()
             rows = [{"before": low, "after": high, "op": "u", "ts_ms": 1}, {"before": high, "after": None, "op": "d"}]
-            options = {"reader": decoding(EVENT, {}).reader, "writers": {}}
-            return ValueFormat(name, options=options), columns_of(AVRO), avro(EVENT, *rows)
+            options = {"reader": plan_decoding(EVENT, {}).reader, "writers": {}}
+            return ValueFormat(name, options=options), to_columns(AVRO), avro(EVENT, *rows)
         case "protobuf":
             return protobuf()
     raise ValueError(name)
@@ -224,9 +224,9 @@ def outcome(spark: Any, name: str, number: int) -> dict[str, int]:
 if __name__ == "__main__":
     import os
 
-    from tidegate_spark.session import close, connected
+    from tidegate_spark.session import close, connect_session
 
-    session = connected(os.environ["SPARK_REMOTE"], {})
+    session = connect_session(os.environ["SPARK_REMOTE"], {})
     chosen = FORMATS if sys.argv[1] == "all" else sys.argv[1].split(",")
     for each in chosen:
         print(each, outcome(session, each, int(sys.argv[2])), flush=True)

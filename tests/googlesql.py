@@ -11,9 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.bigquery.type_mapping import stored_as
+from tidegate.adapters.bigquery.type_mapping import to_stored_type
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Primitive, Struct, parse
+from tidegate.schema.data_types import Array, DataType, Primitive, Struct, parse_type
 
 CACHE = Path(__file__).parents[1] / ".cache"
 # what the analyzer knows and BigQuery does not, or not everywhere
@@ -109,7 +109,7 @@ class Analyzer:
             place = root
             for folder in folders:
                 place = _below(place, folder)
-            table = types.SimpleTable(name=last, column=[_column(c.name, parse(c.type)) for c in columns])
+            table = types.SimpleTable(name=last, column=[_column(c.name, parse_type(c.type)) for c in columns])
             table.column += [_column(name, Primitive("TIMESTAMP"), pseudo=True) for name in pseudo]
             place.table.append(table)
         asked = local_service_pb2.RegisterCatalogRequest(simple_catalog=root.to_proto())
@@ -148,7 +148,7 @@ def _column(name: str, data_type: DataType, pseudo: bool = False) -> Any:
     from zetasql import types
 
     return types.SimpleColumn(
-        name=name, type=_type(stored_as(data_type)), is_writable_column=True, is_pseudo_column=pseudo
+        name=name, type=_type(to_stored_type(data_type)), is_writable_column=True, is_pseudo_column=pseudo
     )
 
 

@@ -23,10 +23,10 @@ from confluent_kafka.admin import (
 )
 from conftest import wait_until
 
-from local.kafka import HEAP, _java
+from local.kafka import HEAP_SIZE, _build_java_command
 from local.layout import LOG4J
-from local.ports import HOST, answers, choose
-from local.server import clean_environment
+from local.ports import HOST, choose_ports, is_answering
+from local.server import build_clean_environment
 
 NAMED = f"subjectAltName=IP:{HOST}"
 
@@ -89,17 +89,21 @@ class GuardedBroker:
 def guarded_broker(folder: Path, keep_offsets_minutes: int = 1) -> Iterator[GuardedBroker]:
     """The broker, running; it ends with the block."""
     folder.mkdir(parents=True)
-    ports = choose(["guarded", "backdoor", "controller"])
+    ports = choose_ports(["guarded", "backdoor", "controller"])
     _certificates(folder)
     (folder / "server.properties").write_text(_properties(folder, ports, keep_offsets_minutes))
     identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    format_ = _java("kafka.tools.StorageTool", "format", "-c", "server.properties", f"--cluster-id={identity}")
+    format_ = _build_java_command(
+        "kafka.tools.StorageTool", "format", "-c", "server.properties", f"--cluster-id={identity}"
+    )
     with (folder / "kafka.log").open("ab") as log:
-        subprocess.run(format_, cwd=folder, stdout=log, stderr=log, env=clean_environment(), check=True)
-        command = _java(f"-Xmx{HEAP}", f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties")
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=clean_environment())
+        subprocess.run(format_, cwd=folder, stdout=log, stderr=log, env=build_clean_environment(), check=True)
+        command = _build_java_command(
+            f"-Xmx{HEAP_SIZE}", f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties"
+        )
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=build_clean_environment())
     try:
-        wait_until(lambda: answers(ports["guarded"]) and answers(ports["backdoor"]), "the guarded broker")
+        wait_until(lambda: is_answering(ports["guarded"]) and is_answering(ports["backdoor"]), "the guarded broker")
         backdoor = f"{HOST}:{ports['backdoor']}"
         admin = AdminClient({"bootstrap.servers": backdoor, "log_level": 0})
         yield GuardedBroker(f"{HOST}:{ports['guarded']}", backdoor, folder / "ca.pem", admin)

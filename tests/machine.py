@@ -46,7 +46,9 @@ def find_python() -> list[str]:
     if environment.is_built():
         return []
     if "CI" in os.environ and not os.environ.get("TIDEGATE_WITHOUT_BIGQUERY"):
-        return [f"the BigQuery server: {environment.MISSING}, or set TIDEGATE_WITHOUT_BIGQUERY=1 to test without"]
+        return [
+            f"the BigQuery server: {environment.MISSING_PYTHON}, or set TIDEGATE_WITHOUT_BIGQUERY=1 to test without"
+        ]
     print("test-setup: NOT TESTED: BigQuery, whose local server is not built")
     return []
 
@@ -75,7 +77,7 @@ def bring_debezium() -> list[str]:
         return []
     with (setup.CACHE / "setup.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return failure_of(lambda: setup._jars("debezium"))
+        return failure_of(lambda: setup._build_jars("debezium"))
 
 
 def compile_analyzer() -> list[str]:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from local.ports import HOST, choose
+from local.ports import HOST, choose_ports
 
 ALLOWED_WITHOUT = "TIDEGATE_WITHOUT_POSTGRES"
 MISSING = (
@@ -25,7 +25,7 @@ class PostgreSQL:
 
     def __init__(self, **settings: Any) -> None:
         self.bin = _binaries()
-        self.port = choose(["postgres"])["postgres"]
+        self.port = choose_ports(["postgres"])["postgres"]
         self._folder = Path(tempfile.mkdtemp(prefix="tidegate-postgres-"))
         self._owner = _owner()
         if self._owner:

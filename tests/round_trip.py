@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 from tidegate.publications.publish import publish
-from tidegate.publications.status import status
+from tidegate.publications.status import read_publication_status
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING, price DECIMAL(12,2), at TIMESTAMP"}
@@ -48,7 +48,7 @@ class Way:
         return publish(self.ports(), **words)
 
     def status(self) -> dict[str, Any]:
-        return status(self.ports())
+        return read_publication_status(self.ports())
 
     def flush(self, **rows: str | None) -> None:
         records = []

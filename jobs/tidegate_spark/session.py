@@ -10,18 +10,18 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
-from tidegate.redaction import CORE, CORE_REGEX
+from tidegate.redaction import CORE_REGEX, CORE_REGEX_KEY
 
 # What the product's statements rely on, whatever the server's defaults are.
-RELIED_ON = {
+SESSION_CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.caseSensitive": "false",
 }
-SECRET, CATALOGS = "spark.tidegate.secret.", "spark.sql.catalog."
-SECRET_WORDS = re.compile(CORE_REGEX)
-SPARKS_OWN = "(?i)secret|password|token|access[.]?key"  # where spark.redaction.regex is not set
+SECRET_PREFIX, CATALOG_PREFIX = "spark.tidegate.secret.", "spark.sql.catalog."
+SECRET_PATTERN = re.compile(CORE_REGEX)
+DEFAULT_REDACTION_REGEX = "(?i)secret|password|token|access[.]?key"  # where spark.redaction.regex is not set
 CATALOG_CLASS = "spark.tidegate.catalog.class"  # of a server that shares catalogs among sessions: see serve.py
 ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
@@ -32,22 +32,22 @@ def configure(spark: SparkSession, conf: Mapping[str, str]) -> None:
         spark.conf.set(key, value)
 
 
-def given() -> str:
+def read_job_argument() -> str:
     """The job of a submitted program: its argument or, where that would be too long, a value of its configuration."""
     if len(sys.argv) > 1:
         return sys.argv[1]
     return str(SparkSession.builder.getOrCreate().conf.get(JOB_CONF))
 
 
-def submitted(name: str) -> SparkSession:
+def open_submitted_session(name: str) -> SparkSession:
     """The session of a job that runs under spark-submit; its catalogs come with the submit's properties file."""
     spark = SparkSession.builder.appName(name).getOrCreate()
-    configure(spark, RELIED_ON)
+    configure(spark, SESSION_CONF)
     return spark
 
 
 @contextmanager
-def leave_failure() -> Iterator[None]:
+def record_failure() -> Iterator[None]:
     """Leave the error of a submitted program in the file that the worker reads; without a session nothing is left."""
     try:
         yield
@@ -59,13 +59,13 @@ def leave_failure() -> Iterator[None]:
         raise
 
 
-def private(spark: SparkSession, name: str) -> str:
+def read_private_conf(spark: SparkSession, name: str) -> str:
     """A setting that nobody may see: under its own name where the job is submitted, without ``spark.`` in a session."""
     found = spark.conf.get(name.removeprefix("spark."), None)
     return str(spark.conf.get(name) if found is None else found)
 
 
-def connected(remote: str, conf: Mapping[str, str]) -> SparkSession:
+def connect_session(remote: str, conf: Mapping[str, str]) -> SparkSession:
     """A new session of a Spark Connect server; nothing of other sessions is seen in it."""
     # Airflow switches this logger on; every session that closes would be three warnings about its own end
     logging.getLogger("pyspark.sql.connect.logging").disabled = True
@@ -77,24 +77,25 @@ def connected(remote: str, conf: Mapping[str, str]) -> SparkSession:
         raise
     # Spark writes each setting of a session that begins with `spark` to the event log of every job, and hides only
     # those of the server's own configuration
-    hidden = {name.removeprefix("spark.") if name.startswith(SECRET) else name: conf[name] for name in conf}
+    hidden = {name.removeprefix("spark.") if name.startswith(SECRET_PREFIX) else name: conf[name] for name in conf}
     shared = spark.conf.get(CATALOG_CLASS, ICEBERG_CATALOG)
     catalogs = {name: shared for name, value in conf.items() if value == ICEBERG_CATALOG}
-    configure(spark, {**RELIED_ON, **hidden, **catalogs})
+    configure(spark, {**SESSION_CONF, **hidden, **catalogs})
     return spark
 
 
 def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:
     """Refuse a server that would write a catalog's secret to its event log; `conf` is not set in the session yet."""
-    secrets = [name for name in conf if name.startswith(CATALOGS) and SECRET_WORDS.search(name)]
+    secrets = [name for name in conf if name.startswith(CATALOG_PREFIX) and SECRET_PATTERN.search(name)]
     if not secrets or spark.conf.get("spark.eventLog.enabled", "false") != "true":
         return
-    hides = re.compile(str(spark.conf.get(CORE, SPARKS_OWN)))
+    hides = re.compile(str(spark.conf.get(CORE_REGEX_KEY, DEFAULT_REDACTION_REGEX)))
     shown = [name for name in secrets if spark.conf.get(name, None) is None or not hides.search(name)]
     if shown:
         raise ConfigurationError(
             f"the Spark Connect server writes an event log, which would show settings={', '.join(shown)}; nothing was "
-            f"sent to it; in the server's own configuration set {CORE}={CORE_REGEX} and each of these settings to any "
+            f"sent to it; in the server's own configuration set "
+            f"{CORE_REGEX_KEY}={CORE_REGEX} and each of these settings to any "
             "text, which hides them, or set spark.eventLog.enabled=false"
         )
 

@@ -3,7 +3,7 @@
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-CREATION = ("CREATE NAMESPACE IF NOT EXISTS ", "CREATE TABLE IF NOT EXISTS ")
+CREATE_PREFIXES = ("CREATE NAMESPACE IF NOT EXISTS ", "CREATE TABLE IF NOT EXISTS ")
 
 
 def execute(spark: SparkSession, statement: str) -> None:
@@ -14,6 +14,6 @@ def execute(spark: SparkSession, statement: str) -> None:
     try:
         spark.sql(statement)
     except PySparkException:
-        if not statement.lstrip().startswith(CREATION):
+        if not statement.lstrip().startswith(CREATE_PREFIXES):
             raise
         spark.sql(statement)

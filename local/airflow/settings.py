@@ -9,21 +9,25 @@ from pathlib import Path
 from local.layout import ROOT
 from local.ports import HOST
 
-LOGINS = "TIDEGATE_AIRFLOW_LOGINS"  # path of a JSON file: passwords by user, and each user has the role of that name
-STATSD = "TIDEGATE_AIRFLOW_STATSD"  # host:port of a StatsD server that Airflow's metrics are sent to; none without it
+LOGINS_VARIABLE = (
+    "TIDEGATE_AIRFLOW_LOGINS"  # path of a JSON file: passwords by user, and each user has the role of that name
+)
+STATSD_VARIABLE = (
+    "TIDEGATE_AIRFLOW_STATSD"  # host:port of a StatsD server that Airflow's metrics are sent to; none without it
+)
 
 
-def write(home: Path, port: int) -> None:
+def write_settings(home: Path, port: int) -> None:
     """Write `airflow.cfg`, so that the `airflow` command agrees with the services when AIRFLOW_HOME is set."""
     parser = RawConfigParser()
-    parser.read_dict(_settings(home, port))
+    parser.read_dict(_build_settings(home, port))
     home.mkdir(parents=True, exist_ok=True)
     (home / "config").symlink_to(ROOT / "local" / "airflow" / "config")
     with open(home / "airflow.cfg", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         parser.write(file)
 
 
-def _settings(home: Path, port: int) -> dict[str, dict[str, str | int | float]]:
+def _build_settings(home: Path, port: int) -> dict[str, dict[str, str | int | float]]:
     url = f"http://{HOST}:{port}"
     return {
         "core": {
@@ -32,26 +36,26 @@ def _settings(home: Path, port: int) -> dict[str, dict[str, str | int | float]]:
             "executor": "LocalExecutor",
             "parallelism": 8,  # each slot is a process of 100 MB and more
             "load_examples": "False",
-            **_logins(os.environ.get(LOGINS)),
+            **_build_login_settings(os.environ.get(LOGINS_VARIABLE)),
             "execution_api_server_url": f"{url}/execution/",
-            "fernet_key": _secret(),
+            "fernet_key": _generate_secret(),
         },
         "database": {
             "sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}",
             "sql_alchemy_connect_args": "airflow_local_settings.sqlite_connect_args",
         },
         "logging": {"base_log_folder": str(home / "logs")},
-        "api": {"host": HOST, "port": port, "base_url": url, "workers": 1, "secret_key": _secret()},
-        "api_auth": {"jwt_secret": _secret(64)},  # the services must share one
+        "api": {"host": HOST, "port": port, "base_url": url, "workers": 1, "secret_key": _generate_secret()},
+        "api_auth": {"jwt_secret": _generate_secret(64)},  # the services must share one
         "workers": {"execution_api_timeout": 30},  # its first call after a start takes up to 15 s
         "scheduler": {"scheduler_idle_sleep_time": 0.1},  # default 1 s: half of what a short task takes
         "dag_processor": {"refresh_interval": 10, "min_file_process_interval": 30},  # new files within 10 s, not 300
         "usage_data_collection": {"enabled": "False"},
-        **_metrics(os.environ.get(STATSD)),
+        **_build_metrics_settings(os.environ.get(STATSD_VARIABLE)),
     }
 
 
-def _logins(passwords: str | None) -> dict[str, str]:
+def _build_login_settings(passwords: str | None) -> dict[str, str]:
     """Nobody logs in, as the server listens on this machine only; or the users of a file of passwords do."""
     if not passwords:
         return {"simple_auth_manager_all_admins": "True"}
@@ -62,12 +66,12 @@ def _logins(passwords: str | None) -> dict[str, str]:
     }
 
 
-def _metrics(server: str | None) -> dict[str, dict[str, str | int | float]]:
+def _build_metrics_settings(server: str | None) -> dict[str, dict[str, str | int | float]]:
     if not server:
         return {}
     host, _, port = server.rpartition(":")
     return {"metrics": {"statsd_on": "True", "statsd_host": host, "statsd_port": int(port)}}
 
 
-def _secret(count: int = 32) -> str:
+def _generate_secret(count: int = 32) -> str:
     return base64.urlsafe_b64encode(os.urandom(count)).decode()

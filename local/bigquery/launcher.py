@@ -47,23 +47,23 @@ class Cursor:
 
     def execute(self, sql: str, *parameters: Any) -> Any:
         """As DuckDB's, but for BEGIN."""
-        if sql == "BEGIN" and self._stands_still():
+        if sql == "BEGIN" and self._is_in_transaction():
             raise duckdb.TransactionException("a transaction is open")
         return self._cursor.execute(sql, *parameters)
 
-    def _stands_still(self) -> bool:
+    def _is_in_transaction(self) -> bool:
         asked = "SELECT epoch_us(now())"
         before = self._cursor.execute(asked).fetchone()
         time.sleep(0.001)
         return bool(before == self._cursor.execute(asked).fetchone())
 
 
-def merge_in_transactions(run: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_merge(run: Callable[..., Any]) -> Callable[..., Any]:
     """The server's MERGE over such a cursor."""
     return lambda cursor, tree, context: run(Cursor(cursor), tree, context)
 
 
-def parquet_as_it_is(projection: Callable[..., tuple[str, str]]) -> Callable[..., tuple[str, str]]:
+def wrap_projection(projection: Callable[..., tuple[str, str]]) -> Callable[..., tuple[str, str]]:
     """The server's way from a file's columns to the table's, without a detour for Parquet."""
 
     def projecting(config: Any, fields: list[Any], columns: list[str]) -> tuple[str, str]:
@@ -75,7 +75,7 @@ def parquet_as_it_is(projection: Callable[..., tuple[str, str]]) -> Callable[...
     return projecting
 
 
-def delete_partitions(delete: Callable[[str, str, str], None]) -> Callable[[str, str, str], None]:
+def wrap_delete(delete: Callable[[str, str, str], None]) -> Callable[[str, str, str], None]:
     """The server's deletion of tables, which knows ``table$N`` too."""
 
     def deleting(project: str, dataset: str, table: str) -> None:
@@ -94,7 +94,7 @@ def delete_partitions(delete: Callable[[str, str, str], None]) -> Callable[[str,
 
 if __name__ == "__main__":
     offer_extensions()
-    merge.run = merge_in_transactions(merge.run)
-    load._projection = parquet_as_it_is(load._projection)
-    tables.delete = delete_partitions(tables.delete)
+    merge.run = wrap_merge(merge.run)
+    load._projection = wrap_projection(load._projection)
+    tables.delete = wrap_delete(tables.delete)
     sys.exit(main())

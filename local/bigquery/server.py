@@ -8,12 +8,12 @@ from local.bigquery import environment
 from local.errors import StackError
 from local.layout import ROOT, RunDir
 from local.ports import HOST
-from local.server import Server, clean_environment, log_of
+from local.server import Server, build_clean_environment, create_log
 
 PROJECT = "test-proj"
 
 
-def server(run: RunDir, port: int, grpc_port: int) -> Server:
+def build_server(run: RunDir, port: int, grpc_port: int) -> Server:
     """The server of project `test-proj`, with REST on `port` and gRPC on `grpc_port`."""
     if not environment.is_built():
         raise StackError("bigquery: its environment is not there: run make setup WITH=bigquery (needs Python 3.13)")
@@ -25,15 +25,15 @@ def server(run: RunDir, port: int, grpc_port: int) -> Server:
         name="bigquery",
         command=(str(environment.PYTHON), launcher, "serve", *address, *place),
         folder=folder,
-        log=log_of(run, "bigquery"),
-        probe=lambda _: _answers(port),
-        env={**clean_environment(), "HOME": str(folder)},
+        log=create_log(run, "bigquery"),
+        probe=lambda _: _is_answering(port),
+        env={**build_clean_environment(), "HOME": str(folder)},
         variable="BIGQUERY_PID",
-        prepare=lambda: _empty(run),
+        prepare=lambda: _empty_folder(run),
     )
 
 
-def _answers(port: int) -> bool:
+def _is_answering(port: int) -> bool:
     """Whether it lists datasets, which also makes it open its database."""
     address = f"http://{HOST}:{port}/bigquery/v2/projects/{PROJECT}/datasets"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -44,6 +44,6 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _empty(run: RunDir) -> None:
+def _empty_folder(run: RunDir) -> None:
     shutil.rmtree(run.path / "bigquery", ignore_errors=True)
     (run.path / "bigquery" / "data").mkdir(parents=True)

@@ -9,11 +9,13 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tidegate.errors import ConfigurationError
-from tidegate.redaction import HIDDEN, masked
+from tidegate.redaction import SECRET_MASK, mask_secrets
 
-SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+._-]*)://")
-HOST_WITH_PROTOCOL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
-FORMS = 'write Airflow\'s JSON form {"conn_type": ...} or its URI form type://login:password@host:port/schema?key=value'
+SCHEME_PATTERN = re.compile(r"^([A-Za-z][A-Za-z0-9+._-]*)://")
+PROTOCOL_PATTERN = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+ACCEPTED_FORMS = (
+    'write Airflow\'s JSON form {"conn_type": ...} or its URI form type://login:password@host:port/schema?key=value'
+)
 
 
 @dataclass(frozen=True)
@@ -31,45 +33,45 @@ class Connection:
 
     def __repr__(self) -> str:
         place = f"host={self.host!r}, port={self.port!r}, login={self.login!r}, schema={self.schema!r}"
-        secret = HIDDEN if self.password else None
+        secret = SECRET_MASK if self.password else None
         what = f"id={self.id!r}, conn_type={self.conn_type!r}"
-        return f"Connection({what}, {place}, password={secret}, extra={self._shown()})"
+        return f"Connection({what}, {place}, password={secret}, extra={self._mask_extra()})"
 
-    def _shown(self) -> dict[str, Any]:
-        return {name: HIDDEN if isinstance(v, dict | list) else v for name, v in masked(self.extra).items()}
+    def _mask_extra(self) -> dict[str, Any]:
+        return {name: SECRET_MASK if isinstance(v, dict | list) else v for name, v in mask_secrets(self.extra).items()}
 
 
 Resolve = Callable[[str], Connection | None]
 
 
-def variable_name(conn_id: str) -> str:
+def name_variable(conn_id: str) -> str:
     """The environment variable that holds a connection: ``kafka_default`` -> ``AIRFLOW_CONN_KAFKA_DEFAULT``."""
     return f"AIRFLOW_CONN_{conn_id.upper()}"
 
 
-def connection_from_env(conn_id: str, environ: Mapping[str, str] | None = None) -> Connection | None:
+def read_connection_from_env(conn_id: str, environ: Mapping[str, str] | None = None) -> Connection | None:
     """The connection of this id, None without its variable. ConfigurationError never shows the value."""
-    text = (os.environ if environ is None else environ).get(variable_name(conn_id), "").strip()
+    text = (os.environ if environ is None else environ).get(name_variable(conn_id), "").strip()
     if not text:
         return None
     try:
         return _from_json(conn_id, text) if text.startswith("{") else _from_uri(conn_id, text)
     except (ValueError, TypeError, AttributeError):
         # The fault's own text quotes the value, password included: it must not become this error's cause.
-        raise ConfigurationError(f"{variable_name(conn_id)}: cannot be read; {FORMS}") from None
+        raise ConfigurationError(f"{name_variable(conn_id)}: cannot be read; {ACCEPTED_FORMS}") from None
 
 
-def required(conn_id: str, resolve: Resolve) -> Connection:
+def require_connection(conn_id: str, resolve: Resolve) -> Connection:
     """The connection of this id. ConfigurationError names the variable that would hold it."""
     connection = resolve(conn_id)
     if connection is None:
         raise ConfigurationError(
-            f"connection={conn_id}: not found; create it in Airflow, or set {variable_name(conn_id)} outside of Airflow"
+            f"connection={conn_id}: not found; create it in Airflow, or set {name_variable(conn_id)} outside of Airflow"
         )
     return connection
 
 
-def normal_type(conn_type: str) -> str:
+def normalize_type(conn_type: str) -> str:
     """Airflow's spelling of a connection type: no dashes, and postgres for postgresql."""
     return "postgres" if conn_type == "postgresql" else conn_type.replace("-", "_")
 
@@ -79,37 +81,37 @@ def _from_json(conn_id: str, text: str) -> Connection:
     port = given.get("port")
     return Connection(
         id=conn_id,
-        conn_type=normal_type(given.get("conn_type") or ""),
+        conn_type=normalize_type(given.get("conn_type") or ""),
         host=given.get("host"),
         port=int(port) if port not in (None, "") else None,
         login=given.get("login"),
         password=given.get("password"),
         schema=given.get("schema"),
-        extra=_extra(given.get("extra")),
+        extra=_parse_extra(given.get("extra")),
     )
 
 
 def _from_uri(conn_id: str, text: str) -> Connection:
-    match = SCHEME.match(text)
+    match = SCHEME_PATTERN.match(text)
     if match is None:
         raise ValueError("no connection type")
     rest = text[match.end() :]
-    protocol = HOST_WITH_PROTOCOL.match(rest)
+    protocol = PROTOCOL_PATTERN.match(rest)
     parts = urlsplit(f"//{rest[protocol.end() :] if protocol else rest}")
-    host = _host(parts.netloc)
+    host = _parse_host(parts.netloc)
     return Connection(
         id=conn_id,
-        conn_type=normal_type(match.group(1)),
+        conn_type=normalize_type(match.group(1)),
         host=protocol.group() + (host or "") if protocol else host,
         port=parts.port,
         login=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password else None,
         schema=unquote(parts.path[1:]) or None,
-        extra=_query_extra(parts.query),
+        extra=_parse_query_extra(parts.query),
     )
 
 
-def _host(netloc: str) -> str | None:
+def _parse_host(netloc: str) -> str | None:
     """The host in lower case, as Airflow reads it; a path in its place keeps its case."""
     place = netloc.rpartition("@")[2]
     host = place[: place.index("]") + 1].strip("[]") if place.startswith("[") else place.partition(":")[0]
@@ -117,21 +119,21 @@ def _host(netloc: str) -> str | None:
     return (name if "/" in name else name.lower()) or None
 
 
-def _query_extra(query: str) -> dict[str, Any]:
+def _parse_query_extra(query: str) -> dict[str, Any]:
     pairs = dict(parse_qsl(query, keep_blank_values=True))
     if "__extra__" in pairs:
-        return _extra(pairs["__extra__"])
-    return {name: _json_or_text(value) for name, value in pairs.items()}
+        return _parse_extra(pairs["__extra__"])
+    return {name: _parse_json_or_text(value) for name, value in pairs.items()}
 
 
-def _json_or_text(value: str) -> Any:
+def _parse_json_or_text(value: str) -> Any:
     try:
         return json.loads(value)
     except ValueError:
         return value
 
 
-def _extra(extra: Any) -> dict[str, Any]:
+def _parse_extra(extra: Any) -> dict[str, Any]:
     decoded = json.loads(extra) if isinstance(extra, str) and extra.strip() else extra or {}
     if not isinstance(decoded, dict):
         raise TypeError("extra is not an object")

@@ -1,7 +1,7 @@
 """Named places between two effects of a job or an adapter, where a test may kill, fail or stop the process.
 
 The steps need none: what they do to the world goes through a port, and a test puts itself between them and the ports.
-Outside tests nothing is installed and `reached` does nothing.
+Outside tests nothing is installed and `hit_failpoint` does nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,14 +10,14 @@ from contextlib import contextmanager
 _visit: Callable[[str], None] | None = None
 
 
-def reached(point: str) -> None:
+def hit_failpoint(point: str) -> None:
     """Say that the effect before this line has happened and the one after it has not."""
     if _visit is not None:
         _visit(point)
 
 
 @contextmanager
-def installed(visit: Callable[[str], None]) -> Iterator[None]:
+def install_visitor(visit: Callable[[str], None]) -> Iterator[None]:
     """Call `visit` at every point; tests only."""
     global _visit  # noqa: PLW0603 (one process runs one flush; a context variable would not reach its threads)
     before, _visit = _visit, visit

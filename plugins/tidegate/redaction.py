@@ -4,52 +4,54 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-WORDS = (
+SECRET_WORDS = (
     "secret|passw(or)?d|passphrase|token|credential|authorization|jaas|user[._-]?info|connection[._-]string"
     "|(access|account|private|shared)[._-]?key"
 )
-CORE, CORE_REGEX = "spark.redaction.regex", f"(?i){WORDS}"
-OPTIONS, OPTIONS_REGEX = "spark.sql.redaction.options.regex", f"(?i)url|{WORDS}"
+CORE_REGEX_KEY, CORE_REGEX = "spark.redaction.regex", f"(?i){SECRET_WORDS}"
+OPTIONS_REGEX_KEY, OPTIONS_REGEX = "spark.sql.redaction.options.regex", f"(?i)url|{SECRET_WORDS}"
 
 
-def redacted_in_session(conf: Mapping[str, str]) -> dict[str, str]:
+def redact_in_session(conf: Mapping[str, str]) -> dict[str, str]:
     """`conf` with what a session may say: executions and SET hide secrets, whatever the server's own setting is."""
-    return {**conf, OPTIONS: _also(conf.get(OPTIONS), OPTIONS_REGEX)}
+    return {**conf, OPTIONS_REGEX_KEY: _combine_regexes(conf.get(OPTIONS_REGEX_KEY), OPTIONS_REGEX)}
 
 
-def redacted_in_application(conf: Mapping[str, str]) -> dict[str, str]:
+def redact_in_application(conf: Mapping[str, str]) -> dict[str, str]:
     """The same for an application of its own, whose event log and environment page follow its own setting."""
-    return {**redacted_in_session(conf), CORE: _also(conf.get(CORE), CORE_REGEX)}
+    return {**redact_in_session(conf), CORE_REGEX_KEY: _combine_regexes(conf.get(CORE_REGEX_KEY), CORE_REGEX)}
 
 
-def _also(given: str | None, regex: str) -> str:
+def _combine_regexes(given: str | None, regex: str) -> str:
     """Both expressions; one that has the other already stays as it is."""
     return regex if not given or given == regex else given if given.endswith(f"|{regex}") else f"{given}|{regex}"
 
 
-SECRET = re.compile(
+SECRET_NAME_PATTERN = re.compile(
     r"passw(or)?d|passphrase|secret|token|credential|private[._-]?key|account[._-]key|key\.pem$"
     r"|connection[._-]string|jaas|user[._]info",
     re.IGNORECASE,
 )
 # Names that hold one of the words above and still are only addresses, times or switches.
-HARMLESS = re.compile(r"(url|uri|endpoint|location|file|provider|scope|enabled|expires-at|-ms|-type)$", re.IGNORECASE)
+HARMLESS_NAME_PATTERN = re.compile(
+    r"(url|uri|endpoint|location|file|provider|scope|enabled|expires-at|-ms|-type)$", re.IGNORECASE
+)
 # A raw slash in a password is wrong in a URI, yet SQLAlchemy reads it, so people write it.
-IN_TEXT = re.compile(r";\s*token=|://[^/@:\s]*:[^@\s]+@", re.IGNORECASE)
-HIDDEN = "***"
+SECRET_TEXT_PATTERN = re.compile(r";\s*token=|://[^/@:\s]*:[^@\s]+@", re.IGNORECASE)
+SECRET_MASK = "***"
 
 
 def is_secret_name(name: object) -> bool:
     """Whether a setting of this name holds a secret: ``sasl.password`` does, a token endpoint's URL does not."""
     text = str(name)
-    return bool(SECRET.search(text)) and not HARMLESS.search(text)
+    return bool(SECRET_NAME_PATTERN.search(text)) and not HARMLESS_NAME_PATTERN.search(text)
 
 
-def holds_secret(value: object) -> bool:
+def has_secret(value: object) -> bool:
     """Whether a text carries a secret inside: ``user:password@`` of a URI, or ``;token=`` of a Spark remote."""
-    return isinstance(value, str) and bool(IN_TEXT.search(value))
+    return isinstance(value, str) and bool(SECRET_TEXT_PATTERN.search(value))
 
 
-def masked(settings: Mapping[str, Any]) -> dict[str, Any]:
+def mask_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `settings` for people, with every secret replaced by ``***``."""
-    return {name: HIDDEN if is_secret_name(name) or holds_secret(v) else v for name, v in settings.items()}
+    return {name: SECRET_MASK if is_secret_name(name) or has_secret(v) else v for name, v in settings.items()}

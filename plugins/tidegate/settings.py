@@ -5,25 +5,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def repository_root() -> Path:
+def find_repository_root() -> Path:
     """The folder that holds ``plugins/``: `TIDEGATE_HOME`, or computed from this file."""
     home = os.environ.get("TIDEGATE_HOME")
     return Path(home).resolve() if home else Path(__file__).resolve().parents[2]
 
 
-def include_folder(environ: Mapping[str, str] | None = None) -> Path:
+def find_include_folder(environ: Mapping[str, str] | None = None) -> Path:
     """The folder with ``pipelines/`` and ``catalogs.yaml``: `TIDEGATE_INCLUDE`, else the repository's ``include/``."""
     chosen = (os.environ if environ is None else environ).get("TIDEGATE_INCLUDE")
-    return Path(chosen).expanduser().resolve() if chosen else repository_root() / "include"
+    return Path(chosen).expanduser().resolve() if chosen else find_repository_root() / "include"
 
 
-def shown_path(path: Path) -> str:
+def format_path(path: Path) -> str:
     """`path` as messages name it: relative to the repository where it lies inside, else as it is."""
     resolved = path.resolve()
-    root = repository_root()
+    root = find_repository_root()
     return str(resolved.relative_to(root)) if resolved.is_relative_to(root) else str(path)
 
 
-def metrics_token(environ: Mapping[str, str] | None = None) -> str | None:
+def read_metrics_token(environ: Mapping[str, str] | None = None) -> str | None:
     """The secret with which a scraper reads the metrics: `TIDEGATE_METRICS_TOKEN`; None lets only Airflow's users."""
     return (os.environ if environ is None else environ).get("TIDEGATE_METRICS_TOKEN", "").strip() or None

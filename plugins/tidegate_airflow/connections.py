@@ -3,7 +3,7 @@
 from tidegate.connections import Connection
 
 
-def resolve(conn_id: str) -> Connection | None:
+def resolve_connection(conn_id: str) -> Connection | None:
     """The connection of that id wherever Airflow keeps it, None without one."""
     from airflow.exceptions import AirflowNotFoundException
     from airflow.sdk import Connection as AirflowConnection

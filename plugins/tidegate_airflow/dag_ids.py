@@ -2,34 +2,34 @@
 
 from collections.abc import Collection
 
-KINDS = ("backfill", "replay", "maintenance")
-PREFIX = "tidegate_"
+DAG_KINDS = ("backfill", "replay", "maintenance")
+DAG_ID_PREFIX = "tidegate_"
 
 
-def flush_dag_of(pipeline: str) -> str:
+def format_flush_dag_id(pipeline: str) -> str:
     """The DAG that flushes a pipeline."""
-    return PREFIX + pipeline
+    return DAG_ID_PREFIX + pipeline
 
 
-def publish_dag_of(publication: str) -> str:
+def format_publish_dag_id(publication: str) -> str:
     """The DAG that runs a publication."""
-    return f"{PREFIX}publish_{publication}"
+    return f"{DAG_ID_PREFIX}publish_{publication}"
 
 
-def dags_of(pipeline: str) -> dict[str, str]:
+def list_dag_ids(pipeline: str) -> dict[str, str]:
     """Every DAG that a pipeline may have, by what it does."""
-    return {"flush": flush_dag_of(pipeline), **{kind: f"{PREFIX}{pipeline}_{kind}" for kind in KINDS}}
+    return {"flush": format_flush_dag_id(pipeline), **{kind: f"{DAG_ID_PREFIX}{pipeline}_{kind}" for kind in DAG_KINDS}}
 
 
-def publication_of(dag_id: str, publications: Collection[str]) -> str | None:
+def find_publication(dag_id: str, publications: Collection[str]) -> str | None:
     """The publication that a DAG runs, None for any other DAG."""
-    return next((name for name in publications if publish_dag_of(name) == dag_id), None)
+    return next((name for name in publications if format_publish_dag_id(name) == dag_id), None)
 
 
-def pipeline_of(dag_id: str, pipelines: Collection[str]) -> str | None:
+def find_pipeline(dag_id: str, pipelines: Collection[str]) -> str | None:
     """The pipeline that a DAG works for, None for any other DAG."""
-    if not dag_id.startswith(PREFIX):
+    if not dag_id.startswith(DAG_ID_PREFIX):
         return None
-    name = dag_id.removeprefix(PREFIX)
-    shorter = (name.removesuffix(f"_{kind}") for kind in KINDS)
+    name = dag_id.removeprefix(DAG_ID_PREFIX)
+    shorter = (name.removesuffix(f"_{kind}") for kind in DAG_KINDS)
     return next((found for found in (name, *shorter) if found in pipelines), None)

@@ -10,14 +10,14 @@ from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, TidegateErr
 
 log = logging.getLogger(__name__)
 ERROR_KEY = "error"
-LONGEST = 2000
+MAX_MESSAGE_CHARACTERS = 2000
 
 
 @contextmanager
-def told_to_airflow() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Translate the core's errors: no work and lost races skip, what a person must mend fails, the rest is retried."""
     try:
-        with _left_for_people():
+        with _record_failure_reason():
             yield
     except (NothingToDo, PublishedElsewhere) as reason:
         raise AirflowSkipException(str(reason)) from reason
@@ -28,7 +28,7 @@ def told_to_airflow() -> Iterator[None]:
 
 
 @contextmanager
-def _left_for_people() -> Iterator[None]:
+def _record_failure_reason() -> Iterator[None]:
     """A failed task leaves its reason as the result `error`, where the operator's page and people find it."""
     try:
         yield
@@ -37,11 +37,11 @@ def _left_for_people() -> Iterator[None]:
     except Exception as problem:
         # what is not ours may quote anything: its kind is told, its text stands in the log
         text = str(problem) if isinstance(problem, TidegateError) else "see the log of this task"
-        _leave({"error": type(problem).__name__, "message": text[:LONGEST]})
+        _push_failure_reason({"error": type(problem).__name__, "message": text[:MAX_MESSAGE_CHARACTERS]})
         raise
 
 
-def _leave(reason: dict[str, str]) -> None:
+def _push_failure_reason(reason: dict[str, str]) -> None:
     try:
         get_current_context()["ti"].xcom_push(key=ERROR_KEY, value=reason)
     except Exception as failure:  # the reason itself must not be hidden by a failure to note it

@@ -2,35 +2,35 @@
 
 from collections.abc import Mapping
 
-PREFIX = "tidegate"
-BACKENDS = ("statsd_on", "statsd_datadog_enabled", "otel_on")
+METRIC_PREFIX = "tidegate"
+BACKEND_OPTIONS = ("statsd_on", "statsd_datadog_enabled", "otel_on")
 
 
-def are_wanted() -> bool:
+def has_backend() -> bool:
     """Whether Airflow sends its metrics anywhere."""
     from airflow.configuration import conf
 
-    return any(conf.getboolean("metrics", backend, fallback=False) for backend in BACKENDS)
+    return any(conf.getboolean("metrics", backend, fallback=False) for backend in BACKEND_OPTIONS)
 
 
-def send(pipeline: str, values: Mapping[str, float], table: str | None = None) -> None:
+def send_pipeline_metrics(pipeline: str, values: Mapping[str, float], table: str | None = None) -> None:
     """One gauge for each value: ``tidegate.<name>`` with the pipeline, and the table, as tags.
 
     Plain StatsD knows no tags, and one pipeline's gauge would overwrite the other's: so the same stands under
     ``tidegate.<name>.<pipeline>[.<table>]``, too, dots of the table's name as underscores.
     """
-    _send({"pipeline": pipeline} | ({} if table is None else {"table": table}), values)
+    _send_gauges({"pipeline": pipeline} | ({} if table is None else {"table": table}), values)
 
 
-def send_publication(publication: str, values: Mapping[str, float]) -> None:
+def send_publication_metrics(publication: str, values: Mapping[str, float]) -> None:
     """The same of a publication: ``tidegate.publish.<name>`` with the publication as its tag."""
-    _send({"publication": publication}, {f"publish.{name}": value for name, value in values.items()})
+    _send_gauges({"publication": publication}, {f"publish.{name}": value for name, value in values.items()})
 
 
-def _send(tags: dict[str, str], values: Mapping[str, float]) -> None:
+def _send_gauges(tags: dict[str, str], values: Mapping[str, float]) -> None:
     from airflow.sdk.observability import stats
 
     place = ".".join(tag.replace(".", "_") for tag in tags.values())
     for name, value in values.items():
-        stats.gauge(f"{PREFIX}.{name}", value, tags=tags)
-        stats.gauge(f"{PREFIX}.{name}.{place}", value)
+        stats.gauge(f"{METRIC_PREFIX}.{name}", value, tags=tags)
+        stats.gauge(f"{METRIC_PREFIX}.{name}.{place}", value)

@@ -10,19 +10,19 @@ from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Notifier, Pipeline
 
 
-def on_failure(pipeline: Pipeline) -> list[Callable[[Context], None]]:
+def build_failure_callbacks(pipeline: Pipeline) -> list[Callable[[Context], None]]:
     """A callback of the DAG for each notifier. Its class is imported when it is called, not when the DAG is read."""
-    return [_callback(told) for told in pipeline.on_failure]
+    return [_build_callback(told) for told in pipeline.on_failure]
 
 
-def _callback(told: Notifier) -> Callable[[Context], None]:
+def _build_callback(told: Notifier) -> Callable[[Context], None]:
     def tell(context: Context) -> None:
-        _loaded(told.path)(**told.kwargs)(context)
+        _load_notifier(told.path)(**told.kwargs)(context)
 
     return tell
 
 
-def _loaded(path: str) -> Any:
+def _load_notifier(path: str) -> Any:
     module, _, name = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.listeners import hookimpl
 
 log = logging.getLogger(__name__)
-SLOTS = 4  # merges into one catalog at a time; change it in the UI, it is never overwritten
+POOL_SLOTS = 4  # merges into one catalog at a time; change it in the UI, it is never overwritten
 
 
 @hookimpl
@@ -23,11 +23,13 @@ def on_starting(component: Any) -> None:
     from airflow.utils.session import create_session
     from sqlalchemy.exc import IntegrityError
     from tidegate.config.catalogs_file import read_catalogs
-    from tidegate.settings import include_folder
+    from tidegate.settings import find_include_folder
 
-    for catalog in read_catalogs(include_folder()):
+    for catalog in read_catalogs(find_include_folder()):
         name = f"tidegate_{catalog}"
         with suppress(IntegrityError), create_session() as session:  # another service made it at the same moment
             if session.query(Pool).filter(Pool.pool == name).first() is None:
-                session.add(Pool(pool=name, slots=SLOTS, description=f"Flushes into {catalog}", include_deferred=False))
-                log.info("pool created: pool=%s slots=%s", name, SLOTS)
+                session.add(
+                    Pool(pool=name, slots=POOL_SLOTS, description=f"Flushes into {catalog}", include_deferred=False)
+                )
+                log.info("pool created: pool=%s slots=%s", name, POOL_SLOTS)

@@ -9,20 +9,20 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from tidegate_airflow import metrics
-from tidegate_airflow.errors import told_to_airflow
+from tidegate_airflow.errors import translate_errors
 
 Data = dict[str, Any]
 log = logging.getLogger(__name__)
 
 
-def ports(name: str, engine: Any = None, watcher: Any = None) -> Any:
+def assemble_ports(name: str, engine: Any = None, watcher: Any = None) -> Any:
     """The ports of a pipeline, with Airflow's connections; `watcher` is told of BigQuery's jobs."""
-    from tidegate.settings import include_folder
-    from tidegate.wiring.pipeline import assemble
+    from tidegate.settings import find_include_folder
+    from tidegate.wiring.pipeline import assemble_pipeline
 
-    from tidegate_airflow.connections import resolve
+    from tidegate_airflow.connections import resolve_connection
 
-    return assemble(include_folder(), name, resolve, engine, watcher)
+    return assemble_pipeline(find_include_folder(), name, resolve_connection, engine, watcher)
 
 
 def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], int] = lambda _: 0) -> Data:
@@ -32,8 +32,8 @@ def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], i
     """
     from tidegate.steps.plan import plan
 
-    with told_to_airflow():
-        used = ports(name)
+    with translate_errors():
+        used = assemble_ports(name)
         merge = used.pipeline.merge
         if max_records is not None:
             merge = replace(merge, max_records=max_records, catch_up_records=None, batch_seconds=0, max_bytes=0)
@@ -48,15 +48,17 @@ def run_stage(
     `away` is an `InTriggerer`: it may put the task aside, with what the step remembers, and has what it remembered.
     """
     from tidegate.model.batch import Plan, Refusal
-    from tidegate.staging.stage_checkpoint import Memory, remembering
-    from tidegate.steps.merge_queue import queues
+    from tidegate.staging.stage_checkpoint import StageCheckpoint, wrap_with_checkpoint
+    from tidegate.steps.merge_queue import group_by_table
     from tidegate.steps.stage import stage
 
-    memory, refused = Memory.of(away.memory if away else {}), list[Refusal]()
+    memory, refused = StageCheckpoint.of(away.memory if away else {}), list[Refusal]()
     if away:
-        away.remembers(lambda: vars(memory))
-    with told_to_airflow():
-        waiting = queues(stage(remembering(ports(name, engine, away), memory), Plan.from_dict(planned), refused))
+        away.set_checkpoint_source(lambda: vars(memory))
+    with translate_errors():
+        waiting = group_by_table(
+            stage(wrap_with_checkpoint(assemble_ports(name, engine, away), memory), Plan.from_dict(planned), refused)
+        )
         staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in waiting]
         return staged, [asdict(one) for one in refused]
 
@@ -67,20 +69,22 @@ def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None, away: An
     `away` is as for stage.
     """
     from tidegate.model.batch import PublishedBatch, StagedBatch
-    from tidegate.monitoring.run_metrics import of_merge
-    from tidegate.steps.merge_queue import drain
+    from tidegate.monitoring.run_metrics import to_merge_metrics
+    from tidegate.steps.merge_queue import merge_queue
 
     done = [PublishedBatch.from_dict(one) for one in (away.memory.get("published", ()) if away else ())]
     if away:
-        away.remembers(lambda: {"published": [one.to_dict() for one in done]})
-    with told_to_airflow():
+        away.set_checkpoint_source(lambda: {"published": [one.to_dict() for one in done]})
+    with translate_errors():
         queue = [StagedBatch.from_dict(batch) for batch in staged["batches"]]
-        published = drain(ports(name, engine, away), queue, done, away.back if away else None).total.to_dict()
-    metrics.send(name, of_merge(published), published["table"])
+        published = merge_queue(
+            assemble_ports(name, engine, away), queue, done, away.resumed_from if away else None
+        ).total.to_dict()
+    metrics.send_pipeline_metrics(name, to_merge_metrics(published), published["table"])
     return published
 
 
-def one_queue(staged: Any) -> Mapping[str, Any]:
+def select_queue(staged: Any) -> Mapping[str, Any]:
     """The queue of one merge: mapped tasks are given one, the task of a pipeline's only table a list of one."""
     return staged if isinstance(staged, Mapping) else staged[0]
 
@@ -89,8 +93,8 @@ def run_commit_offsets(name: str) -> Data:
     """commit_offsets: the low watermark over all tables, reported to the consumer group."""
     from tidegate.steps.commit_offsets import commit_offsets
 
-    with told_to_airflow():
-        used = ports(name)
+    with translate_errors():
+        used = assemble_ports(name)
         return {"group": used.pipeline.source.group, "committed": commit_offsets(used)}
 
 
@@ -98,64 +102,64 @@ def run_clean_up(name: str) -> list[Data]:
     """clean_up: published batches leave the intermediate tables, bytes included."""
     from tidegate.steps.clean_up import clean_up
 
-    with told_to_airflow():
-        return clean_up(ports(name))
+    with translate_errors():
+        return clean_up(assemble_ports(name))
 
 
 def run_compact(name: str, cleaned: Iterable[Data], engine: Any = None) -> list[Data]:
     """compact: what flushes have worn, of the tables that clean_up found due."""
     from tidegate.steps.compact import compact
 
-    with told_to_airflow():
-        return compact(ports(name, engine), [report["table"] for report in cleaned if report.get("measure")])
+    with translate_errors():
+        return compact(assemble_ports(name, engine), [report["table"] for report in cleaned if report.get("measure")])
 
 
 def run_heartbeat(name: str) -> Data:
     """heartbeat: every partition's committed offset stays alive, whatever happened before."""
     from tidegate.steps.heartbeat import heartbeat
 
-    with told_to_airflow():
-        used = ports(name)
+    with translate_errors():
+        used = assemble_ports(name)
         return {"group": used.pipeline.source.group, **heartbeat(used).to_dict()}
 
 
 def run_measure(name: str) -> Data:
     """How the pipeline stands, sent with Airflow's metrics; empty where nobody asks for it."""
-    from tidegate.monitoring.run_metrics import measure
+    from tidegate.monitoring.run_metrics import measure_pipeline
 
-    used = ports(name)
-    if used.pipeline.freshness_target_seconds is None and not metrics.are_wanted():
+    used = assemble_ports(name)
+    if used.pipeline.freshness_target_seconds is None and not metrics.has_backend():
         return {}
-    with told_to_airflow():
-        found = measure(used)
-    metrics.send(name, found.known())
+    with translate_errors():
+        found = measure_pipeline(used)
+    metrics.send_pipeline_metrics(name, found.to_values())
     return vars(found)
 
 
 def run_tables(name: str) -> list[str]:
     """The tables that a pipeline maintains."""
-    from tidegate.steps.maintain import maintained_tables
+    from tidegate.steps.maintain import list_maintained_tables
 
-    with told_to_airflow():
-        return maintained_tables(ports(name))
+    with translate_errors():
+        return list_maintained_tables(assemble_ports(name))
 
 
 def run_maintain(name: str, table: str, engine: Any = None) -> Data:
     """maintain: one table kept small; what changed."""
     from tidegate.steps.maintain import maintain
 
-    with told_to_airflow():
-        return maintain(ports(name, engine), table)
+    with translate_errors():
+        return maintain(assemble_ports(name, engine), table)
 
 
 def run_backfill_plan(name: str, asked: Mapping[str, Any]) -> Data:
     """backfill, plan: what would be applied, and one entry for each batch; none for a dry run."""
-    from tidegate.reprocess.backfill_plan import propose, wanted
+    from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 
-    with told_to_airflow():
+    with translate_errors():
         # the form's editor shows nothing as {}, and gives that back once somebody has clicked into it
-        words = wanted(asked["ranges"] or None, asked["from"], asked["to"], tuple(asked["tables"]))
-        found = propose(ports(name), words)
+        words = parse_request(asked["ranges"] or None, asked["from"], asked["to"], tuple(asked["tables"]))
+        found = propose_backfill(assemble_ports(name), words)
         batches = [] if asked["dry_run"] else found.to_batches()
         return {**found.to_dict(), "backfill": found.backfill.to_dict(), "batches": batches}
 
@@ -167,8 +171,8 @@ def run_backfill_slice(
     from tidegate.model.backfill import Backfill
     from tidegate.reprocess.backfill import apply_slice
 
-    with told_to_airflow():
-        applied = apply_slice(ports(name, engine), Backfill.from_dict(backfill), given["number"])
+    with translate_errors():
+        applied = apply_slice(assemble_ports(name, engine), Backfill.from_dict(backfill), given["number"])
         return [result.to_dict() for result in applied]
 
 
@@ -176,33 +180,35 @@ def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
     """backfill, clean_up: everything that the backfill kept is dropped."""
     from tidegate.reprocess.backfill import drop_backfill
 
-    with told_to_airflow():
-        return drop_backfill(ports(name), backfill["id"])
+    with translate_errors():
+        return drop_backfill(assemble_ports(name), backfill["id"])
 
 
 def run_replay(name: str, engine: Any = None) -> list[Data]:
     """replay: the dead letters of each table, decoded again."""
-    from tidegate.reprocess.replay import replay
+    from tidegate.reprocess.replay import replay_dead_letters
 
-    with told_to_airflow():
-        return [result.to_dict() for result in replay(ports(name, engine))]
+    with translate_errors():
+        return [result.to_dict() for result in replay_dead_letters(assemble_ports(name, engine))]
 
 
 def run_publish(name: str, asked: Mapping[str, Any], engine: Any = None) -> Data:
     """publish: a table's changes to its topic; skipped when there are none. `asked` is what the form says."""
     from tidegate.publications.publish import publish
-    from tidegate.publications.republish import Again
-    from tidegate.settings import include_folder
+    from tidegate.publications.republish import RepublishRequest
+    from tidegate.settings import find_include_folder
     from tidegate.wiring.publication import assemble_publication
 
-    from tidegate_airflow.connections import resolve
+    from tidegate_airflow.connections import resolve_connection
 
-    again = Again(asked["from"] or None, asked["to"] or None) if asked["again"] else None
-    with told_to_airflow():
-        used = assemble_publication(include_folder(), name, resolve, engine)
+    again = RepublishRequest(asked["from"] or None, asked["to"] or None) if asked["again"] else None
+    with translate_errors():
+        used = assemble_publication(find_include_folder(), name, resolve_connection, engine)
         try:
             done = publish(used, asked["resynchronise"], again).to_dict()
-            metrics.send_publication(name, {what: float(done[what]) for what in ("inserted", "updated", "deleted")})
+            metrics.send_publication_metrics(
+                name, {what: float(done[what]) for what in ("inserted", "updated", "deleted")}
+            )
             return done
         finally:
             _measure_publication(used)
@@ -211,11 +217,11 @@ def run_publish(name: str, asked: Mapping[str, Any], engine: Any = None) -> Data
 def _measure_publication(used: Any) -> None:
     """How the publication stands after a run, however that went; a failure here must not hide the run's own."""
     from tidegate.errors import TidegateError
-    from tidegate.publications.status import measures, status
+    from tidegate.publications.status import read_publication_status, to_metrics
 
-    if metrics.are_wanted():
+    if metrics.has_backend():
         try:
-            metrics.send_publication(used.publication.name, measures(status(used)))
+            metrics.send_publication_metrics(used.publication.name, to_metrics(read_publication_status(used)))
         except TidegateError as problem:
             log.warning("publication=%s is not measured: %s", used.publication.name, problem)
 
@@ -226,13 +232,13 @@ def run_leftovers(tell: Callable[[list[Data]], None]) -> list[Data]:
     Where a catalog, or a table, cannot be read, the others are told with `tell`, and the task fails or tries again.
     """
     from tidegate.errors import NothingToDo, join_tables
-    from tidegate.settings import include_folder
-    from tidegate.wiring.pipeline import leftovers_below
+    from tidegate.settings import find_include_folder
+    from tidegate.wiring.pipeline import find_all_leftovers
 
-    from tidegate_airflow.connections import resolve
+    from tidegate_airflow.connections import resolve_connection
 
-    with told_to_airflow():
-        found, failures = leftovers_below(include_folder(), resolve)
+    with translate_errors():
+        found, failures = find_all_leftovers(find_include_folder(), resolve_connection)
         for one in found:
             log.warning("left behind: pipeline=%s: %s", one["pipeline"], "; ".join(one["remove"]))
         if failures:

@@ -38,7 +38,7 @@ def test_table_without_snapshots_shows_nothing_and_its_branch_carries_the_start(
     kit.create()
     kit.port.seed(TABLE, PIPELINE, START)
     assert kit.state().position == START
-    assert kit.port.head(TABLE, BRANCH).snapshot_id == kit.port.head(TABLE, "main").snapshot_id
+    assert kit.port.read_head(TABLE, BRANCH).snapshot_id == kit.port.read_head(TABLE, "main").snapshot_id
     kit.port.publish(kit.merged(FIRST))
     assert (ids(kit), kit.port.count_rows(TABLE), kit.state().position) == ([], 1, FIRST)
     with pytest.raises(CommitRefused):
@@ -46,9 +46,9 @@ def test_table_without_snapshots_shows_nothing_and_its_branch_carries_the_start(
 
 
 def test_publish_makes_the_branch_from_main_and_moves_no_other(kit: Kit) -> None:
-    before = written(kit).port.head(TABLE, "main").snapshot_id
+    before = written(kit).port.read_head(TABLE, "main").snapshot_id
     assert (ids(kit), kit.port.count_rows(TABLE)) == (["theirs"], 2)
-    head = kit.port.head(TABLE, BRANCH)
+    head = kit.port.read_head(TABLE, BRANCH)
     assert (head.parent_id, kit.state().snapshot_id) == (before, head.snapshot_id)
     second = replace(FIRST, offsets={"t": {0: 9}}, batch=2, staged_attempt="s2")
     kit.append("main", [{"id": "later", "n": 0}], {})
@@ -75,7 +75,7 @@ def test_cut_is_refused_when_the_branch_moved(kit: Kit) -> None:
     state = written(kit).state()
     kit.append(BRANCH, [{"id": "foreign", "n": 0}], {})
     with pytest.raises(CommitRefused):
-        kit.port.cut(TABLE, state, "tidegate_shop_2_m2")
+        kit.port.start_branch(TABLE, state, "tidegate_shop_2_m2")
 
 
 def test_tag_in_place_of_a_branch_is_refused(tmp_path: Path) -> None:

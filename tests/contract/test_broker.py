@@ -58,22 +58,25 @@ def kit(request: pytest.FixtureRequest) -> Kit:
 
 def test_empty_topic_begins_and_ends_at_zero_in_every_partition(kit: Kit) -> None:
     topic = kit.topic(3)
-    log = kit.broker.log((topic,), "read_committed")
+    log = kit.broker.read_log((topic,), "read_committed")
     assert log.begin == log.end == {topic: {0: 0, 1: 0, 2: 0}}
 
 
 def test_end_is_the_first_offset_that_is_not_there(kit: Kit) -> None:
     topic = kit.topic(2)
     kit.produce(topic, A, (*B, {"partition": 1}), A)
-    assert kit.broker.log((topic,), "read_committed").end == {topic: {0: 2, 1: 1}}
+    assert kit.broker.read_log((topic,), "read_committed").end == {topic: {0: 2, 1: 1}}
 
 
 def test_the_ends_alone_are_those_of_the_log_and_what_is_not_there_is_left_out(kit: Kit) -> None:
     topic, other = kit.topic(2), kit.topic()
     kit.produce(topic, A, (*B, {"partition": 1}), A)
-    assert kit.broker.ends((topic, other, "nowhere"), "read_committed") == {topic: {0: 2, 1: 1}, other: {0: 0}}
+    assert kit.broker.read_end_offsets((topic, other, "nowhere"), "read_committed") == {
+        topic: {0: 2, 1: 1},
+        other: {0: 0},
+    }
     kit.produce(other, A)
-    assert kit.broker.ends((other,), "read_uncommitted") == {other: {0: 1}}
+    assert kit.broker.read_end_offsets((other,), "read_uncommitted") == {other: {0: 1}}
 
 
 def test_aborted_transactions_and_markers_count_as_offsets_under_both_isolations(kit: Kit) -> None:
@@ -81,111 +84,111 @@ def test_aborted_transactions_and_markers_count_as_offsets_under_both_isolations
     kit.transaction(topic, A)
     kit.transaction(topic, A, B, commit=False)
     for isolation in ("read_committed", "read_uncommitted"):
-        assert kit.broker.log((topic,), isolation).end == {topic: {0: 5}}
+        assert kit.broker.read_log((topic,), isolation).end == {topic: {0: 5}}
 
 
 def test_topics_that_keep_the_last_record_of_each_key_are_told_from_others(kit: Kit) -> None:
     policies = ("compact", "delete", "compact,delete")
     compact, plain, both = (kit.topic(**{"cleanup.policy": policy}) for policy in policies)
-    assert kit.broker.compacted((compact, plain, both)) == (compact, both)
+    assert kit.broker.filter_compacted((compact, plain, both)) == (compact, both)
 
 
 def test_retention_moves_the_begin_and_not_the_end(kit: Kit) -> None:
     topic = kit.topic()
     kit.produce(topic, A, B, A)
     kit.retain_from(topic, 2)
-    log = kit.broker.log((topic,), "read_committed")
+    log = kit.broker.read_log((topic,), "read_committed")
     assert (log.begin, log.end) == ({topic: {0: 2}}, {topic: {0: 3}})
 
 
 def test_missing_topic_is_named_with_the_way_out(kit: Kit) -> None:
     with pytest.raises(PositionLost, match=r"topic=no-such-topic does not exist .*correct source.topics"):
-        kit.broker.log(("no-such-topic",), "read_committed")
+        kit.broker.read_log(("no-such-topic",), "read_committed")
 
 
 def test_no_topic_at_all_is_an_empty_log(kit: Kit) -> None:
-    log = kit.broker.log((), "read_committed")
+    log = kit.broker.read_log((), "read_committed")
     assert (log.begin, log.end, log.topic_ids) == ({}, {}, {})
 
 
 def test_topic_id_stays_and_changes_only_when_the_topic_is_recreated(kit: Kit) -> None:
     topic = kit.topic()
-    first = kit.broker.log((topic,), "read_committed")
+    first = kit.broker.read_log((topic,), "read_committed")
     kit.produce(topic, A)
-    assert kit.broker.log((topic,), "read_committed").topic_ids == first.topic_ids
+    assert kit.broker.read_log((topic,), "read_committed").topic_ids == first.topic_ids
     kit.recreate(topic)
-    again = kit.broker.log((topic,), "read_committed")
+    again = kit.broker.read_log((topic,), "read_committed")
     assert again.topic_ids[topic] != first.topic_ids[topic]
     assert again.cluster_id == first.cluster_id != ""
 
 
 def test_two_topics_have_two_ids(kit: Kit) -> None:
     one, other = kit.topic(), kit.topic()
-    ids = kit.broker.log((one, other), "read_committed").topic_ids
+    ids = kit.broker.read_log((one, other), "read_committed").topic_ids
     assert len(set(ids.values())) == 2
 
 
 def test_pattern_must_match_the_whole_name(kit: Kit) -> None:
     topic = kit.topic()
-    assert kit.broker.topics(topic) == (topic,)
-    assert kit.broker.topics(topic[1:]) == ()
-    assert topic in kit.broker.topics(".*")
+    assert kit.broker.list_topics(topic) == (topic,)
+    assert kit.broker.list_topics(topic[1:]) == ()
+    assert topic in kit.broker.list_topics(".*")
 
 
 def test_group_without_commits_has_no_offsets(kit: Kit) -> None:
     topic = kit.topic()
-    assert kit.broker.committed(f"g-{topic}", (topic,)) == {}
+    assert kit.broker.read_committed(f"g-{topic}", (topic,)) == {}
 
 
 def test_what_is_committed_is_read_back(kit: Kit) -> None:
     topic, group = kit.topic(2), "g-back"
     kit.broker.commit(group, {topic: {0: 3}})
-    assert kit.broker.committed(group, (topic,)) == {topic: {0: 3}}
+    assert kit.broker.read_committed(group, (topic,)) == {topic: {0: 3}}
     kit.broker.commit(group, {topic: {1: 0}})
-    assert kit.broker.committed(group, (topic,)) == {topic: {0: 3, 1: 0}}
+    assert kit.broker.read_committed(group, (topic,)) == {topic: {0: 3, 1: 0}}
 
 
 def test_commit_may_go_back_as_a_rewind_does(kit: Kit) -> None:
     topic, group = kit.topic(), "g-rewind"
     kit.broker.commit(group, {topic: {0: 9}})
     kit.broker.commit(group, {topic: {0: 4}})
-    assert kit.broker.committed(group, (topic,)) == {topic: {0: 4}}
+    assert kit.broker.read_committed(group, (topic,)) == {topic: {0: 4}}
 
 
 def test_groups_and_topics_do_not_mix(kit: Kit) -> None:
     one, other = kit.topic(), kit.topic()
     kit.broker.commit("g-one", {one: {0: 1}, other: {0: 2}})
     kit.broker.commit("g-other", {one: {0: 7}})
-    assert kit.broker.committed("g-one", (other,)) == {other: {0: 2}}
-    assert kit.broker.committed("g-other", (one, other)) == {one: {0: 7}}
+    assert kit.broker.read_committed("g-one", (other,)) == {other: {0: 2}}
+    assert kit.broker.read_committed("g-other", (one, other)) == {one: {0: 7}}
 
 
 def test_time_finds_the_first_record_at_or_after_it_and_else_the_end(kit: Kit) -> None:
     topic = kit.topic(2)
     kit.produce(topic, *((*A, {"timestamp": 1_700_000_000_000 + n}) for n in (10, 20, 30)))
-    found = {ms: kit.broker.offsets_at((topic,), 1_700_000_000_000 + ms)[topic] for ms in (0, 20, 21, 31)}
+    found = {ms: kit.broker.find_offsets_at((topic,), 1_700_000_000_000 + ms)[topic] for ms in (0, 20, 21, 31)}
     assert found == {0: {0: 0, 1: 0}, 20: {0: 1, 1: 0}, 21: {0: 2, 1: 0}, 31: {0: 3, 1: 0}}
 
 
 def test_timestamp_of_a_record_and_of_none(kit: Kit) -> None:
     topic = kit.topic()
     kit.produce(topic, (*A, {"timestamp": 1_700_000_000_010}))
-    assert kit.broker.timestamp_of(topic, 0, 0) == 1_700_000_000_010
+    assert kit.broker.read_timestamp(topic, 0, 0) == 1_700_000_000_010
 
 
 def test_timestamp_of_a_record_in_an_open_transaction_needs_uncommitted_reads(kit: Kit) -> None:
     topic = kit.topic()
     kit.transaction(topic, A, commit=False)
-    assert kit.broker.timestamp_of(topic, 0, 0) is None
-    assert kit.broker.timestamp_of(topic, 0, 0, "read_uncommitted") is not None
+    assert kit.broker.read_timestamp(topic, 0, 0) is None
+    assert kit.broker.read_timestamp(topic, 0, 0, "read_uncommitted") is not None
 
 
 def test_newest_is_the_time_of_the_last_record_and_not_of_the_marker_behind_it(kit: Kit) -> None:
     topic = kit.topic(2)
     kit.produce(topic, *((*A, {"timestamp": 1_700_000_000_000 + n}) for n in range(15)))
     kit.transaction(topic, A, commit=False)
-    ends = kit.broker.ends((topic,), "read_committed")
-    assert kit.broker.newest(ends) == {topic: {0: 1_700_000_000_014}}
+    ends = kit.broker.read_end_offsets((topic,), "read_committed")
+    assert kit.broker.read_newest_timestamps(ends) == {topic: {0: 1_700_000_000_014}}
 
 
 def test_the_time_of_a_heartbeat_stays_beside_the_offsets_until_the_next_one(kit: Kit) -> None:
@@ -195,25 +198,27 @@ def test_the_time_of_a_heartbeat_stays_beside_the_offsets_until_the_next_one(kit
     assert kit.broker.commit(group, {topic: {0: 3}}) == 1_700_000_000_000
     assert kit.broker.commit(group, {topic: {0: 3, 1: 0}}, 1_700_000_000_999) == 1_700_000_000_000
     assert kit.broker.commit(group, {topic: {1: 0}}) == 1_700_000_000_999
-    assert kit.broker.committed(group, (topic,)) == {topic: {0: 3, 1: 0}}
+    assert kit.broker.read_committed(group, (topic,)) == {topic: {0: 3, 1: 0}}
 
 
 def test_records_are_sent_in_order_to_a_topic_that_is_made_for_them(kit: Kit) -> None:
     topic = f"beats-of-{kit.topic()}"
     kit.broker.send(topic, [(b'{"id": "a"}', b'{"id": "a"}'), (b'{"id": "b"}', b'{"id": "b"}')])
     kit.broker.send(topic, [(b'{"id": "a"}', b'{"id": "a"}')])
-    assert kit.broker.log((topic,), "read_committed").end == {topic: {0: 3}}
+    assert kit.broker.read_log((topic,), "read_committed").end == {topic: {0: 3}}
 
 
 def test_keys_are_a_sample_of_those_within_the_ranges(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.adapters.kafka.key_sample.PATIENCE", 60.0)  # a busy machine is no reason to see less
+    monkeypatch.setattr(
+        "tidegate.adapters.kafka.key_sample.TIMEOUT_SECONDS", 60.0
+    )  # a busy machine is no reason to see less
     topic = kit.topic(2)
     kit.produce(topic, *[({"id": number}, {"n": number}, {"partition": 0}) for number in range(50)])
     kit.produce(topic, (None, {"n": 1}, {"partition": 1}))
-    found = kit.broker.keys(Ranges({topic: {0: (10, 30), 1: (0, 1)}}))
+    found = kit.broker.sample_keys(Ranges({topic: {0: (10, 30), 1: (0, 1)}}))
     sample = [json.loads(key)["id"] for key in found[topic, 0]]
     assert sample
     assert set(sample) <= set(range(10, 30))
     assert len(sample) == len(set(sample))
     assert found[topic, 1] == [None]
-    assert kit.broker.keys(Ranges({topic: {0: (50, 50)}})) == {}
+    assert kit.broker.sample_keys(Ranges({topic: {0: (50, 50)}})) == {}

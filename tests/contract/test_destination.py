@@ -24,9 +24,9 @@ from contract_words import (
 from fakes import MemoryDestination, a_pipeline, a_table
 from tidegate.errors import CommitRefused, GiveUp, TidegateError
 from tidegate.model import resource_names
-from tidegate.model.batch import RECORDS, Counts
+from tidegate.model.batch import RECORD_COUNTS, Counts
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import SHAPE, Ownership
+from tidegate.model.ownership import SHAPE_PROPERTY, Ownership
 from tidegate.model.position import Position
 from tidegate.ports.context import Publication, TableState
 from tidegate.schema.column import Column
@@ -59,7 +59,7 @@ class Kit:
     bytes_on_disk: Callable[[str], list[Path]] | None = None
 
     def state(self, pipeline: str = PIPELINE) -> TableState:
-        found = self.port.state(TABLE, pipeline)
+        found = self.port.read_state(TABLE, pipeline)
         assert found is not None
         return found
 
@@ -72,12 +72,12 @@ class Kit:
         """Cut, one snapshot on the branch, and the publication that would swap it in."""
         if self.insert is not None:
             return self.unmerged(position, pipeline, attempt)
-        state, branch = self.state(pipeline), resource_names.branch(pipeline, position.batch, attempt)
-        self.port.cut(TABLE, state, branch)
+        state, branch = self.state(pipeline), resource_names.name_branch(pipeline, position.batch, attempt)
+        self.port.start_branch(TABLE, state, branch)
         self.append(
             branch, [{"id": attempt, "n": 1}], {**position.to_properties(pipeline), "tidegate.attempt": attempt}
         )
-        head = self.port.head(TABLE, branch)
+        head = self.port.read_head(TABLE, branch)
         return Publication(
             table=TABLE,
             uuid=state.uuid,
@@ -86,7 +86,7 @@ class Kit:
             branch=branch,
             head=head.snapshot_id,
             properties=position.to_properties(pipeline),
-            tag=resource_names.tag(pipeline),
+            tag=resource_names.name_tag(pipeline),
         )
 
     def unmerged(self, position: Position, pipeline: str, attempt: str) -> Publication:
@@ -99,10 +99,10 @@ class Kit:
             uuid=state.uuid,
             schema_id=state.schema_id,
             cut=state.snapshot_id,
-            branch=resource_names.branch(pipeline, position.batch, attempt),
+            branch=resource_names.name_branch(pipeline, position.batch, attempt),
             head=state.snapshot_id + 1,
             properties=position.to_properties(pipeline),
-            tag=resource_names.tag(pipeline),
+            tag=resource_names.name_tag(pipeline),
             pipeline=pipeline,
             attempt=attempt,
             statements=(self.insert([{"id": attempt, "n": 1}]),),
@@ -121,7 +121,7 @@ def in_memory() -> Kit:
             finish(attempt, outcome_of(rows, bad))
 
     def finish(attempt: str, outcome: str) -> None:
-        port.tables[STAGED].properties[resource_names.staged_property(attempt)] = outcome
+        port.tables[STAGED].properties[resource_names.name_staged_property(attempt)] = outcome
 
     def remember(deletes: dict[str, int]) -> None:
         made = port.create(DELETES, ())
@@ -144,10 +144,10 @@ def in_memory() -> Kit:
         stage=stage,
         finish=finish,
         note=lambda table, text, own=UNMARKED: port.create(table, ()).properties.update(
-            {resource_names.NOTE: text, **own}
+            {resource_names.BACKFILL_PROPERTY: text, **own}
         ),
         unmark=lambda table: setattr(port.tables[table], "properties", {}),
-        make_as_before=lambda table, shape: port.create(table, ()).properties.update({SHAPE: shape}),
+        make_as_before=lambda table, shape: port.create(table, ()).properties.update({SHAPE_PROPERTY: shape}),
         rows=lambda table: port.tables[table].rows(),
         remember=remember,
     )
@@ -208,7 +208,7 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
 
     def finish(attempt: str, outcome: str) -> None:
         with load(STAGED).transaction() as transaction:
-            transaction.set_properties({resource_names.staged_property(attempt): outcome})
+            transaction.set_properties({resource_names.name_staged_property(attempt): outcome})
 
     def remember(deletes: dict[str, int]) -> None:
         rows = [{"id": id, "timestamp": datetime.fromtimestamp(ms / 1000, UTC)} for id, ms in deletes.items()]
@@ -249,11 +249,11 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
         stage=stage,
         finish=finish,
         note=lambda table, text, own=UNMARKED: catalog.create_table(
-            table.removeprefix("lake."), staged_schema, properties={resource_names.NOTE: text, **own}
+            table.removeprefix("lake."), staged_schema, properties={resource_names.BACKFILL_PROPERTY: text, **own}
         ),
         unmark=unmark,
         make_as_before=lambda table, shape: catalog.create_table(
-            table.removeprefix("lake."), staged_schema, properties={SHAPE: shape}
+            table.removeprefix("lake."), staged_schema, properties={SHAPE_PROPERTY: shape}
         ),
         rows=lambda table: load(table).scan().to_arrow().to_pylist(),
         remember=remember,
@@ -323,7 +323,7 @@ def ids(kit: Kit) -> list[str]:
 
 
 def test_missing_table_has_no_state(kit: Kit) -> None:
-    assert kit.port.state(TABLE, PIPELINE) is None
+    assert kit.port.read_state(TABLE, PIPELINE) is None
     assert kit.port.count_rows(TABLE) is None
 
 
@@ -337,7 +337,7 @@ def test_new_table_has_neither_snapshot_nor_position(kit: Kit) -> None:
 def test_seeded_table_is_empty_and_carries_the_starting_position(kit: Kit) -> None:
     state = kit.seeded().state()
     assert (state.position, state.recorded, state.rolled_back) == (START, START, False)
-    assert kit.port.head(TABLE, resource_names.tag(PIPELINE)).snapshot_id == state.snapshot_id
+    assert kit.port.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == state.snapshot_id
     assert (kit.rows(TABLE), kit.port.count_rows(TABLE)) == ([], 0)
 
 
@@ -363,8 +363,8 @@ def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
 @branches
 def test_cut_branch_starts_at_main(kit: Kit) -> None:
     state = kit.seeded().state()
-    kit.port.cut(TABLE, state, "tidegate_shop_1_a")
-    assert kit.port.head(TABLE, "tidegate_shop_1_a").snapshot_id == state.snapshot_id
+    kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
+    assert kit.port.read_head(TABLE, "tidegate_shop_1_a").snapshot_id == state.snapshot_id
 
 
 @branches
@@ -372,16 +372,16 @@ def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
     state = kit.seeded().state()
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     with pytest.raises(CommitRefused):
-        kit.port.cut(TABLE, state, "tidegate_shop_1_a")
-    assert kit.port.head(TABLE, "tidegate_shop_1_a") is None
+        kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
+    assert kit.port.read_head(TABLE, "tidegate_shop_1_a") is None
 
 
 @branches
 def test_cut_is_refused_when_the_branch_is_there_already(kit: Kit) -> None:
     state = kit.seeded().state()
-    kit.port.cut(TABLE, state, "tidegate_shop_1_a")
+    kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
     with pytest.raises(CommitRefused):
-        kit.port.cut(TABLE, state, "tidegate_shop_1_a")
+        kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
 
 
 @branches
@@ -389,7 +389,7 @@ def test_cut_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
     state = kit.seeded().state()
     kit.replace_table()
     with pytest.raises(CommitRefused):
-        kit.port.cut(TABLE, state, "tidegate_shop_1_a")
+        kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
 
 
 @branches
@@ -401,15 +401,15 @@ def test_what_is_on_a_branch_is_not_in_the_table(kit: Kit) -> None:
 @branches
 def test_empty_snapshot_on_a_branch_has_the_cut_as_parent_and_the_summary(kit: Kit) -> None:
     state = kit.seeded().state()
-    kit.port.cut(TABLE, state, "tidegate_shop_1_a")
+    kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
     kit.port.append_empty(TABLE, "tidegate_shop_1_a", {"tidegate.attempt": "a"})
-    head = kit.port.head(TABLE, "tidegate_shop_1_a")
+    head = kit.port.read_head(TABLE, "tidegate_shop_1_a")
     assert (head.parent_id, head.summary["tidegate.attempt"]) == (state.snapshot_id, "a")
     assert kit.state().snapshot_id == state.snapshot_id
 
 
 def test_branch_that_is_gone_has_no_head(kit: Kit) -> None:
-    assert kit.seeded().port.head(TABLE, "tidegate_shop_1_a") is None
+    assert kit.seeded().port.read_head(TABLE, "tidegate_shop_1_a") is None
 
 
 # publish
@@ -420,21 +420,28 @@ def test_publish_moves_main_tag_and_position_together_and_drops_the_branch(kit: 
     kit.port.publish(publication)
     state = kit.state()
     assert (state.snapshot_id, state.position, state.highest_batch) == (publication.head, FIRST, 1)
-    assert kit.port.head(TABLE, resource_names.tag(PIPELINE)).snapshot_id == publication.head
-    assert kit.port.head(TABLE, publication.branch) is None
+    assert kit.port.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == publication.head
+    assert kit.port.read_head(TABLE, publication.branch) is None
     assert ids(kit) == ["m1"]
 
 
 @branches
 def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) -> None:
     kit.seeded().port.publish(kit.merged(FIRST))
-    tagged = kit.port.head(TABLE, resource_names.tag(PIPELINE)).snapshot_id
-    other = replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={resource_names.mark(PIPELINE, "note"): "x"})
+    tagged = kit.port.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id
+    other = replace(
+        kit.merged(SECOND, attempt="m2"),
+        tag=None,
+        properties={resource_names.name_pipeline_property(PIPELINE, "note"): "x"},
+    )
     kit.port.publish(other)
     state = kit.state()
     assert (state.snapshot_id, state.position, state.rolled_back) == (other.head, FIRST, False)
-    assert kit.port.head(TABLE, resource_names.tag(PIPELINE)).snapshot_id == tagged
-    assert state.marks == {**FIRST.to_properties(PIPELINE), resource_names.mark(PIPELINE, "note"): "x"}
+    assert kit.port.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == tagged
+    assert state.marks == {
+        **FIRST.to_properties(PIPELINE),
+        resource_names.name_pipeline_property(PIPELINE, "note"): "x",
+    }
 
 
 def refused(kit: Kit, publication: Publication) -> None:
@@ -587,23 +594,25 @@ def test_replaced_table_has_another_uuid_and_no_position(kit: Kit) -> None:
 @branches
 def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) -> None:
     state = kit.seeded().state()
-    branches = [resource_names.branch(PIPELINE, n, "a") for n in (1, 2, 3)] + [resource_names.branch("other", 1, "a")]
+    branches = [resource_names.name_branch(PIPELINE, n, "a") for n in (1, 2, 3)] + [
+        resource_names.name_branch("other", 1, "a")
+    ]
     for branch in branches:
-        kit.port.cut(TABLE, state, branch)
+        kit.port.start_branch(TABLE, state, branch)
     assert kit.port.drop_branches(TABLE, PIPELINE, 2) == 2
-    assert [kit.port.head(TABLE, branch) is not None for branch in branches] == [False, False, True, True]
+    assert [kit.port.read_head(TABLE, branch) is not None for branch in branches] == [False, False, True, True]
     assert kit.port.drop_branches(TABLE, PIPELINE, 2) == 0
 
 
 @branches
 def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> None:
     state = kit.seeded().state()
-    ours, theirs = resource_names.branch(PIPELINE, 1, "a"), resource_names.branch(PIPELINE, 1, "ab")
+    ours, theirs = resource_names.name_branch(PIPELINE, 1, "a"), resource_names.name_branch(PIPELINE, 1, "ab")
     for branch in (ours, theirs):
-        kit.port.cut(TABLE, state, branch)
+        kit.port.start_branch(TABLE, state, branch)
     for _ in range(2):
         kit.port.drop_branch(TABLE, ours)
-    assert [kit.port.head(TABLE, branch) is not None for branch in (ours, theirs)] == [False, True]
+    assert [kit.port.read_head(TABLE, branch) is not None for branch in (ours, theirs)] == [False, True]
 
 
 @branches
@@ -611,8 +620,8 @@ def test_snapshots_of_an_attempt_are_known_when_no_branch_leads_to_them(kit: Kit
     publication = kit.seeded().merged(FIRST, attempt="m1")
     kit.merged(FIRST, attempt="m2")
     kit.port.drop_branch(TABLE, publication.branch)
-    assert kit.port.snapshots_of(TABLE, "m1") == [publication.head]
-    assert kit.port.snapshots_of(TABLE, "m3") == []
+    assert kit.port.find_snapshots(TABLE, "m1") == [publication.head]
+    assert kit.port.find_snapshots(TABLE, "m3") == []
 
 
 @branches
@@ -622,21 +631,21 @@ def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to
     kit.seeded()
     for other in others:
         kit.port.publish(kit.merged(FIRST, other, attempt=f"of_{other}"))
-    stale = resource_names.branch(PIPELINE, 2024, "a")
-    kit.port.cut(TABLE, kit.state(), stale)
+    stale = resource_names.name_branch(PIPELINE, 2024, "a")
+    kit.port.start_branch(TABLE, kit.state(), stale)
     assert kit.port.drop_branches(TABLE, PIPELINE, 9_999) == 1
-    kit.port.forget(TABLE, PIPELINE, "1")
-    assert kit.port.head(TABLE, stale) is None
+    kit.port.forget_backfill(TABLE, PIPELINE, "1")
+    assert kit.port.read_head(TABLE, stale) is None
     assert [kit.state(other).rolled_back for other in others] == [False, False]
 
 
 def test_every_pipeline_that_has_a_position_is_told(kit: Kit) -> None:
-    assert kit.port.pipelines(TABLE) == ()
+    assert kit.port.list_pipelines(TABLE) == ()
     kit.seeded()
-    assert kit.port.pipelines(TABLE) == (PIPELINE,)
+    assert kit.port.list_pipelines(TABLE) == (PIPELINE,)
     kit.port.publish(kit.merged(FIRST))
     kit.port.publish(kit.merged(FIRST, "other", attempt="m2"))
-    assert kit.port.pipelines(TABLE) == ("other", PIPELINE)
+    assert kit.port.list_pipelines(TABLE) == ("other", PIPELINE)
 
 
 # evolve
@@ -675,25 +684,25 @@ def test_incompatible_or_forbidden_change_gives_up_and_changes_nothing(kit: Kit)
 
 
 def test_nothing_is_staged_where_there_is_no_table(kit: Kit) -> None:
-    assert kit.port.staged(STAGED, TABLE) == []
-    assert kit.port.staged_outcome(STAGED, "a") is None
-    assert kit.port.highest_staged(STAGED) == 0
+    assert kit.port.list_staged(STAGED, TABLE) == []
+    assert kit.port.read_staged_outcome(STAGED, "a") is None
+    assert kit.port.find_highest_batch(STAGED) == 0
     assert kit.port.clean_up(STAGED, 5) == {}
 
 
 def test_staged_batches_come_oldest_first_with_ranges_and_counts(kit: Kit) -> None:
     kit.stage(1, "a1", 3)
     kit.stage(2, "a2", 4)
-    one, two = kit.port.staged(STAGED, TABLE)
+    one, two = kit.port.list_staged(STAGED, TABLE)
     assert (one.batch, one.attempt, one.table, one.counts) == (1, "a1", TABLE, Counts(10, 10, 3, ignored=7))
     assert (two.batch, two.ranges, two.cluster_id) == (2, Ranges({"t": {0: (0, 10)}}), "c")
-    assert kit.port.highest_staged(STAGED) == 2
+    assert kit.port.find_highest_batch(STAGED) == 2
 
 
 def test_newest_attempt_at_a_batch_counts(kit: Kit) -> None:
     kit.stage(1, "a1", 3)
     kit.stage(1, "a2", 4)
-    (staged,) = kit.port.staged(STAGED, TABLE)
+    (staged,) = kit.port.list_staged(STAGED, TABLE)
     assert (staged.attempt, staged.counts.staged) == ("a2", 4)
     assert sum(row.get("attempt", "a2") == "a2" for row in kit.rows(STAGED)) == 4
 
@@ -701,9 +710,9 @@ def test_newest_attempt_at_a_batch_counts(kit: Kit) -> None:
 def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit) -> None:
     kit.stage(1, "a1", 3, finished=False)
     kit.stage(2, "a2", 3, bad=1)
-    assert kit.port.staged(STAGED, TABLE) == []
-    assert kit.port.staged_outcome(STAGED, "a1") is None
-    assert kit.port.staged_outcome(STAGED, "a2")["bad"] == 1
+    assert kit.port.list_staged(STAGED, TABLE) == []
+    assert kit.port.read_staged_outcome(STAGED, "a1") is None
+    assert kit.port.read_staged_outcome(STAGED, "a2")["bad"] == 1
 
 
 def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_next_clean_up(kit: Kit) -> None:
@@ -711,13 +720,17 @@ def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_n
     kit.stage(2, "unfinished", 2, finished=False)
     kit.stage(4, "bad", 3, bad=1)
     kit.stage(3, "bad too", 2, bad=2)
-    assert kit.port.highest_staged(STAGED) == 2
+    assert kit.port.find_highest_batch(STAGED) == 2
     kit.port.clean_up(STAGED, 0)
     assert sorted({row["batch_number"] for row in kit.rows(STAGED)} - {2}) == [1]
-    assert [kit.port.staged_outcome(STAGED, name) is None for name in ("open", "bad", "bad too")] == [False, True, True]
-    assert kit.port.highest_staged(STAGED) == 2
+    assert [kit.port.read_staged_outcome(STAGED, name) is None for name in ("open", "bad", "bad too")] == [
+        False,
+        True,
+        True,
+    ]
+    assert kit.port.find_highest_batch(STAGED) == 2
     kit.finish("unfinished", outcome_of(2))
-    assert [(s.batch, s.attempt) for s in kit.port.staged(STAGED, TABLE)] == [(1, "open"), (2, "unfinished")]
+    assert [(s.batch, s.attempt) for s in kit.port.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "unfinished")]
     if kit.load:  # no snapshot of theirs is left either
         attempts = {s.summary.get("tidegate.attempt") for s in kit.load(STAGED).snapshots()}
         assert attempts - {None} == {"open", "unfinished"}
@@ -727,24 +740,24 @@ def test_attempt_that_follows_a_bad_one_under_its_number_is_kept(kit: Kit) -> No
     kit.stage(1, "bad", 3, bad=1)
     kit.stage(1, "good", 4)
     kit.port.clean_up(STAGED, 0)
-    (staged,) = kit.port.staged(STAGED, TABLE)
-    assert (staged.attempt, staged.counts.staged, kit.port.highest_staged(STAGED)) == ("good", 4, 1)
+    (staged,) = kit.port.list_staged(STAGED, TABLE)
+    assert (staged.attempt, staged.counts.staged, kit.port.find_highest_batch(STAGED)) == ("good", 4, 1)
     assert sum(row.get("attempt", "good") == "good" for row in kit.rows(STAGED)) == 4
 
 
 def test_complete_attempt_before_a_bad_one_under_its_number_is_kept_for_a_merge_that_has_begun(kit: Kit) -> None:
     kit.stage(1, "good", 4)
-    before = kit.port.staged(STAGED, TABLE)
+    before = kit.port.list_staged(STAGED, TABLE)
     kit.stage(1, "bad", 3, bad=1)
     kit.port.clean_up(STAGED, 0)
-    assert kit.port.staged(STAGED, TABLE) == before
+    assert kit.port.list_staged(STAGED, TABLE) == before
     if kit.load:
         assert kit.load(STAGED).scan(snapshot_id=before[0].snapshot_id).to_arrow().num_rows == 4
 
 
 def test_bad_attempts_that_follow_each_other_leave_nothing_behind(kit: Kit) -> None:
     for run in range(6):
-        number = kit.port.highest_staged(STAGED) + 1 if run else 1
+        number = kit.port.find_highest_batch(STAGED) + 1 if run else 1
         kit.stage(number, f"a{run}", 3 * (run % 2), bad=1)
         kit.port.clean_up(STAGED, 0)
     assert number <= 2
@@ -760,8 +773,8 @@ def test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_ne
         kit.stage(batch, f"a{batch}", batch)
     kit.port.clean_up(STAGED, 2)
     assert [row["batch_number"] for row in kit.rows(STAGED)] == [3, 3, 3]
-    assert [s.batch for s in kit.port.staged(STAGED, TABLE)] == [3]
-    assert kit.port.staged_outcome(STAGED, "a1") is None
+    assert [s.batch for s in kit.port.list_staged(STAGED, TABLE)] == [3]
+    assert kit.port.read_staged_outcome(STAGED, "a1") is None
     kit.port.clean_up(STAGED, 3)
     assert kit.rows(STAGED) == []
     if kit.bytes_on_disk:  # also those of 1 and 2, which the snapshot of 3 kept alive until now
@@ -783,7 +796,7 @@ def test_clean_up_twice_is_harmless(kit: Kit) -> None:
     kit.port.clean_up(STAGED, 1)
     kit.port.clean_up(STAGED, 1)
     kit.stage(2, "a2", 2)
-    assert [s.batch for s in kit.port.staged(STAGED, TABLE)] == [2]
+    assert [s.batch for s in kit.port.list_staged(STAGED, TABLE)] == [2]
 
 
 def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_one(kit: Kit) -> None:
@@ -793,8 +806,8 @@ def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_o
     kit.stage(2, "open", 2)
     kit.finish("late", outcome_of(3))
     kit.port.clean_up(STAGED, 1)
-    assert kit.port.staged_outcome(STAGED, "late") is None
-    assert [s.attempt for s in kit.port.staged(STAGED, TABLE)] == ["open"]
+    assert kit.port.read_staged_outcome(STAGED, "late") is None
+    assert [s.attempt for s in kit.port.list_staged(STAGED, TABLE)] == ["open"]
 
 
 def test_clean_up_of_a_batch_without_rows_is_harmless(kit: Kit) -> None:
@@ -803,7 +816,7 @@ def test_clean_up_of_a_batch_without_rows_is_harmless(kit: Kit) -> None:
     kit.stage(2, "a2", 0)
     kit.port.clean_up(STAGED, 2)
     assert kit.rows(STAGED) == []
-    assert kit.port.highest_staged(STAGED) == 2
+    assert kit.port.find_highest_batch(STAGED) == 2
 
 
 # remembered deletes
@@ -847,24 +860,24 @@ def test_nothing_is_forgotten_where_nothing_was_ever_deleted(kit: Kit) -> None:
 def test_batch_number_is_remembered_after_clean_up(kit: Kit) -> None:
     kit.stage(4, "a4", 1)
     kit.port.clean_up(STAGED, 4)
-    assert kit.port.highest_staged(STAGED) == 4
+    assert kit.port.find_highest_batch(STAGED) == 4
     kit.port.clean_up(STAGED, 4)
-    assert kit.port.highest_staged(STAGED) == 4
+    assert kit.port.find_highest_batch(STAGED) == 4
 
 
 def test_clean_up_below_an_open_batch_does_not_lower_the_highest_number(kit: Kit) -> None:
     kit.stage(7, "a7", 1)
     kit.port.clean_up(STAGED, 7)
     kit.port.clean_up(STAGED, 3)
-    assert kit.port.highest_staged(STAGED) == 7
+    assert kit.port.find_highest_batch(STAGED) == 7
 
 
 def test_snapshot_pinned_by_a_newer_batch_survives_the_clean_up_of_older_ones(kit: Kit) -> None:
     kit.stage(1, "a1", 2)
     kit.stage(2, "a2", 5)
-    (_, pinned) = kit.port.staged(STAGED, TABLE)
+    (_, pinned) = kit.port.list_staged(STAGED, TABLE)
     kit.port.clean_up(STAGED, 1)
-    (again,) = kit.port.staged(STAGED, TABLE)
+    (again,) = kit.port.list_staged(STAGED, TABLE)
     assert again == pinned
 
 
@@ -882,7 +895,7 @@ def test_table_of_ours_is_known_by_its_mark(kit: Kit) -> None:
 def test_table_that_version_0_1_made_is_recognised_and_marked(kit: Kit) -> None:
     kit.make_as_before(STAGED, "0af3")
     for _ in range(2):
-        assert kit.port.claim(STAGED, OWN_STAGED)[SHAPE] == "0af3"
+        assert kit.port.claim(STAGED, OWN_STAGED)[SHAPE_PROPERTY] == "0af3"
     with pytest.raises(GiveUp, match="it is marked as"):
         kit.port.claim(STAGED, replace(OWN_STAGED, pipeline="other"))
     kit.port.drop(STAGED)
@@ -916,7 +929,7 @@ def test_table_that_another_pipeline_of_version_0_1_stages_into_is_not_claimed(t
     kit.stage(1, "a1", 2, pipeline="orders_shop")
     kit.unmark(STAGED)
     with kit.load(STAGED).transaction() as transaction:
-        transaction.set_properties({SHAPE: "0af3"})
+        transaction.set_properties({SHAPE_PROPERTY: "0af3"})
     with pytest.raises(GiveUp, match="pipeline=orders_shop stages its rows there"):
         kit.port.claim(STAGED, OWN_STAGED)
     assert kit.port.claim(STAGED, replace(OWN_STAGED, pipeline="orders_shop")) is not None
@@ -938,11 +951,11 @@ def test_memory_without_a_mark_is_recognised_by_its_very_columns(kit: Kit) -> No
 
 @branches
 def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
-    assert kit.port.staging(STAGED, TABLE) is None
+    assert kit.port.read_staging(STAGED, TABLE) is None
     kit.stage(1, "a1", 2)
     kit.stage(2, "a2", 5)
     kit.stage(1, "a3", 1)
-    found = kit.port.staging(STAGED, TABLE)
+    found = kit.port.read_staging(STAGED, TABLE)
     assert [(s.batch, s.attempt, s.snapshot_id) for s in found.batches] == [
         (1, "a3", found.snapshot_id), (2, "a2", found.snapshot_id),
     ]  # fmt: skip
@@ -954,8 +967,8 @@ def test_batch_that_an_unfinished_attempt_overwrote_is_not_in_staging(kit: Kit) 
     kit.stage(1, "a1", 2)
     kit.stage(2, "a2", 5)
     kit.stage(1, "a3", 1, finished=False)
-    assert [s.batch for s in kit.port.staging(STAGED, TABLE).batches] == [2]
-    assert [s.batch for s in kit.port.staged(STAGED, TABLE)] == [1, 2]
+    assert [s.batch for s in kit.port.read_staging(STAGED, TABLE).batches] == [2]
+    assert [s.batch for s in kit.port.list_staged(STAGED, TABLE)] == [1, 2]
 
 
 def test_dropped_intermediate_table_is_gone_with_its_files(kit: Kit) -> None:
@@ -963,12 +976,12 @@ def test_dropped_intermediate_table_is_gone_with_its_files(kit: Kit) -> None:
     folder = kit.bytes_on_disk(STAGED)[0].parents[2] if kit.bytes_on_disk else None
     kit.port.drop(STAGED)
     kit.port.drop(STAGED)
-    assert kit.port.staging(STAGED, TABLE) is None
+    assert kit.port.read_staging(STAGED, TABLE) is None
     assert folder is None or not folder.exists()
 
 
 def test_backfills_of_a_table_are_found_by_the_names_of_their_tables(kit: Kit) -> None:
-    assert kit.port.backfills(TABLE, PIPELINE) == []
+    assert kit.port.list_backfills(TABLE, PIPELINE) == []
     kit.create()
     kit.note(f"{TABLE}_{PIPELINE}_backfill_1_tmp", "one")
     kit.note(f"{TABLE}_other_backfill_2_tmp", "two")
@@ -976,20 +989,23 @@ def test_backfills_of_a_table_are_found_by_the_names_of_their_tables(kit: Kit) -
     for number, own in ((3, replace(OWN_STAGED, pipeline=f"{PIPELINE}_backfill_3")), (4, OWN_STAGED)):
         marks = own.labels if kit.insert is not None else own.properties
         kit.note(f"{TABLE}_{PIPELINE}_backfill_{number}_tmp", f"of {own.pipeline}", marks)
-    assert kit.port.backfills(TABLE, PIPELINE) == ["one", f"of {PIPELINE}"]
+    assert kit.port.list_backfills(TABLE, PIPELINE) == ["one", f"of {PIPELINE}"]
 
 
 def test_slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape(kit: Kit) -> None:
     table = f"{TABLE}_{PIPELINE}_backfill_1_tmp"
-    assert kit.port.applied(table, "0af3") == frozenset()
+    assert kit.port.list_applied_slices(table, "0af3") == frozenset()
     for _ in range(2):
         kit.make_as_before(table, "0af3")
-        assert kit.port.applied(table, "0af3") == frozenset()
+        assert kit.port.list_applied_slices(table, "0af3") == frozenset()
         for number in (12, 3, 3):
             kit.port.mark_applied(table, number)
-        assert (kit.port.applied(table, "0af3"), kit.port.applied(table, "other")) == ({3, 12}, frozenset())
+        assert (kit.port.list_applied_slices(table, "0af3"), kit.port.list_applied_slices(table, "other")) == (
+            {3, 12},
+            frozenset(),
+        )
         kit.port.drop(table)
-    assert kit.port.applied(table, "0af3") == frozenset()
+    assert kit.port.list_applied_slices(table, "0af3") == frozenset()
 
 
 @branches
@@ -997,44 +1013,44 @@ def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit)
     ours = kit.seeded().merged(FIRST)
     kit.port.publish(replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={"tidegate.shop.backfill.1": "x"}))
     for branch in (
-        resource_names.backfill_branch(PIPELINE, "1", 3, "a"),
-        resource_names.backfill_branch(PIPELINE, "2", 3, "a"),
+        resource_names.name_backfill_branch(PIPELINE, "1", 3, "a"),
+        resource_names.name_backfill_branch(PIPELINE, "2", 3, "a"),
     ):
-        kit.port.cut(TABLE, kit.state(), branch)
+        kit.port.start_branch(TABLE, kit.state(), branch)
     before = kit.state()
-    kit.port.forget(TABLE, PIPELINE, "1")
-    kit.port.forget("lake.shop.gone", PIPELINE, "1")
-    assert kit.port.head(TABLE, resource_names.backfill_branch(PIPELINE, "1", 3, "a")) is None
-    assert kit.port.head(TABLE, resource_names.backfill_branch(PIPELINE, "2", 3, "a")) is not None
-    assert kit.port.head(TABLE, ours.branch) is not None
+    kit.port.forget_backfill(TABLE, PIPELINE, "1")
+    kit.port.forget_backfill("lake.shop.gone", PIPELINE, "1")
+    assert kit.port.read_head(TABLE, resource_names.name_backfill_branch(PIPELINE, "1", 3, "a")) is None
+    assert kit.port.read_head(TABLE, resource_names.name_backfill_branch(PIPELINE, "2", 3, "a")) is not None
+    assert kit.port.read_head(TABLE, ours.branch) is not None
     assert kit.state() == replace(before, marks={k: v for k, v in before.marks.items() if "backfill" not in k})
 
 
 @branches
 def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
-    branch = resource_names.backfill_branch(PIPELINE, "0123456789", 1, "a")
-    kit.port.cut(TABLE, kit.seeded().state(), branch)
+    branch = resource_names.name_backfill_branch(PIPELINE, "0123456789", 1, "a")
+    kit.port.start_branch(TABLE, kit.seeded().state(), branch)
     assert kit.port.drop_branches(TABLE, PIPELINE, 99) == 0
-    assert kit.port.head(TABLE, branch) is not None
+    assert kit.port.read_head(TABLE, branch) is not None
 
 
 # history
 
 
 def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
-    control = resource_names.control_table(a_pipeline(a_table(TABLE)))
-    assert kit.port.history(control, 5) == []
+    control = resource_names.name_control_table(a_pipeline(a_table(TABLE)))
+    assert kit.port.read_history(control, 5) == []
     for batch in (1, 2, 3):
-        kit.port.record(control, history_row(batch))
-    assert [row["batch"] for row in kit.port.history(control, 2)] == [3, 2]
-    assert kit.port.history(control, 1) == [history_row(3)]
+        kit.port.append_history(control, history_row(batch))
+    assert [row["batch"] for row in kit.port.read_history(control, 2)] == [3, 2]
+    assert kit.port.read_history(control, 1) == [history_row(3)]
 
 
 def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
-    control = resource_names.control_table(a_pipeline(a_table(TABLE)))
+    control = resource_names.name_control_table(a_pipeline(a_table(TABLE)))
     for batch in range(1, 56):
-        kit.port.record(control, history_row(batch))
-    assert [row["batch"] for row in kit.port.history(control, 100)] == list(range(55, 0, -1))
+        kit.port.append_history(control, history_row(batch))
+    assert [row["batch"] for row in kit.port.read_history(control, 100)] == list(range(55, 0, -1))
     if kit.load is not None:
         table = kit.load(control)
         assert len(list(table.scan().plan_files())) < 10
@@ -1042,7 +1058,16 @@ def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
 
 
 def history_row(batch: int) -> dict[str, Any]:
-    numbers = ("span", *RECORDS, "inserted", "updated", "deleted", "staged_bytes", "bytes_scanned", "bytes_billed")
+    numbers = (
+        "span",
+        *RECORD_COUNTS,
+        "inserted",
+        "updated",
+        "deleted",
+        "staged_bytes",
+        "bytes_scanned",
+        "bytes_billed",
+    )
     return {
         "batch": batch, "published_at_ms": 1000 + batch, "table": TABLE, "attempt": "a", "ranges": "{}", "seconds": 0.5,
         "stage_seconds": 0.25, "staged_snapshot_id": 2**62 + batch, "snapshot_id": 2**62, "valid_through_ms": None,

@@ -12,7 +12,7 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
-from tidegate.tables.templated_tables import fan_out
+from tidegate.tables.templated_tables import expand_template
 
 from crash.points import Journey, Point, fault
 
@@ -141,8 +141,8 @@ def drain(world: World, pipeline: Pipeline) -> None:
 
 def outcome(world: World, pipeline: Pipeline) -> tuple[list[list[dict]], list[Offsets], Offsets]:
     """Rows and position of each table, those that records named too, and the group's offsets."""
-    tables = fan_out(world.ports(pipeline)).pipeline.tables
-    states = [world.destination.state(table.name, "shop") for table in tables]
+    tables = expand_template(world.ports(pipeline)).pipeline.tables
+    states = [world.destination.read_state(table.name, "shop") for table in tables]
     positions = [state.position.offsets for state in states if state and state.position]
     return [world.rows(table.name) for table in tables], positions, world.broker.groups[GROUP]
 
@@ -150,7 +150,7 @@ def outcome(world: World, pipeline: Pipeline) -> tuple[list[list[dict]], list[Of
 def leftovers(world: World, pipeline: Pipeline) -> list[str]:
     """Branches, and staged rows, snapshots and counts."""
     found = []
-    for table in fan_out(world.ports(pipeline)).pipeline.tables:
+    for table in expand_template(world.ports(pipeline)).pipeline.tables:
         found += [ref for ref in world.destination.tables[table.name].refs if ref not in ("main", "tidegate_shop")]
         if table.finds:
             continue  # it has no intermediate table

@@ -74,7 +74,7 @@ class Journey:
     @contextmanager
     def inside(self) -> Iterator["Journey"]:
         """Visit the places inside of jobs and adapters too."""
-        with failpoints.installed(lambda place: self(place, "inside")):
+        with failpoints.install_visitor(lambda place: self(place, "inside")):
             yield self
 
 
@@ -138,6 +138,6 @@ def _lost(point: Point) -> Exception:
     call = point.name.partition("/")[2]
     if call.startswith(("engine.", "broker.")):
         return RetryLater(f"injected {point}")
-    if call in ("destination.record", "destination.clean_up", "destination.evolve"):
+    if call in ("destination.append_history", "destination.clean_up", "destination.evolve"):
         return Broken(f"injected {point}")
     return OutcomeUnknown(f"injected {point}")

@@ -25,7 +25,7 @@ from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.publish import publish
 from tidegate_spark.publish import producer
-from tidegate_spark.publish.job import plan_of, raise_refusal
+from tidegate_spark.publish.job import build_plan, raise_refusal
 
 ROOT = Path(__file__).parents[2]
 PATH = os.pathsep.join(str(ROOT / part) for part in ("tests", "plugins", "jobs", "."))
@@ -78,7 +78,7 @@ class Direct:
         self._spark, self._settings = spark, settings
 
     def run(self, job: Any) -> None:
-        produced = list(producer.producing(plan_of(job, self._settings))(iter([self._spark.changes(job)])))
+        produced = list(producer.build_producer(build_plan(job, self._settings))(iter([self._spark.changes(job)])))
         raise_refusal(job, [row["outcome"] for batch in produced for row in batch.to_pylist()])
 
 

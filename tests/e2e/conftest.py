@@ -17,8 +17,8 @@ from e2e.statsd import StatsdServer, statsd_server
 from guarded_broker import GuardedBroker, guarded_broker
 from pyiceberg.catalog import load_catalog
 
-from local.airflow.settings import LOGINS, STATSD
-from local.stack import Stack, up
+from local.airflow.settings import LOGINS_VARIABLE, STATSD_VARIABLE
+from local.stack import Stack, start_stack
 
 PIPELINES = {
     "solo": """
@@ -196,8 +196,10 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         with pytest.MonkeyPatch.context() as patch:  # for this stack alone: the demo's own has no log-in
             for name, value in _settings(folder, master, guarded, statsd).items():
                 patch.setenv(name, value)
-            stack = up(folder / "run", parts={"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
-        stage.callback(stack.down)
+            stack = start_stack(
+                folder / "run", parts={"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid()
+            )
+        stage.callback(stack.stop)
         _create_topics(AdminClient({"bootstrap.servers": stack.kafka_bootstrap}), set(TOPICS) - set(GUARDED))
         yield Scene(stack, AirflowClient(stack.airflow_url, "admin", PASSWORDS["admin"]), folder, guarded, statsd)
 
@@ -213,7 +215,7 @@ def _settings(folder: Path, master: str, guarded: GuardedBroker, statsd: StatsdS
         "LAKE_KEYS": {"conn_type": "generic", "extra": {"s3.secret-access-key": SECRETS["lake"]}},
     }
     found = {f"AIRFLOW_CONN_{name}": json.dumps(told) for name, told in connections.items()}
-    return {LOGINS: str(logins), STATSD: statsd.address, **found}
+    return {LOGINS_VARIABLE: str(logins), STATSD_VARIABLE: statsd.address, **found}
 
 
 def _create_topics(admin: AdminClient, names: set[str]) -> None:

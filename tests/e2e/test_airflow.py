@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from e2e.airflow_client import wait_until
 from e2e.conftest import PIPELINES, PUBLICATIONS, Scene
-from tidegate.spec.time_text import moment_at
+from tidegate.spec.time_text import to_utc_datetime
 
 pytestmark = pytest.mark.real
 SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
@@ -63,7 +63,7 @@ def test_each_published_batch_updates_the_asset_of_its_table(scene: Scene) -> No
     assert [event["extra"]["batch"] for event in reversed(events)][:2] == [1, 2]
     times = [event["extra"]["valid_through"] for event in reversed(events)]
     stamp = scene.table("e2e.solo").properties["tidegate.solo.valid-through-ts"]
-    assert times[-1] == (moment_at(int(stamp)).isoformat() if stamp else None)
+    assert times[-1] == (to_utc_datetime(int(stamp)).isoformat() if stamp else None)
     known = [time for time in times if time is not None]
     assert known == sorted(known)
     assert times[len(times) - len(known) :] == known, "once every partition has shown a record, it is always known"

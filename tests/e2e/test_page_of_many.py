@@ -18,7 +18,7 @@ from fakes import World, a_pipeline, a_table
 from playwright.sync_api import Browser, Page, expect
 from tidegate.errors import RetryLater
 from tidegate.steps.flush import flush
-from tidegate_airflow.web.pipeline_contexts import Source
+from tidegate_airflow.web.pipeline_contexts import PipelineContext
 
 MANY = 200
 NAMES = [f"shop_{number:03}" for number in range(MANY)]
@@ -41,7 +41,7 @@ class Look:
     def log(self, *asked: Any) -> Any:
         if self._dead:
             raise RetryLater("brokers=kafka-2:9092 gave no answer within 30 s")
-        return self._broker.log(*asked)
+        return self._broker.read_log(*asked)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)
@@ -54,7 +54,7 @@ class Many:
         world = World()
         self._sources = {name: self._source(world, name) for name in NAMES}
 
-    def _source(self, world: World, name: str) -> Source:
+    def _source(self, world: World, name: str) -> PipelineContext:
         world.broker.create(name, 2)
         for partition in (0, 1):
             world.broker.produce(name, {"id": str(partition)}, {"id": "a", "name": "x"}, partition=partition)
@@ -66,12 +66,12 @@ class Many:
         if name == BEHIND:
             world.broker.produce(name, {"id": "b"}, {"id": "b", "name": "x"}, timestamp=world.clock.ms)
         broker = Look(world.broker, dead=name == DEAD)
-        return Source((name == DEAD,), replace(ports, broker=broker, now_ms=lambda: world.clock.ms + 600_000))
+        return PipelineContext((name == DEAD,), replace(ports, broker=broker, now_ms=lambda: world.clock.ms + 600_000))
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         return NAMES
 
-    def source(self, name: str) -> Source:
+    def get_context(self, name: str) -> PipelineContext:
         return self._sources[name]
 
 
@@ -81,12 +81,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Any
     with airflow_in(tmp_path_factory.mktemp("airflow"), *(f"tidegate_{name}" for name in NAMES)) as manager:
         from fastapi import FastAPI
         from tidegate_airflow.web import app
-        from tidegate_airflow.web.overview_cache import Watch
-        from tidegate_airflow.web.pipelines import Desk
+        from tidegate_airflow.web.overview_cache import OverviewCache
+        from tidegate_airflow.web.pipelines import PipelinesView
 
         many: Any = Many()
-        desk, page, outer = Desk(many, Watch(many)), app.application(), FastAPI()
-        page.dependency_overrides[app.desk] = lambda: desk
+        desk, page, outer = PipelinesView(many, OverviewCache(many)), app.build_application(), FastAPI()
+        page.dependency_overrides[app.get_pipelines_view] = lambda: desk
         outer.mount("/tidegate", page)
         server = uvicorn.Server(uvicorn.Config(outer, port=0, log_level="error"))
         thread = threading.Thread(target=server.run)

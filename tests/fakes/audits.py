@@ -52,5 +52,5 @@ def answer(job_audits: Any, destination: MemoryDestination, judges: Judges) -> N
     """Leave the answers where the worker looks for them."""
     found = [broken(question, destination, judges) for question in job_audits.questions]
     text = json.dumps({"attempt": job_audits.attempt, "broken": found})
-    assert job_audits.property.startswith(resource_names.audit_property(""))
+    assert job_audits.property.startswith(resource_names.name_audit_property(""))
     destination.tables[job_audits.table].properties[job_audits.property] = text

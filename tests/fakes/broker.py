@@ -8,9 +8,9 @@ from itertools import count
 from typing import Any
 
 from tidegate.errors import PositionLost
-from tidegate.failpoints import reached
+from tidegate.failpoints import hit_failpoint
 from tidegate.model.leader_epochs import Epochs
-from tidegate.model.offsets import Offsets, Ranges, merged, pairs
+from tidegate.model.offsets import Offsets, Ranges, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Message, Retention
 
 from fakes.clock import Clock
@@ -105,10 +105,10 @@ class MemoryBroker:
         part.begin = offset
         part.records = [r for r in part.records if r.offset >= offset]
 
-    def topics(self, pattern: str) -> tuple[str, ...]:
+    def list_topics(self, pattern: str) -> tuple[str, ...]:
         return tuple(sorted(t for t in self.partitions if re.fullmatch(pattern, t)))
 
-    def log(self, topics: tuple[str, ...], isolation: str) -> Log:
+    def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         ids, begin, end = {}, {}, {}
         for topic in topics:
             parts = self._known(topic)
@@ -117,10 +117,10 @@ class MemoryBroker:
             end[topic] = {p: part.stable_end(isolation) for p, part in enumerate(parts)}
         return Log(self.cluster_id if topics else "", ids, begin, end)
 
-    def ends(self, topics: tuple[str, ...], isolation: str) -> Offsets:
-        return self.log(tuple(t for t in topics if t in self.partitions), isolation).end
+    def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
+        return self.read_log(tuple(t for t in topics if t in self.partitions), isolation).end
 
-    def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
+    def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         return {
             topic: {
                 p: min((r.offset for r in part.records if r.timestamp >= timestamp_ms), default=part.end)
@@ -129,26 +129,26 @@ class MemoryBroker:
             for topic in topics
         }
 
-    def compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+    def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(topic for topic in topics if topic in self.compacting)
 
-    def timestamp_of(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
+    def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
         part = self.partitions[topic][partition]
         later = part.read(offset, part.stable_end(isolation), isolation)
         return later[0].timestamp if later else None
 
-    def newest(self, ends: Offsets) -> Offsets:
+    def read_newest_timestamps(self, ends: Offsets) -> Offsets:
         found: Offsets = {}
-        for topic, partition, end in pairs(ends):
+        for topic, partition, end in iterate_offsets(ends):
             before = self.partitions[topic][partition].read(0, end, "read_committed")
             if before:
                 found.setdefault(topic, {})[partition] = before[-1].timestamp
         return found
 
-    def retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
+    def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         return {topic: self.kept.get(topic, Retention()) for topic in topics}
 
-    def group_retention(self) -> float | None:
+    def read_group_retention(self) -> float | None:
         return self.group_retention_seconds
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
@@ -160,11 +160,11 @@ class MemoryBroker:
             self.produce(topic, *(json.loads(part) if isinstance(part, bytes) else part for part in (key, value)))
             self.sent.append(message)
 
-    def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
+    def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """Every partition has had one leader, in its first epoch."""
         return {topic: {partition: [(start, 0)]} for topic, partition, start, end in ranges if end > start}
 
-    def keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
+    def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
         """All of them."""
         read = {(t, p): self.partitions[t][p].read(start, end, "read_uncommitted") for t, p, start, end in ranges}
         return {
@@ -173,17 +173,17 @@ class MemoryBroker:
             if records
         }
 
-    def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
+    def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         for topic in topics:
             self._known(topic)
         return {t: dict(parts) for t, parts in self.groups.get(group, {}).items() if t in topics}
 
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
         there = {topic: parts for topic, parts in offsets.items() if topic in self.partitions}
-        self.groups[group] = merged(self.groups.get(group, {}), there)
+        self.groups[group] = merge_offsets(self.groups.get(group, {}), there)
         for topic in offsets:
             self._known(topic)
-        reached("group.committed")
+        hit_failpoint("group.committed")
         before = self.beats.get(group)
         if beat_ms is not None:
             self.beats[group] = beat_ms

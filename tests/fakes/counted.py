@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 STEPS = {
-    "tidegate.steps.flush": ("fan_out", "plan", "stage", "commit_offsets", "clean_up", "heartbeat"),
-    "tidegate.steps.merge_queue": ("merge", "record"),
+    "tidegate.steps.flush": ("expand_template", "plan", "stage", "commit_offsets", "clean_up", "heartbeat"),
+    "tidegate.steps.merge_queue": ("merge", "record_batch"),
 }
 
 

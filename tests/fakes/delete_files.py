@@ -11,12 +11,12 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestCo
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 from pyiceberg.types import StringType
-from tidegate.adapters.iceberg.table.data_files import FILE_PATH
+from tidegate.adapters.iceberg.table.data_files import FILE_PATH_FIELD_ID
 
 POSITIONS = pa.schema(
     [
-        pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(FILE_PATH)}),
-        pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(FILE_PATH - 1)}),
+        pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(FILE_PATH_FIELD_ID)}),
+        pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(FILE_PATH_FIELD_ID - 1)}),
     ]
 )
 
@@ -37,7 +37,7 @@ def delete_positions(table: Table, *places: tuple[str, int]) -> None:
     with table.io.new_output(path).create() as out:
         pq.write_table(rows, out)
     files = [file for file, _ in places]
-    bounds = [{FILE_PATH: to_bytes(StringType(), end(files))} for end in (min, max)]
+    bounds = [{FILE_PATH_FIELD_ID: to_bytes(StringType(), end(files))} for end in (min, max)]
     _commit(table, _file(DataFileContent.POSITION_DELETES, path, len(places), bounds))
 
 

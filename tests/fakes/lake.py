@@ -10,14 +10,23 @@ from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp
 from tidegate.model import resource_names
-from tidegate.model.batch import DELETES, UNCHANGED, Counts, SignedAttempt, StagedBatch, can_be_merged
+from tidegate.model.batch import DELETE_COUNTS, UNCHANGED_COUNTS, Counts, SignedAttempt, StagedBatch, can_be_merged
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import KIND, MEMORIES, SHAPE, STAGED, Ownership, check_kind, check_recognised, is_marked
+from tidegate.model.ownership import (
+    KIND_PROPERTY,
+    MEMORY_KINDS,
+    SHAPE_PROPERTY,
+    STAGING_KINDS,
+    Ownership,
+    check_kind,
+    check_recognised,
+    is_marked,
+)
 from tidegate.model.position import Position
 from tidegate.ports.context import DeadLetters, Head, Publication, Staging, TableFiles, TableState
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct
-from tidegate.schema.evolution import Change, Rules, changes, struct_of
+from tidegate.schema.evolution import EvolutionRules, SchemaChange, find_changes, to_struct
 from tidegate.sql.pruning import Bounds
 
 from fakes.bounds import bounds_of, overlap_of
@@ -63,7 +72,7 @@ class MemoryTable:
         return chain
 
     def tagged(self, pipeline: str) -> Snapshot | None:
-        return self.snapshots.get(self.refs.get(resource_names.tag(pipeline), -1))
+        return self.snapshots.get(self.refs.get(resource_names.name_tag(pipeline), -1))
 
 
 class MemoryDestination:
@@ -79,10 +88,10 @@ class MemoryDestination:
 
     # the port
 
-    def tables_in(self, namespace: str) -> list[str]:
+    def list_tables(self, namespace: str) -> list[str]:
         return sorted(name.rpartition(".")[2] for name in self.tables if name.rpartition(".")[0] == namespace)
 
-    def state(self, table: str, pipeline: str) -> TableState | None:
+    def read_state(self, table: str, pipeline: str) -> TableState | None:
         found = self.tables.get(table)
         if found is None:
             return None
@@ -103,9 +112,13 @@ class MemoryDestination:
             rolled_back=rolled_back,
             recorded=recorded,
             snapshot_ms=tagged.ms if tagged else 0,
-            marks={k: v for k, v in found.properties.items() if k.startswith(resource_names.mark(pipeline, ""))},
+            marks={
+                k: v
+                for k, v in found.properties.items()
+                if k.startswith(resource_names.name_pipeline_property(pipeline, ""))
+            },
             untraceable=rolled_back and cut_off,
-            kind=found.properties.get(KIND, ""),
+            kind=found.properties.get(KIND_PROPERTY, ""),
         )
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
@@ -114,18 +127,18 @@ class MemoryDestination:
         if "main" in found.refs:
             raise CommitRefused(f"table={table} has a snapshot already")
         self.add_snapshot(table, "main", (), position.to_properties(pipeline))
-        found.refs[target] = found.refs[resource_names.tag(pipeline)] = found.refs["main"]
-        found.tags.add(resource_names.tag(pipeline))
+        found.refs[target] = found.refs[resource_names.name_tag(pipeline)] = found.refs["main"]
+        found.tags.add(resource_names.name_tag(pipeline))
         found.properties |= position.to_properties(pipeline)
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         found = self._table(table)
-        made = changes(table, _held(found), columns, Rules(add, widen, relax))
+        made = find_changes(table, _held(found), columns, EvolutionRules(add, widen, relax))
         if made:
             found.columns, found.schema_id = _grown(found.columns, columns, made), found.schema_id + 1
         return [str(change) for change in made]
 
-    def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+    def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
         found = self.tables.get(values["source"])
         pinned = found.snapshots.get(values["snapshot_id"]) if found else None
         rows = [row for row in pinned.rows if row["batch_number"] == values["batch"]] if pinned else []
@@ -136,20 +149,20 @@ class MemoryDestination:
     def has_branches(self, table: str) -> bool:
         return True
 
-    def landing(self, intermediate: str, batch: int, attempt: str) -> str | None:
+    def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
         return None
 
-    def land(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+    def load_staged_files(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
         raise AssertionError("nothing was left in a folder")
 
-    def cut(self, table: str, state: TableState, branch: str) -> None:
+    def start_branch(self, table: str, state: TableState, branch: str) -> None:
         found = self._table(table)
         standing = found.refs.get(self._written(table))
         if (found.uuid, standing) != (state.uuid, state.snapshot_id) or branch in found.refs:
             raise CommitRefused(f"table={table}: main has moved")
         found.refs[branch] = state.snapshot_id
 
-    def head(self, table: str, branch: str) -> Head | None:
+    def read_head(self, table: str, branch: str) -> Head | None:
         found = self._table(table)
         snapshot = found.snapshots.get(found.refs.get(branch, -1))
         return Head(snapshot.id, snapshot.parent, dict(snapshot.summary)) if snapshot else None
@@ -179,7 +192,7 @@ class MemoryDestination:
         if cut not in found.ancestors(self._written(publication.table)) or (deleted and went):
             return None
         if keys is not None and came:
-            overlap = overlap_of(came, self.bounds(publication.table, keys))
+            overlap = overlap_of(came, self.find_bounds(publication.table, keys))
             if overlap is None or overlap.files:
                 return None
         standing = (found.refs.get(self._written(publication.table)), found.refs.get(publication.branch))
@@ -190,28 +203,28 @@ class MemoryDestination:
         )
         found.snapshots[made.id] = replace(made, parent=onto)
         del found.snapshots[head.id]
-        return self.head(publication.table, publication.branch)
+        return self.read_head(publication.table, publication.branch)
 
     def drop_branch(self, table: str, branch: str) -> None:
         self._table(table).refs.pop(branch, None)
 
-    def snapshots_of(self, table: str, attempt: str) -> list[int]:
+    def find_snapshots(self, table: str, attempt: str) -> list[int]:
         snapshots = self._table(table).snapshots.values()
         return [s.id for s in snapshots if s.summary.get("tidegate.attempt") == attempt]
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         found = self._table(table)
-        numbers = {ref: resource_names.branch_batch(pipeline, ref) for ref in set(found.refs) - found.tags}
+        numbers = {ref: resource_names.parse_branch_batch(pipeline, ref) for ref in set(found.refs) - found.tags}
         stale = [ref for ref, number in numbers.items() if number is not None and number <= up_to_batch]
         for ref in stale:
             del found.refs[ref]
         return len(stale)
 
-    def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+    def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         found = self.tables.get(intermediate)
         newest: dict[int, StagedBatch] = {}
         for snapshot in sorted(found.snapshots.values(), key=lambda s: s.sequence) if found else []:
-            outcome = self.staged_outcome(intermediate, snapshot.summary.get("tidegate.attempt", ""))
+            outcome = self.read_staged_outcome(intermediate, snapshot.summary.get("tidegate.attempt", ""))
             if outcome is None or outcome["bad"]:
                 continue
             asked = json.loads(snapshot.summary["tidegate.staged"])
@@ -219,62 +232,66 @@ class MemoryDestination:
             batch = int(snapshot.summary["tidegate.batch"])
             attempt = snapshot.summary["tidegate.attempt"]
             known = {"table": table, "batch": batch, "attempt": attempt, "snapshot_id": snapshot.id, "counts": counts}
-            known |= {name: outcome[name] for name in (*DELETES, *UNCHANGED) if name in outcome}
+            known |= {name: outcome[name] for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS) if name in outcome}
             known["bytes"] = sum(len(json.dumps(row)) for row in snapshot.rows if row["batch_number"] == batch)
             newest[batch] = StagedBatch.from_dict({**known, "timestamps": outcome["timestamps"], **asked})
         return [newest[batch] for batch in sorted(newest)]
 
-    def staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         found = self.tables.get(intermediate)
-        text = found.properties.get(resource_names.staged_property(attempt)) if found else None
+        text = found.properties.get(resource_names.name_staged_property(attempt)) if found else None
         return None if text is None else json.loads(text)
 
-    def staging(self, intermediate: str, table: str) -> Staging | None:
+    def read_staging(self, intermediate: str, table: str) -> Staging | None:
         found = self.tables.get(intermediate)
         if found is None or "main" not in found.refs:
             return None
         newest = {s.summary["tidegate.batch"]: s.id for s in found.snapshots.values() if "tidegate.batch" in s.summary}
-        complete = [s for s in self.staged(intermediate, table) if newest[str(s.batch)] == s.snapshot_id]
+        complete = [s for s in self.list_staged(intermediate, table) if newest[str(s.batch)] == s.snapshot_id]
         current = found.refs["main"]
         return Staging(current, tuple(replace(s, snapshot_id=current) for s in complete))
 
-    def backfills(self, table: str, pipeline: str) -> list[str]:
-        prefix = resource_names.backfill_tables(pipeline, table)
+    def list_backfills(self, table: str, pipeline: str) -> list[str]:
+        prefix = resource_names.get_backfill_prefix(pipeline, table)
         own = Ownership("intermediate", pipeline, table.split(".", 1)[1]).properties.items()
         named = [t.properties for name, t in sorted(self.tables.items()) if name.startswith(prefix)]
-        found = [p.get(resource_names.NOTE, "") for p in named if KIND not in p or own <= p.items()]
+        found = [
+            p.get(resource_names.BACKFILL_PROPERTY, "") for p in named if KIND_PROPERTY not in p or own <= p.items()
+        ]
         return [note for note in found if note]
 
-    def applied(self, intermediate: str, shape: str) -> frozenset[int]:
+    def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:
         properties = self.tables[intermediate].properties if intermediate in self.tables else {}
-        if properties.get(SHAPE) != shape:
+        if properties.get(SHAPE_PROPERTY) != shape:
             return frozenset()
-        return frozenset(number for name in properties if (number := resource_names.applied_slice(name)) is not None)
+        return frozenset(
+            number for name in properties if (number := resource_names.parse_applied_slice(name)) is not None
+        )
 
     def mark_applied(self, intermediate: str, number: int) -> None:
-        self._table(intermediate).properties[resource_names.applied_property(number)] = "true"
+        self._table(intermediate).properties[resource_names.name_applied_property(number)] = "true"
 
     def drop(self, intermediate: str) -> None:
         if intermediate in self.tables:
             self._check_removable(intermediate, ("intermediate",))
         self.tables.pop(intermediate, None)
 
-    def forget(self, table: str, pipeline: str, backfill: str) -> None:
+    def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:
         found = self.tables.get(table)
         if found is not None:
-            branches = [r for r in found.refs if resource_names.backfill_slice(pipeline, backfill, r) is not None]
+            branches = [r for r in found.refs if resource_names.parse_backfill_slice(pipeline, backfill, r) is not None]
             found.refs = {name: at for name, at in found.refs.items() if name not in set(branches) - found.tags}
-            found.properties.pop(resource_names.backfill_mark(pipeline, backfill), None)
+            found.properties.pop(resource_names.name_backfill_property(pipeline, backfill), None)
 
-    def pipelines(self, table: str) -> tuple[str, ...]:
+    def list_pipelines(self, table: str) -> tuple[str, ...]:
         found = self.tables.get(table)
         ends = (name.split(".") for name in (found.properties if found else ()) if name.endswith(".position"))
-        tags = (resource_names.tagged(tag) for tag in (found.tags if found else ()))
+        tags = (resource_names.parse_tag_pipeline(tag) for tag in (found.tags if found else ()))
         return tuple(sorted({*(parts[1] for parts in ends), *tags}))
 
-    def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         found = self.tables.get(intermediate)
-        text = found.properties.get(resource_names.audit_property(attempt)) if found else None
+        text = found.properties.get(resource_names.name_audit_property(attempt)) if found else None
         return None if text is None else json.loads(text)
 
     def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
@@ -282,11 +299,11 @@ class MemoryDestination:
         if found is None:
             return None
         if not is_marked(table, own, own.properties, found.properties):
-            check_recognised(table, own, [c.name for c in found.columns], found.properties.get(SHAPE))
+            check_recognised(table, own, [c.name for c in found.columns], found.properties.get(SHAPE_PROPERTY))
             found.properties |= own.properties
         return dict(found.properties)
 
-    def highest_staged(self, intermediate: str) -> int:
+    def find_highest_batch(self, intermediate: str) -> int:
         found = self.tables.get(intermediate)
         summaries = [s.summary for s in found.snapshots.values()] if found else []
         summaries = [s for s in summaries if not self._is_dead(intermediate, s)]
@@ -297,14 +314,14 @@ class MemoryDestination:
         found = self.tables.get(intermediate)
         if found is None:
             return {}
-        self._check_removable(intermediate, STAGED)
+        self._check_removable(intermediate, STAGING_KINDS)
         dead = [s for s in found.snapshots.values() if self._is_dead(intermediate, s.summary)]
         last = {s.summary.get("tidegate.batch"): s for s in sorted(found.snapshots.values(), key=lambda s: s.sequence)}
         numbers = {int(b) for s in dead if last[b := s.summary["tidegate.batch"]] is s}
         spent = [s for s in found.snapshots.values() if _is_spent(s, up_to_batch) or s in dead]
         gone = {s.id for s in spent}
         alive = {s.summary.get("tidegate.attempt", "") for s in found.snapshots.values() if s.id not in gone}
-        for prefix in (resource_names.staged_property(""), resource_names.audit_property("")):
+        for prefix in (resource_names.name_staged_property(""), resource_names.name_audit_property("")):
             for name in [p for p in found.properties if p.startswith(prefix) and p.removeprefix(prefix) not in alive]:
                 del found.properties[name]
         if not spent or all(found.refs.get("main") == s.id and "tidegate.clean-up" in s.summary for s in spent):
@@ -318,27 +335,27 @@ class MemoryDestination:
 
     def _is_dead(self, intermediate: str, summary: Mapping[str, str]) -> bool:
         """Whether an attempt has ended, and with something that is never merged."""
-        outcome = self.staged_outcome(intermediate, summary.get("tidegate.attempt", ""))
+        outcome = self.read_staged_outcome(intermediate, summary.get("tidegate.attempt", ""))
         if outcome is None or "tidegate.staged" not in summary:
             return False
         return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, outcome)
 
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
         found = self.tables.get(deletes)
-        rows = found.rows() if found is not None and found.properties.get(KIND) in MEMORIES else []
+        rows = found.rows() if found is not None and found.properties.get(KIND_PROPERTY) in MEMORY_KINDS else []
         kept = tuple(row for row in rows if row["timestamp"] >= before_ms)
         if len(kept) < len(rows):
             self.add_snapshot(deletes, "main", kept, {})
         return len(rows) - len(kept)
 
-    def record(self, control: str, row: Row) -> None:
+    def append_history(self, control: str, row: Row) -> None:
         self.control.setdefault(control, []).append(dict(row))
 
-    def history(self, control: str, limit: int) -> list[Row]:
+    def read_history(self, control: str, limit: int) -> list[Row]:
         rows = sorted(self.control.get(control, []), key=lambda r: r["published_at_ms"], reverse=True)
         return rows[:limit]
 
-    def files(self, table: str) -> TableFiles | None:
+    def read_files(self, table: str) -> TableFiles | None:
         """Every snapshot of a table that added rows is one small file; compaction makes them one."""
         found = self.tables.get(table)
         if found is None:
@@ -358,24 +375,24 @@ class MemoryDestination:
     def signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
         return []
 
-    def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
         raise AssertionError("nothing was left in a folder")
 
-    def property(self, table: str, name: str) -> str | None:
+    def read_property(self, table: str, name: str) -> str | None:
         found = self.tables.get(table)
         return found.properties.get(name) if found else None
 
-    def dead_letters(self, name: str, limit: int) -> DeadLetters:
+    def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
         rows = self.tables[name].rows() if name in self.tables else []
         waiting = sorted((r for r in rows if r["replayed_at"] is None), key=lambda r: -r["written_at"])
         return DeadLetters(len(waiting), len(rows) - len(waiting), tuple(_letter(row) for row in waiting[:limit]))
 
-    def waiting_dead_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+    def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
         rows = self.tables[name].rows() if name in self.tables else []
         mine = (row for row in rows if row["table"] == table and row["replayed_at"] is None)
         return [(row["topic"], row["partition"], row["offset"]) for row in mine]
 
-    def dead_letters_of(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
         rows = self.tables[name].rows() if name in self.tables else []
         mine = [row for row in rows if (row["table"], row["attempt"]) == (table, attempt)]
         return sorted(mine, key=lambda row: (row["topic"], row["partition"], row["offset"]))
@@ -383,7 +400,7 @@ class MemoryDestination:
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
         return ""
 
-    def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+    def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         rows = self.tables[name].rows() if name in self.tables else []
         return sum(r["table"] == table and r["attempt"] != attempt and within(r, ranges) for r in rows)
 
@@ -437,7 +454,7 @@ class MemoryDestination:
 
     def _check_removable(self, name: str, kinds: tuple[str, ...]) -> None:
         properties = self.tables[name].properties
-        check_kind(name, properties.get(KIND), properties.get(SHAPE), kinds)
+        check_kind(name, properties.get(KIND_PROPERTY), properties.get(SHAPE_PROPERTY), kinds)
 
     def _table(self, name: str) -> MemoryTable:
         if name not in self.tables:
@@ -464,10 +481,10 @@ def _carried(snapshots: list[Snapshot], pipeline: str) -> Position | None:
 
 
 def _held(table: MemoryTable) -> Struct:
-    return replace(struct_of(table.columns), aliases=tuple(table.renamed.items()))
+    return replace(to_struct(table.columns), aliases=tuple(table.renamed.items()))
 
 
-def _grown(held: tuple[Column, ...], wanted: tuple[Column, ...], made: tuple[Change, ...]) -> tuple[Column, ...]:
+def _grown(held: tuple[Column, ...], wanted: tuple[Column, ...], made: tuple[SchemaChange, ...]) -> tuple[Column, ...]:
     """The columns after some changes; one that changes inside gets the wanted type as a whole."""
     columns, types = {c.name: c for c in held}, {c.name: c.type for c in wanted}
     for change in made:

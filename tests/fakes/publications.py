@@ -11,11 +11,11 @@ import pyarrow
 from tidegate.jobs.publish_job import PublishJob, TouchedFiles
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
-from tidegate.model.publication_progress import TOPIC, Standing
+from tidegate.model.publication_progress import TOPIC, PartProgress
 from tidegate.ports.publication_ports import Behind, FoundTopics, Made, PublicationPorts, TableNow
 from tidegate.spec.publication import KeyOut, Publication
 from tidegate_spark.publish import producer
-from tidegate_spark.publish.job import plan_of, raise_refusal
+from tidegate_spark.publish.job import build_plan, raise_refusal
 
 from fakes.producing import SCHEMA, Broker, Entry, Killed
 
@@ -111,7 +111,7 @@ class Topic:
         found = {number: self.broker.read("state", number) for number in range(self.parts)}
         return {number: (records[-1][1] or b"").decode() for number, records in found.items() if records}
 
-    def found(self, publication: Publication) -> FoundTopics:
+    def find_topics(self, publication: Publication) -> FoundTopics:
         if self.id is None:
             return FoundTopics()
         held = Ranges({"out": {0: (0, len(self.broker.logs["out", 0]))}})  # aborted records have offsets too
@@ -123,9 +123,9 @@ class Topic:
     def send(self, topic: str, records: Sequence[Message]) -> None:
         self.sent += [(topic, json.loads(record.value or b"")) for record in records]
 
-    def standing(self, publication: Publication, at_rest: bool = False) -> Standing:
+    def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
         newest = self.newest
-        return Standing(tuple(newest.get(number) for number in range(self.parts)))
+        return PartProgress(tuple(newest.get(number) for number in range(self.parts)))
 
     def latest(self) -> State:
         return {key: value for key, value in dict(self.records).items() if value is not None}
@@ -143,7 +143,7 @@ class Spark:
         self.jobs.append(PublishJob.from_json(job.to_json()))
         assert self.jobs[-1] == job, "a job is the same behind JSON"
         with self.topic.broker.instead_of_kafka():
-            produced = list(producer.producing(plan_of(job, {}))(iter([self.changes(job)])))
+            produced = list(producer.build_producer(build_plan(job, {}))(iter([self.changes(job)])))
         raise_refusal(job, [row["outcome"] for batch in produced for row in batch.to_pylist()])
 
     def changes(self, job: PublishJob) -> pyarrow.RecordBatch:

@@ -9,12 +9,12 @@ from itertools import takewhile
 from typing import Any
 
 from tidegate.errors import RetryLater
-from tidegate.failpoints import reached
+from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.job import Job
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageJob, StageTable
-from tidegate.model.batch import DELETES, RECORDS, UNCHANGED, are_too_many
+from tidegate.model.batch import DELETE_COUNTS, RECORD_COUNTS, UNCHANGED_COUNTS, exceeds_tolerance
 from tidegate.model.ownership import Ownership
 from tidegate.schema.column import Column
 from tidegate.spec.projection import Projection
@@ -59,7 +59,7 @@ class MemoryEngine:
             for table in (*job.tables, *([job.finder] if job.finder else [])):
                 for text in table.create:
                     self._create(json.loads(text))
-                    reached("job.created")
+                    hit_failpoint("job.created")
             for table in job.tables:
                 self._stage(job, table)
             if job.finder is not None:
@@ -78,10 +78,10 @@ class MemoryEngine:
                     write_dead_letters(self.destination, statement)
                 elif not self._create(statement):
                     self._merge(statement, summary)
-                reached("job.statement")
+                hit_failpoint("job.statement")
             if job.audits is not None:
                 answer(job.audits, self.destination, self.conditions)
-                reached("job.audited")
+                hit_failpoint("job.audited")
 
     @property
     def merges(self) -> list[MergeJob]:
@@ -127,9 +127,9 @@ class MemoryEngine:
 
     def _stage(self, job: StageJob, table: StageTable) -> None:
         rows: list[Row] = []
-        outcome: dict[str, Any] = {**dict.fromkeys(RECORDS, 0), "bad": 0, "first_bad": None}
-        outcome |= dict.fromkeys(DELETES, 0) if table.sequence else {}
-        outcome |= dict.fromkeys(UNCHANGED, 0) if table.stages_kept else {}
+        outcome: dict[str, Any] = {**dict.fromkeys(RECORD_COUNTS, 0), "bad": 0, "first_bad": None}
+        outcome |= dict.fromkeys(DELETE_COUNTS, 0) if table.sequence else {}
+        outcome |= dict.fromkeys(UNCHANGED_COUNTS, 0) if table.stages_kept else {}
         stamps: dict[str, dict[str, int]] = {}
         for topic, partition, start, end in job.ranges:
             records = self._records(job, (topic, partition, start, end))
@@ -157,16 +157,16 @@ class MemoryEngine:
                     outcome["first_bad"] = outcome["first_bad"] or row
                     if table.set_aside is not None:
                         rows.append({**_dead_letter(record, row), "batch_number": job.batch, "attempt": table.attempt})
-        reached("job.decoded")
+        hit_failpoint("job.decoded")
         if table.set_aside is not None:
             outcome["dead_lettered"] = outcome["bad"]
-            outcome["bad"] = outcome["bad"] if are_too_many(outcome["bad"], table.set_aside) else 0
+            outcome["bad"] = outcome["bad"] if exceeds_tolerance(outcome["bad"], table.set_aside) else 0
         others = [r for r in self.destination.tables[table.intermediate].rows() if r["batch_number"] != job.batch]
         self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
-        reached("job.overwritten")
+        hit_failpoint("job.overwritten")
         text = json.dumps({**outcome, "timestamps": stamps})
         self.destination.tables[table.intermediate].properties[table.property] = text
-        reached("job.counted")
+        hit_failpoint("job.counted")
 
     def _records(self, job: StageJob, part: tuple[str, int, int, int]) -> list[Record]:
         topic, partition, start, end = part
@@ -187,7 +187,7 @@ class MemoryEngine:
                     bad, first = bad + 1, first or row
         left = {"attempt": table.attempt, "names": sorted(found), "bad": bad, "first_bad": first}
         self.destination.tables[table.intermediate].properties[table.property] = json.dumps(left)
-        reached("job.named")
+        hit_failpoint("job.named")
 
     def _decode(self, table: StageTable, topic: str, partition: int, record: Record) -> tuple[str, Row]:
         at = {"topic": topic, "partition": partition, "offset": record.offset}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from conftest import wait_until
 from tidegate.errors import NothingToDo
-from tidegate.monitoring.status import status
+from tidegate.monitoring.status import read_status
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -25,7 +25,7 @@ def ids(workbench, table: str) -> list[int]:
 
 def at_the_end(workbench, name: str, topic: str) -> None:
     """Committed offsets are the ends, lag is 0, and the sums over all batches add up."""
-    shown = status(workbench.ports(name))
+    shown = read_status(workbench.ports(name))
     assert workbench.committed(name) == workbench.ends(topic)
     assert (shown["lag"], [part["lag"] for part in shown["partitions"]]) == (0, [0])
     for batch in shown["batches"]:
@@ -56,9 +56,9 @@ def test_transactions_are_counted_and_reach_lag_zero(workbench, isolation, read,
     assert batch.counts.gaps == end - read
     workbench.flush("tx")
     assert ids(workbench, "shop.tx") == rows
-    (shown,) = status(workbench.ports("tx"))["batches"]
+    (shown,) = read_status(workbench.ports("tx"))["batches"]
     assert (shown["read"], shown["gaps"]) == (read, end - read)
-    assert status(workbench.ports("tx"))["lag"] == 0
+    assert read_status(workbench.ports("tx"))["lag"] == 0
     workbench.end_transaction(open_one, topic, commit=False)
     workbench.drain("tx")
     at_the_end(workbench, "tx", topic)
@@ -73,7 +73,7 @@ def test_plain_topic_has_no_gap_and_an_aborted_transaction_alone_reaches_lag_zer
     workbench.pipeline("plain", [topic], key=KEY, value=VALUE, merge={"max_records": 20})
     workbench.produce(topic, *(row(n) for n in range(50)))
     workbench.drain("plain")
-    assert [batch["gaps"] for batch in status(workbench.ports("plain"))["batches"]] == [0, 0, 0]
+    assert [batch["gaps"] for batch in read_status(workbench.ports("plain"))["batches"]] == [0, 0, 0]
     workbench.transaction(topic, *(row(n) for n in range(100, 103)), commit=False)
     workbench.drain("plain")
     at_the_end(workbench, "plain", topic)
@@ -95,7 +95,7 @@ def test_compacted_topic_is_read_over_its_holes_wherever_batches_are_cut(workben
         workbench.drain(name)
         assert sorted(set(ids(workbench, f"shop.{name}"))) == [0, 1, 2, 3]
         at_the_end(workbench, name, topic)
-    (whole,) = status(workbench.ports("whole"))["batches"]
+    (whole,) = read_status(workbench.ports("whole"))["batches"]
     assert (whole["span"], whole["gaps"] > 20) == (31, True)
 
 

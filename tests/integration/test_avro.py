@@ -189,7 +189,7 @@ BROKEN = {
 
 
 def test_bytes_that_are_not_avro_of_the_subject_are_bad_with_their_reason(stack, registry) -> None:
-    from tidegate_spark.session import close, connected
+    from tidegate_spark.session import close, connect_session
 
     schema = record(field("id", "long"), field("text", "string"), field("at", logical("long", "timestamp-nanos")))
     good = Writer(registry, "broken")(schema, {"id": 1, "text": "a", "at": 1000})
@@ -201,8 +201,8 @@ def test_bytes_that_are_not_avro_of_the_subject_are_bad_with_their_reason(stack,
         False,
         False,
     )
-    value = RegistrySchemas(lambda _: None).described(asked).value
-    session = connected(stack.spark_remote, {})
+    value = RegistrySchemas(lambda _: None).describe_table(asked).value
+    session = connect_session(stack.spark_remote, {})
     try:
         table = a_stage(replace(value, columns=None), value.columns or ())
         found = reasons(session, table, [good, *(given for given, _ in BROKEN.values())])
@@ -306,13 +306,13 @@ def test_registry_is_entered_with_a_connection_whose_password_never_shows(workbe
 
     workbench.pipeline("locked", [topic], value={"format": "avro", "avro": {"registry": "good"}})
     (table,) = workbench.ports("locked").pipeline.tables
-    described = RegistrySchemas(resolve).described(table)
+    described = RegistrySchemas(resolve).describe_table(table)
     assert [c.name for c in described.value.columns or ()] == ["id"]
     assert "geheim" not in repr(described)
     workbench.pipeline("locked", [topic], value={"format": "avro", "avro": {"registry": "bad"}})
     (table,) = workbench.ports("locked").pipeline.tables
     with pytest.raises(GiveUp, match="access was refused") as caught:
-        RegistrySchemas(resolve).described(table)
+        RegistrySchemas(resolve).describe_table(table)
     assert "falsch" not in str(caught.value)
 
 

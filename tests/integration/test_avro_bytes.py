@@ -10,12 +10,12 @@ import pytest
 from decoding import a_stage, values
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError
-from tidegate.schema.avro import columns_of
-from tidegate.schema.avro_resolution import decoding
+from tidegate.schema.avro import to_columns
+from tidegate.schema.avro_resolution import plan_decoding
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
-from tidegate_spark.fields.avro_limits import with_length_check
+from tidegate_spark.fields.avro_limits import add_length_check
 
 ID = Column("id", "INT")
 HUGE = b"\x80\xbe\xc7\x94\x0e"  # 1,900,000,000 as Avro writes a long
@@ -27,9 +27,9 @@ def record(**fields: Any) -> dict[str, Any]:
 
 
 def a_table(schema: dict[str, Any]) -> Any:
-    made = decoding(schema, {})
+    made = plan_decoding(schema, {})
     options = {"reader": made.reader, "writers": {}}
-    return a_stage(ValueFormat(format="avro", options=options), columns_of(schema))
+    return a_stage(ValueFormat(format="avro", options=options), to_columns(schema))
 
 
 def as_avro(schema: Any, **row: Any) -> bytes:
@@ -57,7 +57,7 @@ def test_length_that_no_record_has_is_a_bad_record_and_the_server_lives(spark: A
     for name, (type, good, hollow) in HOLLOW.items():
         schema = record(id="int", x=type)
         table = a_table(schema)
-        table = with_length_check(table) if is_checked_here else table
+        table = add_length_check(table) if is_checked_here else table
         broken = [b"\x02" + given for given in hollow]
         first, *others = values(spark, table, [as_avro(schema, id=1, x=good), *broken])
         assert first[0] is None, (name, first)
@@ -116,7 +116,9 @@ def test_source_of_a_change_event_is_told_field_by_field_with_its_type(spark: An
     schema = record(before=["null", row], after=["null", "Row"], op="string", source=source)
     words = {"op": "op", "lsn": "source.lsn", "scn": "source.scn", "tx": "source.txId", "pos": "source.pos"}
     table = replace(
-        a_stage(ValueFormat("debezium-avro", options={"reader": decoding(schema, {}).reader, "writers": {}}), (ID,)),
+        a_stage(
+            ValueFormat("debezium-avro", options={"reader": plan_decoding(schema, {}).reader, "writers": {}}), (ID,)
+        ),
         metadata={name: f"value.{word}" for name, word in words.items()},
     )
     digits = "9" * 30
@@ -136,7 +138,7 @@ def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared
     declared = (Column("a", "DECIMAL(5,2)"), Column("b", "STRING"))
     value = ValueFormat("avro", declared, options={"schema": json.dumps(schema)})
     source = Table("lake.shop.n", ("t",), KeyFormat(), value, upsert=False, delete=False)
-    told = RegistrySchemas(lambda _: None).described(source)
+    told = RegistrySchemas(lambda _: None).describe_table(source)
     assert told.value.columns == declared
 
     def sent(unscaled: int, scale: int) -> dict[str, Any]:
@@ -160,4 +162,4 @@ def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared
     with pytest.raises(
         ConfigurationError, match=r"value\.schema has a BIGINT, and the registered schema has it as STRUCT"
     ):
-        RegistrySchemas(lambda _: None).described(wrong)
+        RegistrySchemas(lambda _: None).describe_table(wrong)

@@ -8,8 +8,8 @@ import pytest
 from conftest import wait_until
 from pyiceberg.exceptions import NoSuchTableError
 from tidegate.errors import ConfigurationError, PositionLost
-from tidegate.reprocess.backfill import backfill
-from tidegate.reprocess.backfill_plan import propose, wanted
+from tidegate.reprocess.backfill import apply_backfill
+from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 
 KEY = {"fields": ["id", "part"], "schema": "id BIGINT, part STRING"}
 VALUE = {"schema": "id BIGINT, part STRING, name STRING"}
@@ -54,7 +54,7 @@ def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(wor
     topic = filled(workbench, "restored", merge=SMALL)
     ranges = json.dumps({topic: {"0": [0, 4], "1": [0, 3]}})
     workbench.spark_sql("DELETE FROM lake.shop.restored WHERE id <> 1")
-    before = workbench.ports("restored").destination.state("lake.shop.restored", "restored")
+    before = workbench.ports("restored").destination.read_state("lake.shop.restored", "restored")
 
     shown = workbench.cli("backfill", "restored", "--range", ranges, "--dry-run", "--json")
     [table] = json.loads(shown.stdout)["tables"]
@@ -66,7 +66,7 @@ def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(wor
     slices = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(one["slice"], one["outcome"]) for one in slices] == [(2, "published"), (1, "published")]
     assert names_of(workbench, "shop.restored") == {k: v for k, v in EXPECTED.items() if k != (10, "c")}
-    after = workbench.ports("restored").destination.state("lake.shop.restored", "restored")
+    after = workbench.ports("restored").destination.read_state("lake.shop.restored", "restored")
     assert (after.position, after.rolled_back) == (before.position, False)
     assert leftovers(workbench, "restored") == []
 
@@ -90,8 +90,8 @@ def test_flush_that_publishes_between_cut_and_publish_is_not_overwritten(workben
         publish(publication)
 
     ports.destination.publish = after_a_flush
-    asked = wanted({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
-    backfill(ports, propose(ports, asked).backfill, print)
+    asked = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
+    apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
     assert names_of(workbench, "shop.raced") == {
         (1, "a"): "new", (4, "b"): "newest", (10, "c"): "newer", (12, "c"): "p1",
     }  # fmt: skip
@@ -144,13 +144,13 @@ def test_every_mode_gets_back_the_last_state_of_each_key(workbench) -> None:
         workbench, "modes", tables=[{"name": f"lake.shop.{mode}", **asked} for mode, (asked, _) in MODES.items()]
     )
     ports = workbench.ports("modes")
-    asked = wanted({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
+    asked = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
     before = {mode: workbench.rows(f"shop.{mode}") for mode in MODES}
-    backfill(ports, propose(ports, asked).backfill, print)
+    apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
     assert {mode: workbench.rows(f"shop.{mode}") for mode in MODES} == before
     for mode in MODES:
         workbench.spark_sql(f"DELETE FROM lake.shop.{mode}")
-    backfill(ports, propose(ports, asked).backfill, print)
+    apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
     for mode, (_, expected) in MODES.items():
         assert names_of(workbench, f"shop.{mode}") == expected
         assert len(workbench.rows(f"shop.{mode}")) == len(expected)
@@ -169,11 +169,11 @@ def test_sequences_and_remembered_deletes_decide_in_a_backfill_too(workbench) ->
     expected = [(1, "a"), (4, "highest")]
     assert [(row["id"], row["name"]) for row in workbench.rows("shop.ordered")] == expected
     ports = workbench.ports("ordered")
-    planned = propose(ports, wanted({topic: {"0": [0, 9]}}, None, None)).backfill
+    planned = propose_backfill(ports, parse_request({topic: {"0": [0, 9]}}, None, None)).backfill
     for damage in ("", "DELETE FROM lake.shop.ordered"):
         if damage:
             workbench.spark_sql(damage)
-        backfill(ports, planned, print)
+        apply_backfill(ports, planned, print)
         assert [(row["id"], row["name"]) for row in workbench.rows("shop.ordered")] == expected
 
 
@@ -182,7 +182,9 @@ def test_soft_deleted_rows_stay_deleted_in_a_backfill(workbench) -> None:
     before = workbench.rows("shop.soft")
     assert [row["id"] for row in before if row["_deleted"]] == [2]
     ports = workbench.ports("soft")
-    backfill(ports, propose(ports, wanted({topic: {"0": [0, 4], "1": [0, 3]}}, None, None)).backfill, print)
+    apply_backfill(
+        ports, propose_backfill(ports, parse_request({topic: {"0": [0, 4], "1": [0, 3]}}, None, None)).backfill, print
+    )
     assert workbench.rows("shop.soft") == before
 
 
@@ -206,7 +208,7 @@ def test_what_cannot_be_decided_is_refused_in_one_sentence_each(workbench) -> No
     ports = workbench.ports("refused")
 
     def asked(*pair: int, table: tuple[str, ...] = ()) -> object:
-        return propose(ports, wanted({topic: {"0": pair}}, None, None, table))
+        return propose_backfill(ports, parse_request({topic: {"0": pair}}, None, None, table))
 
     with pytest.raises(ConfigurationError, match="the flush will read what comes after it"):
         asked(0, 7)
@@ -223,17 +225,17 @@ def test_later_records_that_the_topic_lost_are_named_and_nothing_is_written(work
     topic = filled(workbench, "lost")
     workbench.spark_sql("DELETE FROM lake.shop.lost")
     ports = workbench.ports("lost")
-    planned = propose(ports, wanted({topic: {"0": [0, 4]}}, None, None)).backfill
-    cut = ports.destination.cut
+    planned = propose_backfill(ports, parse_request({topic: {"0": [0, 4]}}, None, None)).backfill
+    cut = ports.destination.start_branch
 
     def after_a_flush(*given) -> None:
-        ports.destination.cut = cut
+        ports.destination.start_branch = cut
         workbench.produce(topic, change(1, "newest", "a"), change(3, "newest"))
         workbench.flush("lost")
         workbench.retain_from(topic, 7)
         cut(*given)
 
-    ports.destination.cut = after_a_flush
+    ports.destination.start_branch = after_a_flush
     with pytest.raises(PositionLost, match=r"later offsets, which decide .* 1 offsets \[6, 7\)"):
-        backfill(ports, planned, print)
+        apply_backfill(ports, planned, print)
     assert names_of(workbench, "shop.lost") == {(1, "a"): "newest", (3, None): "newest"}

@@ -16,16 +16,16 @@ from fakes.one_at_a_time import expected as expected_by_sequence
 from fakes.versions import Change
 from fakes.versions import expected as expected_versions
 from tidegate.adapters.bigquery import pruning
-from tidegate.adapters.bigquery.publish_script import BROKEN, transaction
-from tidegate.merge.audits import audited
-from tidegate.merge.statements import merge_statements
+from tidegate.adapters.bigquery.publish_script import AUDIT_FAILED, render_transaction
+from tidegate.merge.audits import prepare_audits
+from tidegate.merge.statements import render_merge_statements
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import own_positions
+from tidegate.model.ownership import describe_positions
 from tidegate.schema.column import Column
 from tidegate.spec.scd2 import History
 from tidegate.spec.table import Create, Table
-from tidegate.tables.columns import destination_columns, stages_kept
+from tidegate.tables.columns import list_destination_columns, stages_kept_columns
 from unit.scenarios import test_model, test_partial_updates, test_sequence_groups
 from unit.tidegate.adapters.bigquery.test_publish_script import intermediate_columns
 from warehouse import PROJECT
@@ -55,7 +55,7 @@ class Bench:
         self.hands = BigQueryHands(endpoint, folder, NAME, TMP)
         sql = self.sql = self.hands.port._sql
         self.ports = replace(World().ports(self.pipeline), sql=sql, destination=self.hands.port)
-        columns = destination_columns(table, {})
+        columns = list_destination_columns(table, {})
         parts = intermediate_columns(self.pipeline, table)
         values = {
             **parts,
@@ -63,12 +63,12 @@ class Bench:
             "batch": 1,
             "dead_letters": False,
             "properties": {},
-            "kept": stages_kept(table),
+            "kept": stages_kept_columns(table),
         }
         create = {name: getattr(table.create, name) for name in ("partition_by", "cluster_by", "properties")}
         self.hands.sql(sql.render("create_table", table=NAME, columns=columns, **create))
         self.hands.sql(sql.render("create_intermediate", table=TMP, **values))
-        self.hands.sql(sql.render("create_positions", table=POSITIONS, own=own_positions(NAME)))
+        self.hands.sql(sql.render("create_positions", table=POSITIONS, own=describe_positions(NAME)))
         self.hands.sql(sql.render("seed_position", table=POSITIONS, pipeline="shop", version=1, properties="{}"))
         self.offsets, self.batches = itertools.count(), itertools.count(1)
 
@@ -87,22 +87,22 @@ class Bench:
             unsequenced_deletes=sum(record.sequence is None for record in deletes),
             kept=sum(bool(record.kept) for record in records),
         )  # fmt: skip
-        script = transaction(
+        script = render_transaction(
             self.sql, positions=POSITIONS, pipeline="shop", version=number, attempt=f"a{number}", properties={},
-            statements=merge_statements(self.ports, self.table, batch, "b"), audits=self._audits(batch),
+            statements=render_merge_statements(self.ports, self.table, batch, "b"), audits=self._audits(batch),
         )  # fmt: skip
         client.query(script).result()
         return script
 
     def _audits(self, batch: StagedBatch) -> list[tuple[str, str]]:
-        found = audited(self.ports, self.table, batch, "b", batch.attempt)
+        found = prepare_audits(self.ports, self.table, batch, "b", batch.attempt)
         return list(zip(found.asked.questions, found.texts, strict=True)) if found else []
 
     def _staged(self, record: Record, number: int) -> dict[str, Any]:
         offset = next(self.offsets)
         at = (record.timestamp or DAY + timedelta(seconds=offset)).isoformat()
         more = {"sequence": record.sequence} if self.table.sequence_by else {}
-        more |= {"kept": record.kept} if stages_kept(self.table) else {}
+        more |= {"kept": record.kept} if stages_kept_columns(self.table) else {}
         return {
             "key": record.key, "value": record.row, "op": record.op, "topic": "orders", "partition": record.partition,
             "offset": offset, "timestamp": at, "partition_time": at, "i": 0,
@@ -313,9 +313,9 @@ def test_batch_of_many_partitions_is_merged_in_parts(
     mode: str, bigquery: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of five days and of none, two at a time; a key has several, rows move, and deletes do not tell their day."""
-    monkeypatch.setattr(pruning, "MOST_PARTITIONS", 3)
-    monkeypatch.setattr(pruning, "PARTITIONS_OF_A_PART", 2)
-    monkeypatch.setattr(pruning, "FEW_ROWS", 3)
+    monkeypatch.setattr(pruning, "MAX_STATEMENT_PARTITIONS", 3)
+    monkeypatch.setattr(pruning, "PARTITIONS_PER_PART", 2)
+    monkeypatch.setattr(pruning, "MAX_UNBOUNDED_APPEND_ROWS", 3)
     create = Create(partition_by=("days(at)",), cluster_by=("id",))
     columns = (Column("id", "BIGINT"), Column("at", "TIMESTAMP"))
     bench = Bench(a_table(NAME, mode, columns=columns, create=create), bigquery, tmp_path)
@@ -359,7 +359,7 @@ def test_batch_that_breaks_an_audit_changes_nothing(audit: str, deletes: str, bi
     bench.flush([Record({"id": id}, {"id": id, "n": id}) for id in (1, 2)])
     before = bench.rows()
     broken = [Record({"id": 1}, {"id": 1, "n": 5}), *(Record({"id": id}, {"id": id, "n": -1}) for id in (3, 4))]
-    with pytest.raises(GoogleAPIError, match=BROKEN):
+    with pytest.raises(GoogleAPIError, match=AUDIT_FAILED):
         bench.flush(broken)
     assert bench.rows() == before
     assert len(before) == 2

@@ -107,12 +107,12 @@ LOSSY = [
 
 
 def test_what_a_logical_type_would_lose_is_bad(stack) -> None:
-    from tidegate_spark.session import close, connected
+    from tidegate_spark.session import close, connect_session
 
     columns = tuple(Column(f"x{number}", kind) for number, (kind, *_) in enumerate(LOSSY))
     fields = [{"field": f"x{n}", "name": name, "parameters": more} for n, (_, name, more, _) in enumerate(LOSSY)]
     values = [{"schema": {"fields": fields}, "payload": {f"x{n}": case[3]}} for n, case in enumerate(LOSSY)]
-    session = connected(stack.spark_remote, {})
+    session = connect_session(stack.spark_remote, {})
     try:
         table = a_stage(ValueFormat("json", options={"envelope": True}), columns)
         found = reasons(session, table, [json.dumps(value).encode() for value in values])

@@ -10,7 +10,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Route, Table
-from tidegate.tables.columns import projection
+from tidegate.tables.columns import build_projection
 
 ID = (Column("id", "INT"),)
 COLUMNS = (Column("id", "INT"), Column("v", "STRING"), Column("n", "INT"))
@@ -19,7 +19,7 @@ COLUMNS = (Column("id", "INT"), Column("v", "STRING"), Column("n", "INT"))
 def a_stage(select: str | None = None, **more: Any) -> StageTable:
     key, value = KeyFormat(fields=("id",), columns=ID), ValueFormat("json", columns=COLUMNS)
     table = Table("lake.s.t", ("t",), key, value, True, True, select=parse_select(select) if select else None)
-    stage = decoding.a_stage(ValueFormat("json"), COLUMNS, ID, select=projection(table, {}))
+    stage = decoding.a_stage(ValueFormat("json"), COLUMNS, ID, select=build_projection(table, {}))
     return replace(stage, **more)
 
 

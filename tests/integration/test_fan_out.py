@@ -3,7 +3,7 @@
 import pytest
 from tidegate.errors import SomeTablesFailed
 from tidegate.jobs.stage_job import StageJob
-from tidegate.monitoring.status import status
+from tidegate.monitoring.status import read_status
 from tidegate.steps.flush import flush
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -133,8 +133,8 @@ def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_
     assert "lake.back.good: batch=3 published" in failed.stdout
     for words in ("table=lake.back.bad was rolled back", "on_rollback: rewind", f"topic={other} does not exist"):
         assert words in failed.stderr
-    assert workbench.ports("back").broker.committed("tidegate-back", (topic,)) == {topic: {0: 2}}
-    problems = [table["problem"] for table in status(workbench.ports("back"))["tables"]]
+    assert workbench.ports("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 2}}
+    problems = [table["problem"] for table in read_status(workbench.ports("back"))["tables"]]
     assert problems[0] is None
     assert all(problem in failed.stderr for problem in problems[1:])
 
@@ -143,4 +143,4 @@ def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_
     with pytest.raises(SomeTablesFailed, match="does not exist"):
         workbench.flush("back")
     assert ids(workbench, "back.bad") == ids(workbench, "back.good") == [1, 2, 3, 4]
-    assert workbench.ports("back").broker.committed("tidegate-back", (topic,)) == {topic: {0: 4}}
+    assert workbench.ports("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 4}}

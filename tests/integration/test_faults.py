@@ -51,13 +51,13 @@ def test_counts_that_a_busy_server_dropped_are_counted_again(workbench, monkeypa
     topic = workbench.topic()
     workbench.pipeline("dropped", [topic], key=KEY, value=VALUE, table=APPEND)
     workbench.produce(topic, *(upsert(n, "x") for n in range(20)))
-    written, answers = stage_job._written, [{}]
+    written, answers = stage_job._write_batch, [{}]
 
     def answered(*asked):
         counts = written(*asked)
         return answers.pop() if answers else counts
 
-    monkeypatch.setattr(stage_job, "_written", answered)
+    monkeypatch.setattr(stage_job, "_write_batch", answered)
     workbench.drain("dropped")
     assert ids(workbench, "shop.dropped") == list(range(20))
     assert workbench.data_files("shop.dropped_dropped_tmp") == []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from confluent_kafka import Consumer
-from tidegate.monitoring.status import status
+from tidegate.monitoring.status import read_status
 from tidegate.steps.flush import flush
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -52,7 +52,7 @@ def test_status_warns_of_records_that_are_nearly_as_old_as_their_topic_keeps_the
     topic = workbench.topic(**{"retention.ms": "7200000"})
     workbench.pipeline("late", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}, {"timestamp": int(time.time() * 1000) - 5_400_000}))
-    [warning] = status(workbench.ports("late"))["warnings"]
+    [warning] = read_status(workbench.ports("late"))["warnings"]
     assert "more than half of retention.ms=7200000" in warning
     flush(workbench.ports("late"))
-    assert status(workbench.ports("late"))["warnings"] == []
+    assert read_status(workbench.ports("late"))["warnings"] == []

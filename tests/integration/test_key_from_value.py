@@ -9,8 +9,8 @@ import pytest
 from conftest import debezium
 from fuzzing import avro
 from tidegate.errors import BadRecord
-from tidegate.schema.avro import columns_of
-from tidegate.schema.avro_resolution import decoding as avro_options
+from tidegate.schema.avro import to_columns
+from tidegate.schema.avro_resolution import plan_decoding as avro_options
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 
@@ -87,7 +87,7 @@ def test_change_event_deletes_and_moves_by_the_row_before_it(spark, word: str, k
     else:
         made = [{"op": op, "before": before, "after": after} for op, before, after in events]
         values, made_options = [*avro(AVRO_EVENT, *made)], avro_options(AVRO_EVENT, {})
-        stage = a_stage(word, columns_of(AVRO_ROW), reader=made_options.reader, writers={})
+        stage = a_stage(word, to_columns(AVRO_ROW), reader=made_options.reader, writers={})
     done = found(spark, stage, *((key, value) for value in [*values, None]))
     assert done == [
         ((1, "a"), "c", "staged", None),
@@ -102,7 +102,7 @@ def test_change_event_deletes_and_moves_by_the_row_before_it(spark, word: str, k
 
 def test_avro_record_has_the_key(spark) -> None:
     made = avro_options(AVRO_ROW, {})
-    stage = a_stage("avro", columns_of(AVRO_ROW), reader=made.reader, writers={})
+    stage = a_stage("avro", to_columns(AVRO_ROW), reader=made.reader, writers={})
     values = [*avro(AVRO_ROW, row(1, "a", 1), row(2, None, None)), None]
     first, second, gone = found(spark, stage, *((b"\x00other", value) for value in values))
     assert (first, second) == (((1, "a"), "u", "staged", None), ((2, None), "u", "staged", None))

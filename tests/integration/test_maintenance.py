@@ -11,7 +11,7 @@ from tidegate.errors import PublishedElsewhere, RetryLater
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.compact import compact
 from tidegate.steps.flush import flush
-from tidegate.steps.maintain import maintain, maintained_tables
+from tidegate.steps.maintain import list_maintained_tables, maintain
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
@@ -39,7 +39,7 @@ def names_of(workbench) -> dict[int, str]:
 
 
 def state(workbench) -> Any:
-    return workbench.ports("m").destination.state(TABLE, "m")
+    return workbench.ports("m").destination.read_state(TABLE, "m")
 
 
 def missing_files(workbench) -> list[str]:
@@ -70,7 +70,7 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     workbench.spark_sql("ALTER TABLE lake.shop.m SET TBLPROPERTIES ('history.expire.max-ref-age-ms' = '1')")
     old, young = orphan(workbench, "old.parquet", 4), orphan(workbench, "young.parquet", 2)
     ports = workbench.ports("m")
-    told = {table: maintain(ports, table) for table in maintained_tables(ports)}
+    told = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
     assert set(told) == {TABLE, "lake.shop.m_m_tmp", "lake.shop.tidegate_m_batches"}
     assert told[TABLE]["compacted"]
     assert told[TABLE]["before"]["data_files"] > told[TABLE]["after"]["data_files"] == 1
@@ -207,7 +207,7 @@ def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runn
         workbench.flush("m")
         put(workbench, topic, k2=None)
         workbench.flush("m")
-        for table in maintained_tables(workbench.ports("m")):
+        for table in list_maintained_tables(workbench.ports("m")):
             maintain(workbench.ports("m"), table)
         publish(publication)
 

@@ -27,11 +27,11 @@ def test_shared_reading_says_of_every_topic_what_the_brokers_say(
     left, right = workbench.topic(3), workbench.topic()
     workbench.produce(left, *[(n, n) for n in range(30)])
     for topics in ((left,), (right,), (left, right)):
-        assert shared.log(topics, COMMITTED) == broker.log(topics, COMMITTED)
+        assert shared.read_log(topics, COMMITTED) == broker.read_log(topics, COMMITTED)
     workbench.produce(right, ("a", "b"))
-    assert shared.log((right,), COMMITTED).end == {right: {0: 0}}, "it stands until it is read anew"
+    assert shared.read_log((right,), COMMITTED).end == {right: {0: 0}}, "it stands until it is read anew"
     shared.forget()
-    assert shared.log((right,), COMMITTED).end == {right: {0: 1}}
+    assert shared.read_log((right,), COMMITTED).end == {right: {0: 1}}
 
 
 def test_ages_of_all_that_waits_come_in_one_pass_also_of_several_offsets_of_a_partition(
@@ -44,9 +44,9 @@ def test_ages_of_all_that_waits_come_in_one_pass_also_of_several_offsets_of_a_pa
         workbench.produce(topic, *rows)
     places = [(topic, partition, offset) for partition in (0, 1) for offset in (0, 77, 199)]
     shared.learn([*places, (topic, 0, 200)])
-    assert [shared.timestamp_of(*place) for place in places] == [1_000_000 + place[2] for place in places]
-    assert shared.timestamp_of(topic, 0, 200) is None, "there is no record yet"
-    assert [broker.timestamp_of(*place) for place in places] == [shared.timestamp_of(*place) for place in places]
+    assert [shared.read_timestamp(*place) for place in places] == [1_000_000 + place[2] for place in places]
+    assert shared.read_timestamp(topic, 0, 200) is None, "there is no record yet"
+    assert [broker.read_timestamp(*place) for place in places] == [shared.read_timestamp(*place) for place in places]
 
 
 def test_topic_that_does_not_exist_is_told_of_by_name_and_hides_no_other(
@@ -55,8 +55,8 @@ def test_topic_that_does_not_exist_is_told_of_by_name_and_hides_no_other(
     shared, _ = brokers
     topic = workbench.topic()
     with pytest.raises(PositionLost, match="topics=nowhere do not exist"):
-        shared.log((topic, "nowhere"), COMMITTED)
-    assert shared.log((topic,), COMMITTED).end == {topic: {0: 0}}
+        shared.read_log((topic, "nowhere"), COMMITTED)
+    assert shared.read_log((topic,), COMMITTED).end == {topic: {0: 0}}
 
 
 def test_onlooker_changes_nothing(brokers: tuple[Any, Any]) -> None:

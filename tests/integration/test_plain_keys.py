@@ -7,7 +7,7 @@ import decoding
 import pytest
 from tidegate.schema.column import Column
 from tidegate.spec.formats import ValueFormat
-from tidegate_spark.fields.plain_keys import plain_key
+from tidegate_spark.fields.plain_keys import render_plain_key
 
 # the column's name, its type, and texts that are read off
 PLAIN = [
@@ -42,13 +42,13 @@ def keys(spark, texts: list[bytes], type: str, name: str = "id") -> list[tuple[o
 def parsed_keys(spark, texts: list[bytes], type: str, name: str = "id") -> list[tuple[object, str | None]]:
     """The same without the short way."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tidegate_spark.formats.json.plain_key", lambda *_: None)
+        patched.setattr("tidegate_spark.formats.json.render_plain_key", lambda *_: None)
         return keys(spark, texts, type, name)
 
 
 def read_off(spark, texts: list[str], type: str, name: str) -> list[object]:
     frame = spark.createDataFrame(list(enumerate(texts)), "n INT, text STRING")
-    found = frame.selectExpr("n", f"{plain_key((Column(name, type),), 'text')} AS plain").collect()
+    found = frame.selectExpr("n", f"{render_plain_key((Column(name, type),), 'text')} AS plain").collect()
     return [row["plain"] for row in sorted(found, key=lambda row: row["n"])]
 
 

@@ -42,8 +42,8 @@ def test_merge_of_recent_keys_does_not_open_the_files_of_old_ones(workbench, tmp
 
 
 def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench, monkeypatch) -> None:
-    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.LEAST_ROWS", 1)
-    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.TIMES", 1)
+    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MIN_TABLE_ROWS", 1)
+    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MIN_ROW_RATIO", 1)
     statements = []
     topic = workbench.topic()
     workbench.pipeline("named", [topic], key=KEY, value=VALUE)

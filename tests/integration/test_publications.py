@@ -14,7 +14,7 @@ from protobuf_messages import classes
 from round_trip import Way, read
 from schema_registry import SchemaRegistry
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo
-from tidegate.publications.republish import Again
+from tidegate.publications.republish import RepublishRequest
 
 ROOT, PATIENCE = Path(__file__).parents[2], 180
 
@@ -40,7 +40,7 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
 
     assert (way.status()["snapshots_behind"], way.status()["waiting"]) == (0, None)
     before = Counter(map(str, way.records()))
-    again = way.publish(again=Again(str(first.to_snapshot_id), str(middle)))
+    again = way.publish(again=RepublishRequest(str(first.to_snapshot_id), str(middle)))
     assert (again.compared_with, again.to_snapshot_id) == ("again", second.to_snapshot_id)
     now = {'{"id":1}': way.table()['{"id":1}'], '{"id":2}': None, '{"id":5}': None}
     produced = Counter(map(str, way.records())) - before
@@ -139,12 +139,12 @@ def test_partition_of_every_key_is_what_the_java_client_chooses(workbench, tmp_p
     import random
 
     from confluent_kafka import Producer
-    from tidegate_spark.publish.producer import PRODUCER
+    from tidegate_spark.publish.producer import PARTITIONER_CONF
 
     chance = random.Random(7)
     keys = [b"a", b"\x00\xff", b'{"id":1}', *(chance.randbytes(chance.randint(1, 40)) for _ in range(300))]
     topic = workbench.topic(partitions=7)
-    producer = Producer({"bootstrap.servers": workbench.stack.kafka_bootstrap, **PRODUCER})
+    producer = Producer({"bootstrap.servers": workbench.stack.kafka_bootstrap, **PARTITIONER_CONF})
     for key in keys:
         producer.produce(topic, key=key, value=b"x")
     assert producer.flush(60) == 0

@@ -12,8 +12,8 @@ import pytest
 from conftest import wait_until
 from crash.publishing import history, judge, ports, seen, walked
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater
-from tidegate.publications.plan import plan
-from tidegate.publications.publish import job_of, publish
+from tidegate.publications.plan import plan_run
+from tidegate.publications.publish import build_publish_job, publish
 from tidegate_spark.publish import producer
 
 
@@ -37,13 +37,13 @@ def test_at_least_once_reader_misses_no_change_and_ends_with_the_last(workbench,
 @pytest.fixture
 def broker(tmp_path) -> Iterator[Any]:
     """A broker of this test's own, which its supervisor brings back when it is killed."""
-    from local.stack import up
+    from local.stack import start_stack
 
-    running = up(tmp_path / "run", parts={"kafka"}, tied_to=os.getpid())
+    running = start_stack(tmp_path / "run", parts={"kafka"}, tied_to=os.getpid())
     try:
         yield running
     finally:
-        running.down()
+        running.stop()
 
 
 def test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_none(
@@ -102,7 +102,7 @@ def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) 
         }
         publish(ports(asked, 0))
         late = ports(asked, 1)
-        job = job_of(late, plan(late))
+        job = build_publish_job(late, plan_run(late))
         publish(ports(asked, 1))
         publish(ports(asked, 2))
         late.engine.run(job)

@@ -16,13 +16,13 @@ from guarded_broker import GuardedBroker, guarded_broker
 from round_trip import read_committed
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.config.pipeline_file import load_pipeline
-from tidegate.connections import connection_from_env
+from tidegate.connections import read_connection_from_env
 from tidegate.errors import GiveUp
 from tidegate.jobs.stage_job import KAFKA_CONF
 from tidegate.publications.publish import publish
-from tidegate.wiring.pipeline import spark_conf
+from tidegate.wiring.pipeline import build_spark_conf
 from tidegate.wiring.publication import assemble_publication
-from tidegate_spark.session import close, connected, private
+from tidegate_spark.session import close, connect_session, read_private_conf
 
 PASSWORD = "s3cret-w0rd"
 CLIENT = "cl1ent-w0rd"
@@ -110,14 +110,14 @@ def test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere(workb
 def _check_session_hides(workbench: Any, broker: GuardedBroker, name: str) -> None:
     """A session of the Connect server, whose own configuration is not the product's, answers SET without a secret."""
     settings = json.dumps({"conn_type": "kafka", "extra": broker.settings("tidegate", PASSWORD)})
-    resolve = partial(connection_from_env, environ={**LAKE, "AIRFLOW_CONN_KAFKA_DEFAULT": settings})
+    resolve = partial(read_connection_from_env, environ={**LAKE, "AIRFLOW_CONN_KAFKA_DEFAULT": settings})
     pipeline_file = workbench.include / "pipelines" / f"{name}.yaml"
-    conf = spark_conf(workbench.include, load_pipeline(pipeline_file), resolve)
+    conf = build_spark_conf(workbench.include, load_pipeline(pipeline_file), resolve)
     own = {name: value for name, value in conf.items() if "eventLog" not in name}  # an application's, not a session's
-    session = connected(workbench.stack.spark_remote, own)
+    session = connect_session(workbench.stack.spark_remote, own)
     try:
         told = {row["key"]: row["value"] for row in session.sql("SET").collect()}
-        assert PASSWORD in private(session, KAFKA_CONF)
+        assert PASSWORD in read_private_conf(session, KAFKA_CONF)
     finally:
         close(session)
     assert told["spark.sql.catalog.lake.credential"] == told["tidegate.secret.kafka"] == "*********(redacted)"
@@ -134,9 +134,9 @@ def test_with_these_rights_nothing_else_can_be_read(workbench, broker) -> None:
     wait_until(lambda: _may_read(broker, "orders"), "the rights")
     assert not _may_read(broker, "salaries")
     own = KafkaBroker(broker.settings("tidegate", PASSWORD))
-    assert set(own.topics(".*")) - {"connect-heartbeats"} == {"orders"}
+    assert set(own.list_topics(".*")) - {"connect-heartbeats"} == {"orders"}
     with pytest.raises(GiveUp, match="salaries"):
-        own.log(("salaries",), "read_committed")
+        own.read_log(("salaries",), "read_committed")
     asked = AdminClient({**broker.settings("tidegate", PASSWORD), "log_level": 0})
     with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
         asked.describe_consumer_groups(["somebody-elses"], request_timeout=30)["somebody-elses"].result(60)
@@ -149,9 +149,9 @@ def test_a_right_that_is_missing_is_named_at_once(workbench, broker) -> None:
     own = KafkaBroker(broker.settings("tidegate", PASSWORD))
     with pytest.raises(GiveUp, match=r"group=elsewhere: GROUP_AUTHORIZATION_FAILED; .* needs: READ on the group"):
         own.commit("elsewhere", {"orders": {0: 0}})
-    assert own.committed("tidegate-new", ("orders",)) == {}
-    assert own.group_retention() is None, "it needs a right to the cluster, which the product goes without"
-    assert KafkaBroker({"bootstrap.servers": broker.backdoor}).group_retention() == 60
+    assert own.read_committed("tidegate-new", ("orders",)) == {}
+    assert own.read_group_retention() is None, "it needs a right to the cluster, which the product goes without"
+    assert KafkaBroker({"bootstrap.servers": broker.backdoor}).read_group_retention() == 60
 
 
 def publication_of(workbench: Any, broker: GuardedBroker, user: str, delivery: str) -> Any:
@@ -167,8 +167,8 @@ def publication_of(workbench: Any, broker: GuardedBroker, user: str, delivery: s
     file = folder / f"{user}.yaml"
     file.write_text(json.dumps({"table": "lake.shop.public", "delivery": delivery, "parallelism": 2, **out}))
     connection = json.dumps({"conn_type": "kafka", "extra": broker.settings(user, PASSWORD)})
-    environment = {**workbench.stack.environment(), "AIRFLOW_CONN_KAFKA_PUBLISHER": connection}
-    return assemble_publication(workbench.include, user, partial(connection_from_env, environ=environment))
+    environment = {**workbench.stack.build_environment(), "AIRFLOW_CONN_KAFKA_PUBLISHER": connection}
+    return assemble_publication(workbench.include, user, partial(read_connection_from_env, environ=environment))
 
 
 def records_of(broker: GuardedBroker, topic: str) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def test_a_quiet_partition_keeps_its_offset_while_an_unkept_group_loses_its_own(
     own = KafkaBroker(connection)
     own.commit("unkept", {"quiet": {0: 1, 1: 0}})
     begun, beats = time.monotonic(), 0
-    while own.committed("unkept", ("quiet",)):
+    while own.read_committed("unkept", ("quiet",)):
         assert time.monotonic() - begun < 2 * PATIENCE, "the broker forgets nothing"
         workbench.drain("quiet")  # nothing to do but the heartbeat
         beats += 1

@@ -50,7 +50,7 @@ def database() -> Iterator[PostgreSQL]:
 
 @pytest.fixture
 def server(workbench: Any) -> SparkServer:
-    return SparkServer(int(workbench.stack.environment()["SPARK_PID"]), workbench.stack.run_dir / "spark")
+    return SparkServer(int(workbench.stack.build_environment()["SPARK_PID"]), workbench.stack.run_dir / "spark")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

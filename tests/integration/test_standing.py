@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere
-from tidegate.monitoring.status import status
-from tidegate.reprocess.rebase import propose, rebase
+from tidegate.monitoring.status import read_status
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
@@ -39,7 +39,7 @@ class Table:
     def lost(self) -> str:
         with pytest.raises(PositionLost) as caught:
             self.workbench.flush("p")
-        (told,) = status(self.ports())["tables"]
+        (told,) = read_status(self.ports())["tables"]
         assert told["problem"] == str(caught.value)
         return str(caught.value)
 
@@ -47,7 +47,7 @@ class Table:
         return self.workbench.ports("p")
 
     def rebase(self, to: str) -> None:
-        rebase(self.ports(), propose(self.ports(), to))
+        rebase_positions(self.ports(), propose_moves(self.ports(), to))
 
     def sql(self, *statements: str) -> None:
         for statement in statements:
@@ -59,7 +59,7 @@ class Table:
 
     @property
     def batch(self) -> int:
-        return self.ports().destination.state("lake.shop.p", "p").highest_batch
+        return self.ports().destination.read_state("lake.shop.p", "p").highest_batch
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not
     table.write()
     table.flush(5)
     assert table.ids == [*kept, 5]
-    assert len({row["batch"] for row in table.ports().destination.history("lake.shop.tidegate_p_batches", 9)}) >= 4
+    assert len({row["batch"] for row in table.ports().destination.read_history("lake.shop.tidegate_p_batches", 9)}) >= 4
     assert table.workbench.committed("p") == table.workbench.ends(table.topic)
     assert table.workbench.data_files("shop.p_p_tmp") == []
 

@@ -9,7 +9,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.formats import ValueFormat
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
-from tidegate_spark.stage.kafka_source import LARGEST_TASK, RECORDS_PER_TASK, records_per_task
+from tidegate_spark.stage.kafka_source import MAX_RECORDS_PER_TASK, RECORDS_PER_TASK, compute_records_per_task
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -48,7 +48,9 @@ def test_large_batch_stages_every_record_where_hardly_any_is_superseded(
     workbench, monkeypatch: pytest.MonkeyPatch, keys: int, share: float, staged: int
 ) -> None:
     monkeypatch.setattr("tidegate.steps.plan.LARGE", 1_000)
-    monkeypatch.setattr("tidegate.adapters.kafka.key_sample.PATIENCE", 60.0)  # a busy machine is no reason to see less
+    monkeypatch.setattr(
+        "tidegate.adapters.kafka.key_sample.TIMEOUT_SECONDS", 60.0
+    )  # a busy machine is no reason to see less
     topic = workbench.topic(2)
     workbench.pipeline("large", [topic], key=KEY, value=VALUE)
     rows = ({"id": n % keys, "name": f"x{n}"} for n in range(1_200))
@@ -71,15 +73,15 @@ def test_large_batch_stages_every_record_where_hardly_any_is_superseded(
         (1_600_000, 2, 400_000),  # each core has two tasks
         (1_600_000, 1, 800_000),
         (1_600_000, 100, RECORDS_PER_TASK),
-        (50_000_000, 2, LARGEST_TASK),
+        (50_000_000, 2, MAX_RECORDS_PER_TASK),
     ],
 )
 def test_tasks_that_take_the_last_of_each_key_are_as_large_as_the_cores_allow(
     spark, offsets: int, slots: int, expected: int
 ) -> None:
     spark.conf.set("spark.sql.leafNodeDefaultParallelism", str(slots))
-    assert records_per_task(spark, a_job(offsets, last_per_raw_key=True)) == expected
-    assert records_per_task(spark, a_job(offsets, last_per_raw_key=False)) == RECORDS_PER_TASK
+    assert compute_records_per_task(spark, a_job(offsets, last_per_raw_key=True)) == expected
+    assert compute_records_per_task(spark, a_job(offsets, last_per_raw_key=False)) == RECORDS_PER_TASK
 
 
 def a_job(offsets: int, *, last_per_raw_key: bool) -> StageJob:
@@ -90,7 +92,7 @@ def a_job(offsets: int, *, last_per_raw_key: bool) -> StageJob:
 
 def test_keys_that_several_tasks_read_are_counted_and_staged_once(workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate_spark.stage.kafka_source.RECORDS_PER_TASK", 100)
-    monkeypatch.setattr("tidegate_spark.stage.kafka_source.LARGEST_TASK", 150)
+    monkeypatch.setattr("tidegate_spark.stage.kafka_source.MAX_RECORDS_PER_TASK", 150)
     topic = workbench.topic()
     workbench.pipeline("several", [topic], key=KEY, value=VALUE, table={"last_per_key": "always"})
     workbench.produce(topic, *(({"id": n % 40}, {"id": n % 40, "name": f"x{n}"}) for n in range(1_000)))

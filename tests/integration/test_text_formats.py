@@ -65,12 +65,14 @@ def test_every_type_comes_out_of_csv_as_it_went_in(workbench) -> None:
 
 
 def test_text_that_a_type_cannot_hold_is_bad_in_csv_and_in_string(spark) -> None:
-    from tidegate_spark.fields.text import unfit
+    from tidegate_spark.fields.text import render_is_lossy
 
     cases = [*MISFITS, *((kind, text) for kind, text, _ in FITS)]
     columns = ", ".join(f"t{number} STRING" for number in range(len(cases)))
     frame = spark.createDataFrame([tuple(text for _, text in cases)], columns)
-    (row,) = frame.selectExpr(*(f"{unfit(f't{n}', kind)} AS b{n}" for n, (kind, _) in enumerate(cases))).collect()
+    (row,) = frame.selectExpr(
+        *(f"{render_is_lossy(f't{n}', kind)} AS b{n}" for n, (kind, _) in enumerate(cases))
+    ).collect()
     assert [case for case, bad in zip(cases, row, strict=True) if bad != (case in MISFITS)] == []
 
 

@@ -12,7 +12,7 @@ from protobuf_messages import a_file, classes, field, message
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import BadRecord, ConfigurationError
-from tidegate.planning.key_deduplication import last_per_raw_key
+from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
@@ -68,7 +68,7 @@ class Writer:
 def a_table(options: dict[str, Any], format: str = "avro", topics: tuple[str, ...] = ("t",)) -> Table:
     value = ValueFormat(format, options=options)
     found = Table("lake.shop.t", topics, KeyFormat(), value, upsert=False, delete=False)
-    return RegistrySchemas(lambda _: None).described(found)
+    return RegistrySchemas(lambda _: None).describe_table(found)
 
 
 def decoded(spark: Any, table: Table, values: list[bytes | None], headers: Any = None) -> list[Any]:
@@ -238,7 +238,7 @@ def test_record_types_of_one_topic_are_read_each_into_its_table(workbench, regis
         {"name": "lake.shop.both", "key": key, "value": value("shop.Order", "shop.Refund", ignored=("shop.Audit",))},
     ]
     workbench.pipeline("types", [topic], key=key, value=value("shop.Order"), tables=tables)
-    assert not any(last_per_raw_key(p, table) for p in [workbench.ports("types").pipeline] for table in p.tables)
+    assert not any(can_keep_last_per_key(p, table) for p in [workbench.ports("types").pipeline] for table in p.tables)
     workbench.flush("types")
     assert workbench.rows("shop.orders") == [{"id": 1, "note": None}, {"id": 3, "note": "c"}]
     assert workbench.rows("shop.refunds") == [{"id": 1, "cents": 7}, {"id": 2, "cents": 5}]

@@ -37,14 +37,14 @@ GUARDS = [
     Guard(
         "compare-and-swap: main is still the cut",
         COMMIT,
-        "        *_stands_at(table, target, main),\n",
+        "        *_require_branch_at(table, target, main),\n",
         "",
         DESTINATION + "publish_is_refused_when_a_foreign_writer_moved_main[iceberg]",
     ),
     Guard(
         "compare-and-swap: another run's publish",
         COMMIT,
-        "        *_stands_at(table, target, main),\n",
+        "        *_require_branch_at(table, target, main),\n",
         "",
         DESTINATION + "publish_is_refused_when_another_publish_moved_the_position[iceberg]",
     ),
@@ -65,7 +65,7 @@ GUARDS = [
     Guard(
         "a branch is cut where the position was read",
         COMMIT,
-        "        *_stands_at(table, target, snapshot_id),\n",
+        "        *_require_branch_at(table, target, snapshot_id),\n",
         "",
         DESTINATION + "cut_is_refused_when_main_moved[iceberg]",
     ),
@@ -107,7 +107,7 @@ GUARDS = [
     Guard(
         "rows are put onto a newer main only where no new file can hold their keys",
         REPARENT,
-        "    if ranges is not None and not _are_outside(table, came, ranges):\n",
+        "    if ranges is not None and not _are_files_outside(table, came, ranges):\n",
         "    if False:\n",
         REPARENTS + "rows_are_merged_again_where[a key between two of the batch]",
     ),
@@ -150,7 +150,7 @@ GUARDS = [
     Guard(
         "only the pipeline that created a table gives it its order",
         "plugins/tidegate/steps/merge.py",
-        "    return work.ports.destination.property(table.name, resource_names.CREATED_BY) == name\n",
+        "    return work.ports.destination.read_property(table.name, resource_names.CREATED_BY_PROPERTY) == name\n",
         "    return True\n",
         MERGE + "empty_table_that_somebody_else_created_keeps_its_order",
     ),
@@ -185,8 +185,8 @@ GUARDS = [
     Guard(
         "the low watermark",
         "plugins/tidegate/progress/low_watermark.py",
-        "return _kept(ports, lowest(*marks), absent)",
-        "return _kept(ports, next(iter(marks), {}), absent)",
+        "return _hold_absent_tables(ports, find_lowest(*marks), absent)",
+        "return _hold_absent_tables(ports, next(iter(marks), {}), absent)",
         FLUSH + "group_gets_the_low_watermark_of_all_tables",
     ),
     Guard(
@@ -207,7 +207,7 @@ GUARDS = [
     Guard(
         "counts add up",
         "plugins/tidegate/model/batch.py",
-        "if self.read == sum(getattr(self, name) for name in FATES) and self.gaps >= 0:",
+        "if self.read == sum(getattr(self, name) for name in DISPOSITIONS) and self.gaps >= 0:",
         "if True:",
         STAGE + "counts_that_do_not_add_up_fail_the_step",
     ),
@@ -250,7 +250,7 @@ GUARDS = [
     Guard(
         "a table without our mark is not ours",
         "plugins/tidegate/adapters/iceberg/stores/ownership.py",
-        "        check_recognised(name, own, table.schema().column_names, properties.get(SHAPE))\n",
+        "        check_recognised(name, own, table.schema().column_names, properties.get(SHAPE_PROPERTY))\n",
         "",
         DESTINATION + "table_of_somebody_else_is_neither_claimed_nor_touched[iceberg]",
     ),
@@ -264,14 +264,14 @@ GUARDS = [
     Guard(
         "only intermediate tables of ours are cleaned up",
         STAGING,
-        "    check_removable(table, STAGED)\n",
+        "    check_removable(table, STAGING_KINDS)\n",
         "",
         DESTINATION + "table_of_somebody_else_is_neither_claimed_nor_touched[iceberg]",
     ),
     Guard(
         "deletes are forgotten in memories of ours only",
         "plugins/tidegate/adapters/iceberg/stores/remembered_deletes.py",
-        "    if table.metadata.properties.get(KIND) not in MEMORIES:\n",
+        "    if table.metadata.properties.get(KIND_PROPERTY) not in MEMORY_KINDS:\n",
         "    if False:\n",
         DESTINATION + "nothing_is_taken_out_of_a_memory_without_a_mark[iceberg]",
     ),
@@ -285,15 +285,17 @@ GUARDS = [
     Guard(
         "what remembers deletes or changes is claimed before it is evolved",
         "plugins/tidegate/steps/merge.py",
-        "destination.claim(remembered, own_memory(table, columns)) is not None",
+        "destination.claim(remembered, describe_memory(table, columns)) is not None",
         "True",
         "tests/unit/tidegate/model/test_ownership.py::test_memory_of_somebody_else_is_neither_written_nor_evolved",
     ),
     Guard(
         "a plan reads the log after the positions",
         "plugins/tidegate/steps/plan.py",
-        "    found = [_found(ports, table) for table in ports.pipeline.tables]\n    log, gone = known_log(ports)\n",
-        "    log, gone = known_log(ports)\n    found = [_found(ports, table) for table in ports.pipeline.tables]\n",
+        "    found = [_found(ports, table) for table in ports.pipeline.tables]\n    log, gone = "
+        "read_known_log(ports)\n",
+        "    log, gone = read_known_log(ports)\n    found = [_found(ports, table) for table in "
+        "ports.pipeline.tables]\n",
         "tests/unit/tidegate/steps/test_plan.py::"
         "test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short",
     ),
@@ -365,7 +367,7 @@ GUARDS = [
     Guard(
         "what a backfill applied under another pipeline file is not applied",
         STAGING,
-        "    if properties.get(SHAPE) != shape:\n",
+        "    if properties.get(SHAPE_PROPERTY) != shape:\n",
         "    if False:\n",
         DESTINATION + "slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape[iceberg]",
     ),
@@ -379,8 +381,8 @@ GUARDS = [
     Guard(
         "BigQuery: staged rows are counted before they are merged",
         "plugins/tidegate/adapters/bigquery/publish_script.py",
-        " = {rows} AS ",
-        " >= 0 AS ",
+        " = {rows} ",
+        " >= 0 ",
         "tests/contract/test_bigquery.py::test_staged_rows_that_went_by_themselves_are_not_published_as_nothing",
     ),
     Guard(
@@ -416,8 +418,8 @@ GUARDS = [
     Guard(
         "BigQuery: a publish has a name of its own and runs once",
         "plugins/tidegate/adapters/bigquery/position_table.py",
-        'job_name("publish", publication.table, publication.uuid, publication.attempt)',
-        'job_name("publish", object())',
+        'name_job("publish", publication.table, publication.uuid, publication.attempt)',
+        'name_job("publish", object())',
         "tests/contract/test_bigquery.py::test_publish_that_is_sent_twice_runs_once",
     ),
     Guard(
@@ -448,7 +450,7 @@ GUARDS = [
         "        value = json.dumps(position).encode()\n"
         "        if self._is_transactional:\n"
         "            self._flush()\n"
-        "            self._answered(lambda: self._producer.commit_transaction(PATIENCE))\n"
+        "            self._retry(lambda: self._producer.commit_transaction(ANSWER_TIMEOUT_SECONDS))\n"
         "            self._producer.begin_transaction()\n",
         WALKS + "killed_run_is_made_good_by_a_run_towards_another_snapshot[exactly-once-changes]",
     ),
@@ -469,8 +471,8 @@ GUARDS = [
     Guard(
         "publication: a comparison that was killed is finished for every part",
         UNFINISHED,
-        "        _not_compared(ports, standing, fits)\n        or _on_the_way(ports, standing)\n",
-        "        _on_the_way(ports, standing)\n",
+        "        _find_not_compared(ports, standing, fits)\n        or _find_in_progress(ports, standing)\n",
+        "        _find_in_progress(ports, standing)\n",
         "tests/unit/tidegate/publications/test_unfinished_parts.py::"
         "test_comparison_that_died_between_two_parts_of_a_damaged_topic_is_finished[table moves]",
     ),
@@ -492,7 +494,7 @@ GUARDS = [
     Guard(
         "publication: a record that is refused for good is no reason to try again",
         PRODUCE,
-        "        if reason.code() not in REFUSED:\n",
+        "        if reason.code() not in REFUSAL_CODES:\n",
         "        if True:\n",
         "tests/unit/scenarios/test_publications.py::"
         "test_record_that_is_too_large_is_named_and_no_reason_to_try_again[broker-exactly-once]",
@@ -508,7 +510,7 @@ GUARDS = [
     Guard(
         "publication: both ends of a run are pinned",
         "plugins/tidegate/publications/publish.py",
-        "        ports.snapshots.pin(table, snapshot, pin_name(publication.name, snapshot))\n",
+        "        ports.snapshots.pin(table, snapshot, format_pin_name(publication.name, snapshot))\n",
         "        pass\n",
         "tests/unit/scenarios/test_publications.py::test_killed_run_of_changes_is_resumed[2]",
     ),
@@ -543,7 +545,7 @@ GUARDS = [
     Guard(
         "a text is one JSON object, and nothing follows it",
         "jobs/tidegate_spark/fields/json/objects.py",
-        "CASE WHEN size({parsed}.{ELEMENTS}) = 2 THEN",
+        "CASE WHEN size({parsed}.{ELEMENTS_FIELD}) = 2 THEN",
         "CASE WHEN true THEN",
         "tests/integration/test_strictness.py::test_value_that_is_not_one_json_object_is_bad",
     ),
@@ -557,15 +559,16 @@ GUARDS = [
     Guard(
         "an unknown offset of a time is not the end of the log",
         "plugins/tidegate/adapters/kafka/broker_answers.py",
-        "if offset == END else offset",
+        "if offset == NO_RECORD_OFFSET else offset",
         "if offset < 0 else offset",
         "tests/unit/tidegate/adapters/kafka/test_broker_answers.py::test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log",
     ),
     Guard(
         "a move to a time skips no open transaction",
         "plugins/tidegate/reprocess/rebase.py",
-        '    return lowest(log.end, merged(log.begin, ports.broker.offsets_at(topics, time_ms("--to", to, WORDS))))',
-        '    return ports.broker.offsets_at(topics, time_ms("--to", to, WORDS))',
+        "    return find_lowest(\n        log.end,\n        merge_offsets(log.begin, "
+        'ports.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))),\n    )\n',
+        '    return ports.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))\n',
         "tests/unit/tidegate/reprocess/test_rebase.py::test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read",
     ),
     Guard(
@@ -585,7 +588,7 @@ GUARDS = [
     Guard(
         "a key that lacks a field is no key of NULLs",
         "jobs/tidegate_spark/formats/json.py",
-        """f"{missing(text, 'kf', fields, 'the key')} ELSE""",
+        """f"{render_missing_cases(text, 'kf', fields, 'the key')} ELSE""",
         'f"ELSE',
         "tests/integration/test_presence.py::"
         "test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there",
@@ -607,7 +610,7 @@ GUARDS = [
     Guard(
         "an update that changes the key deletes the old row",
         "jobs/tidegate_spark/stage/job.py",
-        "with_moved_keys(fated, found, table) if found.moved else fated",
+        "add_old_key_deletes(fated, found, table) if found.moved else fated",
         "fated",
         "tests/integration/test_presence.py::test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row",
     ),

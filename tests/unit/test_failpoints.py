@@ -30,7 +30,7 @@ from crash.memory import (
 from crash.points import Broken, Journey, Point, cases, fault
 from fakes import Crash, World
 from tidegate.errors import TidegateError
-from tidegate.reprocess.rebase import propose, rebase
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 
@@ -40,42 +40,45 @@ ROOT = Path(__file__).parents[2]
 # learns a new call, or a job a new effect, is listed here, and some situation must reach it.
 POINTS = {
     "plan": [
-        "broker.log", "destination.highest_staged", "destination.signed_attempts", "destination.staged",
-        "destination.state",
+        "broker.read_log", "destination.find_highest_batch", "destination.signed_attempts", "destination.list_staged",
+        "destination.read_state",
     ],
     "stage": [
-        "destination.append_empty", "destination.cut", "destination.has_branches", "destination.head",
-        "destination.claim", "destination.landing",
-        "destination.publish", "destination.seed", "destination.staged", "destination.staged_outcome",
-        "destination.state", "engine.run", "job.counted", "job.created", "job.decoded",
+        "destination.append_empty", "destination.start_branch", "destination.has_branches", "destination.read_head",
+        "destination.claim", "destination.find_landing_folder",
+        "destination.publish", "destination.seed", "destination.list_staged", "destination.read_staged_outcome",
+        "destination.read_state", "engine.run", "job.counted", "job.created", "job.decoded",
         "job.named", "job.overwritten",
     ],
     "merge": [
-        "destination.append_empty", "destination.audit_answers", "destination.bounds", "destination.claim",
-        "destination.cut",
-        "destination.dead_letters_of_others", "destination.evolve", "destination.has_branches", "destination.head",
+        "destination.append_empty", "destination.read_audit_answers", "destination.find_bounds", "destination.claim",
+        "destination.start_branch",
+        "destination.count_letters_of_others", "destination.evolve", "destination.has_branches",
+        "destination.read_head",
         "destination.publish",
-        "destination.seed", "destination.snapshots_of", "destination.state", "engine.run", "job.audited",
+        "destination.seed", "destination.find_snapshots", "destination.read_state", "engine.run", "job.audited",
         "job.statement",
     ],
-    "batch_history": ["destination.record"],
+    "batch_history": ["destination.append_history"],
     # between two merges of a queue, and where records name tables, which are looked for once
-    "flush": ["destination.staged", "destination.state", "destination.tables_in"],
+    "flush": ["destination.list_staged", "destination.read_state", "destination.list_tables"],
     "commit_offsets": [
-        "broker.commit", "destination.staged", "destination.state", "group.committed",
+        "broker.commit", "destination.list_staged", "destination.read_state", "group.committed",
     ],
     "clean_up": [
         "destination.clean_up", "destination.drop_branches", "destination.forget_deletes", "destination.has_branches",
-        "destination.pipelines", "destination.state",
+        "destination.list_pipelines", "destination.read_state",
     ],
     "heartbeat": [
-        "broker.commit", "broker.ends", "broker.log", "broker.newest", "destination.staged", "destination.state",
+        "broker.commit", "broker.read_end_offsets", "broker.read_log", "broker.read_newest_timestamps",
+        "destination.list_staged", "destination.read_state",
         "group.committed",
     ],
     "rebase": [
-        "broker.log", "destination.append_empty", "destination.cut", "destination.has_branches", "destination.head",
+        "broker.read_log", "destination.append_empty", "destination.start_branch", "destination.has_branches",
+        "destination.read_head",
         "destination.publish",
-        "destination.highest_staged", "destination.state",
+        "destination.find_highest_batch", "destination.read_state",
     ],
 }  # fmt: skip
 
@@ -160,7 +163,7 @@ def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(re
         world = situated(without_effect, pipeline)
         with Journey(meet).inside() as journey, suppress(Crash, Broken, TidegateError):
             ports = journey.ports(world.ports(pipeline))
-            rebase(ports, propose(ports, "earliest"))
+            rebase_positions(ports, propose_moves(ports, "earliest"))
         return world, journey
 
     _, journey = moved(lambda _: None)
@@ -183,7 +186,7 @@ def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
     world = situated(later_batch, pipeline_of("upsert_delete", 2))
     with Journey().inside() as journey:
         ports = journey.ports(world.ports(pipeline_of("upsert_delete", 2)))
-        rebase(ports, propose(ports, "earliest"))
+        rebase_positions(ports, propose_moves(ports, "earliest"))
     found: dict[str, set[str]] = {}
     for point in points + journey.passed:
         step, _, call = point.name.partition("/")

@@ -6,63 +6,79 @@ Every function returns SQL text over `expr`, which holds a value of the Avro sch
 from collections.abc import Callable
 from typing import Any
 
-from tidegate.schema.avro import KINDS, Names, branches, decimal_of, kind, merged_numbers, resolved, type_name
-from tidegate.sql.spark import literal, quoted
+from tidegate.schema.avro import (
+    LOGICAL_TYPES,
+    Names,
+    get_decimal,
+    get_logical_type,
+    get_type_name,
+    list_branches,
+    merge_number_types,
+    resolve_name,
+)
+from tidegate.sql.spark import quote, render_literal
 
-NATIVE = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
-UNITS = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}  # per second
+NATIVE_LOGICAL_TYPES = (
+    "date",
+    "timestamp-millis",
+    "timestamp-micros",
+    "local-timestamp-millis",
+    "local-timestamp-micros",
+)
+UNITS_PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}  # per second
 # The years 1 to 9999: what Spark promises to hold. Beyond them lies what PostgreSQL calls infinity.
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 
 
-def converted(expr: str, node: Any, names: Names) -> str:
-    """The value as its column's type; NULL where `unfit` says that it does not fit."""
-    return _walk(expr, node, names, _leaf, _rebuild) or expr
+def render_conversion(expr: str, node: Any, names: Names) -> str:
+    """The value as its column's type; NULL where `render_is_lossy` says that it does not fit."""
+    return _walk_schema(expr, node, names, _render_leaf, _combine_values) or expr
 
 
-def unfit(expr: str, node: Any, names: Names) -> str:
+def render_is_lossy(expr: str, node: Any, names: Names) -> str:
     """A condition: something in the value would be lost or changed; never NULL."""
-    found = _walk(expr, node, names, _leaf_unfit, _any)
+    found = _walk_schema(expr, node, names, _render_is_leaf_lossy, _combine_conditions)
     return f"coalesce({found}, false)" if found else "false"
 
 
-def _walk(
+def _walk_schema(
     expr: str, node: Any, names: Names, leaf: Callable[[str, Any], str | None], combine: Callable[..., str | None]
 ) -> str | None:
     """What `leaf` says of the leaves, combined up; None where it has nothing to say."""
-    found = [resolved(branch, names) for branch in branches(resolved(node, names))]
+    found = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
     if len(found) > 1:
-        if merged_numbers(found):
+        if merge_number_types(found):
             return None
         members = ((f"member{n}", member) for n, member in enumerate(found))
-        parts = [(name, _walk(f"{expr}.{name}", member, names, leaf, combine)) for name, member in members]
+        parts = [(name, _walk_schema(f"{expr}.{name}", member, names, leaf, combine)) for name, member in members]
         return combine("record", expr, parts)
     node = found[0]
-    word = type_name(node)
+    word = get_type_name(node)
     if word == "array":
-        return combine("array", expr, [("e", _walk("e", node["items"], names, leaf, combine))])
+        return combine("array", expr, [("e", _walk_schema("e", node["items"], names, leaf, combine))])
     if word == "map":
-        return combine("map", expr, [("v", _walk("v", node["values"], names, leaf, combine))])
+        return combine("map", expr, [("v", _walk_schema("v", node["values"], names, leaf, combine))])
     if word in ("record", "error"):
         parts = [
-            (f["name"], _walk(f"{expr}.{quoted(f['name'])}", f["type"], names, leaf, combine)) for f in node["fields"]
+            (f["name"], _walk_schema(f"{expr}.{quote(f['name'])}", f["type"], names, leaf, combine))
+            for f in node["fields"]
         ]
         return combine("record", expr, parts)
     return leaf(expr, node)
 
 
-def _rebuild(word: str, expr: str, parts: list[tuple[str, str | None]]) -> str | None:
+def _combine_values(word: str, expr: str, parts: list[tuple[str, str | None]]) -> str | None:
     if all(sql is None for _, sql in parts):
         return None
     if word == "array":
         return f"transform({expr}, e -> {parts[0][1]})"
     if word == "map":
         return f"transform_values({expr}, (k, v) -> {parts[0][1]})"
-    inner = ", ".join(f"{literal(name)}, {sql or f'{expr}.{quoted(name)}'}" for name, sql in parts)
+    inner = ", ".join(f"{render_literal(name)}, {sql or f'{expr}.{quote(name)}'}" for name, sql in parts)
     return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({inner}) END"
 
 
-def _any(word: str, expr: str, parts: list[tuple[str, str | None]]) -> str | None:
+def _combine_conditions(word: str, expr: str, parts: list[tuple[str, str | None]]) -> str | None:
     said = [sql for _, sql in parts if sql]
     if not said:
         return None
@@ -73,24 +89,24 @@ def _any(word: str, expr: str, parts: list[tuple[str, str | None]]) -> str | Non
     return "(" + " OR ".join(f"coalesce({sql}, false)" for sql in said) + ")"
 
 
-def _leaf(expr: str, node: Any) -> str | None:
-    meaning, word = kind(node), type_name(node)
-    if meaning not in KINDS or (meaning in NATIVE and _is_native(node)):
+def _render_leaf(expr: str, node: Any) -> str | None:
+    meaning, word = get_logical_type(node), get_type_name(node)
+    if meaning not in LOGICAL_TYPES or (meaning in NATIVE_LOGICAL_TYPES and _is_native(node)):
         return None
     if word not in ("int", "long"):
-        return f"try_cast({expr} AS {KINDS[meaning]})"
+        return f"try_cast({expr} AS {LOGICAL_TYPES[meaning]})"
     if meaning == "date":
-        return day(expr)
+        return render_date(expr)
     if meaning.startswith("time-"):
-        return time_text(expr, meaning.removeprefix("time-"))
-    return timestamp(expr, meaning.rsplit("-", 1)[1], KINDS[meaning])
+        return render_time(expr, meaning.removeprefix("time-"))
+    return render_timestamp(expr, meaning.rsplit("-", 1)[1], LOGICAL_TYPES[meaning])
 
 
-def _leaf_unfit(expr: str, node: Any) -> str | None:
-    meaning, word = kind(node), type_name(node)
-    if word in ("string", "enum") and meaning not in KINDS:
+def _render_is_leaf_lossy(expr: str, node: Any) -> str | None:
+    meaning, word = get_logical_type(node), get_type_name(node)
+    if word in ("string", "enum") and meaning not in LOGICAL_TYPES:
         return f"NOT is_valid_utf8({expr})" if word == "string" else None
-    made = None if decimal_of(node) else _leaf(expr, node)
+    made = None if get_decimal(node) else _render_leaf(expr, node)
     if made is None:
         return None
     beyond = f"{expr} RLIKE '[.][0-9]{{6}}[0-9]*[1-9]'" if word == "string" else "false"
@@ -98,17 +114,17 @@ def _leaf_unfit(expr: str, node: Any) -> str | None:
 
 
 def _is_native(node: Any) -> bool:
-    return isinstance(node, dict) and node.get("logicalType") == kind(node)
+    return isinstance(node, dict) and node.get("logicalType") == get_logical_type(node)
 
 
-def day(number: str) -> str:
+def render_date(number: str) -> str:
     """A count of days since 1970 as a date; NULL outside of the years 1 to 9999."""
     return f"CASE WHEN {number} BETWEEN {FIRST_DAY} AND {LAST_DAY} THEN date_from_unix_date(CAST({number} AS INT)) END"
 
 
-def timestamp(number: str, unit: str, kind_of_column: str) -> str:
+def render_timestamp(number: str, unit: str, kind_of_column: str) -> str:
     """A count since 1970 as a time; NULL outside of the years 1 to 9999, or finer than microseconds."""
-    first, last = FIRST_DAY * 86_400 * UNITS[unit], (LAST_DAY + 1) * 86_400 * UNITS[unit] - 1
+    first, last = FIRST_DAY * 86_400 * UNITS_PER_SECOND[unit], (LAST_DAY + 1) * 86_400 * UNITS_PER_SECOND[unit] - 1
     if unit == "nanos":
         micros = f"CASE WHEN {number} % 1000 = 0 THEN timestamp_micros({number} div 1000) END"
     else:
@@ -116,7 +132,7 @@ def timestamp(number: str, unit: str, kind_of_column: str) -> str:
     return f"CAST({micros} AS {kind_of_column})"
 
 
-def time_text(number: str, unit: str) -> str:
+def render_time(number: str, unit: str) -> str:
     """A count since midnight as ``HH:MM:SS`` and as many digits as its unit has; NULL outside of one day."""
     per_second, digits = {"millis": (1_000, 3), "micros": (1_000_000, 6), "nanos": (1_000_000_000, 9)}[unit]
     seconds, rest = f"CAST({number} AS BIGINT) div {per_second}", f"CAST({number} AS BIGINT) % {per_second}"

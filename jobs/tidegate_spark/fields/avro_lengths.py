@@ -9,19 +9,19 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-HEADER = 5  # the magic byte and four bytes of schema id
-NAMED = ("record", "error", "enum", "fixed")
-FIXED = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+HEADER_BYTES = 5  # the magic byte and four bytes of schema id
+NAMED_TYPES = ("record", "error", "enum", "fixed")
+FIXED_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 MAX_VARINT_BYTES = 10
 
 Skip = Callable[[bytes, int], int]
 
 
-class _Broken(Exception):
+class _LengthError(Exception):
     """The bytes announce more than there is."""
 
 
-def length_checker(schemas: dict[str, str]) -> Callable[[Any], Any]:
+def build_length_checker(schemas: dict[str, str]) -> Callable[[Any], Any]:
     """A function of an Arrow array of bytes: whether each fits the schema of its id; `""` is for bytes without one.
 
     By its hints Spark knows what kind of function it is.
@@ -29,7 +29,7 @@ def length_checker(schemas: dict[str, str]) -> Callable[[Any], Any]:
     import pyarrow as pa
 
     def check(values: pa.Array) -> pa.Array:
-        walks = {number: compiled(json.loads(text)) for number, text in schemas.items()}
+        walks = {number: compile_skip(json.loads(text)) for number, text in schemas.items()}
         return pa.array([None if v is None else fits_schema(v, walks) for v in values.to_pylist()], pa.bool_())
 
     return check
@@ -39,59 +39,59 @@ def fits_schema(value: bytes, walks: dict[str, Skip]) -> bool:
     """Whether every length and count in the bytes is covered by bytes that follow; what follows the record is free."""
     walk, at = walks.get(""), 0
     if walk is None:
-        walk, at = walks.get(str(int.from_bytes(value[1:HEADER], "big"))), HEADER
+        walk, at = walks.get(str(int.from_bytes(value[1:HEADER_BYTES], "big"))), HEADER_BYTES
     if walk is None:
         return False
     try:
         return walk(value, at) <= len(value)
-    except (_Broken, RecursionError):
+    except (_LengthError, RecursionError):
         return False
 
 
-def compiled(schema: Any, named: dict[str, Skip] | None = None) -> Skip:
+def compile_skip(schema: Any, named: dict[str, Skip] | None = None) -> Skip:
     """A function that steps over one value of the schema: (bytes, offset) to the offset behind it."""
     named = {} if named is None else named
     if isinstance(schema, list):
-        return _skip_union([compiled(branch, named) for branch in schema])
+        return _compile_union([compile_skip(branch, named) for branch in schema])
     word = schema if isinstance(schema, str) else schema["type"]
     if not isinstance(word, str):
-        return compiled(word, named)
+        return compile_skip(word, named)
     if word == "array":
-        return _skip_blocks(compiled(schema["items"], named))
+        return _compile_blocks(compile_skip(schema["items"], named))
     if word == "map":
-        value = compiled(schema["values"], named)
-        return _skip_blocks(lambda data, at: value(data, _skip_bytes(data, at)))
-    return _skip_named(schema, named) if word in NAMED else _skip_simple(word, named)
+        value = compile_skip(schema["values"], named)
+        return _compile_blocks(lambda data, at: value(data, _skip_bytes(data, at)))
+    return _compile_named(schema, named) if word in NAMED_TYPES else _compile_simple(word, named)
 
 
-def _skip_named(schema: Any, named: dict[str, Skip]) -> Skip:
+def _compile_named(schema: Any, named: dict[str, Skip]) -> Skip:
     parts: list[Skip] = []
-    skip = _skip_all(parts)
+    skip = _compile_sequence(parts)
     if schema["type"] == "enum":
         skip = _skip_varint
     elif schema["type"] == "fixed":
-        skip = _skip_fixed(int(schema["size"]))
+        skip = _compile_fixed(int(schema["size"]))
     short = str(schema["name"]).rsplit(".", 1)[-1]
     named[short] = named[str(schema["name"])] = skip  # before its fields: they may name it
-    parts += [compiled(field["type"], named) for field in schema.get("fields", ())]
+    parts += [compile_skip(field["type"], named) for field in schema.get("fields", ())]
     return skip
 
 
-def _skip_simple(word: str, named: dict[str, Skip]) -> Skip:
+def _compile_simple(word: str, named: dict[str, Skip]) -> Skip:
     if word in ("string", "bytes"):
         return _skip_bytes
     if word in ("int", "long"):
         return _skip_varint
-    if word in FIXED:
-        return _skip_fixed(FIXED[word])
+    if word in FIXED_SIZES:
+        return _compile_fixed(FIXED_SIZES[word])
     return named[word if word in named else word.rsplit(".", 1)[-1]]
 
 
-def _skip_fixed(size: int) -> Skip:
+def _compile_fixed(size: int) -> Skip:
     return lambda data, at: at + size
 
 
-def _skip_all(parts: list[Skip]) -> Skip:
+def _compile_sequence(parts: list[Skip]) -> Skip:
     def skip(data: bytes, at: int) -> int:
         for part in parts:
             at = part(data, at)
@@ -100,17 +100,17 @@ def _skip_all(parts: list[Skip]) -> Skip:
     return skip
 
 
-def _skip_union(parts: list[Skip]) -> Skip:
+def _compile_union(parts: list[Skip]) -> Skip:
     def skip(data: bytes, at: int) -> int:
         branch, at = read_long(data, at)
         if not 0 <= branch < len(parts):
-            raise _Broken
+            raise _LengthError
         return parts[branch](data, at)
 
     return skip
 
 
-def _skip_blocks(item: Skip) -> Skip:
+def _compile_blocks(item: Skip) -> Skip:
     def skip(data: bytes, at: int) -> int:
         while True:
             count, at = read_long(data, at)
@@ -119,7 +119,7 @@ def _skip_blocks(item: Skip) -> Skip:
             if count == 0:
                 return at
             if count > max(len(data) - at, 0):  # no type that a table has takes less than a byte
-                raise _Broken
+                raise _LengthError
             for _ in range(count):
                 at = item(data, at)
 
@@ -129,7 +129,7 @@ def _skip_blocks(item: Skip) -> Skip:
 def _skip_bytes(data: bytes, at: int) -> int:
     length, at = read_long(data, at)
     if not 0 <= length <= len(data) - at:
-        raise _Broken
+        raise _LengthError
     return at + length
 
 
@@ -142,10 +142,10 @@ def read_long(data: bytes, at: int) -> tuple[int, int]:
     number = 0
     for place in range(MAX_VARINT_BYTES):
         if at >= len(data):
-            raise _Broken
+            raise _LengthError
         byte = data[at]
         number |= (byte & 0x7F) << (7 * place)
         at += 1
         if not byte & 0x80:
             return (number >> 1) ^ -(number & 1), at
-    raise _Broken
+    raise _LengthError

@@ -5,34 +5,34 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate.jobs.stage_job import StageJob, StageTable
-from tidegate.schema.avro_limits import JAVA_OPTIONS, LIMITS, has_limits
+from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, has_limits
 
 log = logging.getLogger(__name__)
-AVRO = ("avro", "debezium-avro")
-CHECK = "check_lengths"
+AVRO_FORMATS = ("avro", "debezium-avro")
+LENGTH_CHECK_OPTION = "check_lengths"
 
 
 def guard_lengths(spark: Any, job: StageJob) -> StageJob:
     """The job as this server can run it: where its JVMs lack Avro's limits, Avro records are walked through first."""
     finder = [job.finder] if job.finder else []
-    if not any(part.format in AVRO for table in (*job.tables, *finder) for part in (table.key, table.value)):
+    if not any(part.format in AVRO_FORMATS for table in (*job.tables, *finder) for part in (table.key, table.value)):
         return job
     is_local = str(spark.conf.get("spark.master", "")).startswith("local")
     if has_limits(str(spark.conf.get(JAVA_OPTIONS[0 if is_local else 1], "") or "")):
         return job
     log.warning(
         "Avro records are checked on Python workers, which costs several times the CPU: set %s in %s of this server",
-        " ".join(f"-D{name}={value}" for name, value in LIMITS.items()), " and ".join(JAVA_OPTIONS),
+        " ".join(f"-D{name}={value}" for name, value in AVRO_LIMITS.items()), " and ".join(JAVA_OPTIONS),
     )  # fmt: skip
-    tables = tuple(with_length_check(table) for table in job.tables)
-    return replace(job, tables=tables, finder=with_length_check(job.finder) if job.finder else None)
+    tables = tuple(add_length_check(table) for table in job.tables)
+    return replace(job, tables=tables, finder=add_length_check(job.finder) if job.finder else None)
 
 
-def with_length_check(table: StageTable) -> StageTable:
+def add_length_check(table: StageTable) -> StageTable:
     """The table with Avro records walked through before they are decoded."""
     key, value = table.key, table.value
-    if key.format in AVRO:
-        key = replace(key, options={**key.options, CHECK: True})
-    if value.format in AVRO:
-        value = replace(value, options={**value.options, CHECK: True})
+    if key.format in AVRO_FORMATS:
+        key = replace(key, options={**key.options, LENGTH_CHECK_OPTION: True})
+    if value.format in AVRO_FORMATS:
+        value = replace(value, options={**value.options, LENGTH_CHECK_OPTION: True})
     return replace(table, key=key, value=value)

@@ -5,16 +5,16 @@ number's text, exactly. Every function returns SQL text.
 """
 
 from tidegate.schema.data_types import Primitive
-from tidegate.sql.spark import literal
+from tidegate.sql.spark import render_literal
 
-WHOLE = '{"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}'
-LONGEST = 63  # bytes whose length takes one byte in Avro; a number of 38 digits has 16
-LARGEST_SCALE = 16_383  # PostgreSQL's
-WHOLE_TEXT, NOT_FINITE = "^[+-]?[0-9]+$", "^[+-]?(NaN|Infinity|INF)$"
-NUMBER_TEXT = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
+UNSCALED_SCHEMA = '{"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}'
+MAX_UNSCALED_BYTES = 63  # bytes whose length takes one byte in Avro; a number of 38 digits has 16
+MAX_SCALE = 16_383  # PostgreSQL's
+INTEGER_PATTERN, NOT_FINITE_PATTERN = "^[+-]?[0-9]+$", "^[+-]?(NaN|Infinity|INF)$"
+NUMBER_PATTERN = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
 
 
-def number_or_text(variant: str, leaf: Primitive) -> str:
+def render_lenient_number(variant: str, leaf: Primitive) -> str:
     """A JSON number, or a text that is a number and nothing else, as the type; NULL for anything else.
 
     A whole number has digits alone, as in JSON: neither a point nor an exponent.
@@ -22,35 +22,37 @@ def number_or_text(variant: str, leaf: Primitive) -> str:
     text, value = f"try_variant_get({variant}, '$', 'STRING')", f"try_cast(b AS {leaf.name})"
     if leaf.name not in ("FLOAT", "DOUBLE"):
         plain = f"schema_of_variant({variant}) IN ('BIGINT', 'STRING')"
-        return _once(text, f"CASE WHEN {plain} AND b RLIKE '{WHOLE_TEXT}' THEN {value} END")
-    finite = f"b RLIKE '{NUMBER_TEXT}' AND abs({value}) < CAST('Infinity' AS DOUBLE)"
-    word = f"schema_of_variant({variant}) = 'STRING' AND b RLIKE '{NOT_FINITE}'"
-    return _once(text, f"CASE WHEN {finite} OR {word} THEN {value} END")
+        return _render_once(text, f"CASE WHEN {plain} AND b RLIKE '{INTEGER_PATTERN}' THEN {value} END")
+    finite = f"b RLIKE '{NUMBER_PATTERN}' AND abs({value}) < CAST('Infinity' AS DOUBLE)"
+    word = f"schema_of_variant({variant}) = 'STRING' AND b RLIKE '{NOT_FINITE_PATTERN}'"
+    return _render_once(text, f"CASE WHEN {finite} OR {word} THEN {value} END")
 
 
-def variable_scale(text: str, leaf: Primitive) -> str:
+def render_variable_scale(text: str, leaf: Primitive) -> str:
     """Debezium's VariableScaleDecimal, as a JSON object of scale and unscaled bytes; NULL for any other object."""
     scale = f"try_cast(get_json_object({text}, '$.scale') AS INT)"
-    number = scaled(f"try_to_binary(get_json_object({text}, '$.value'), 'base64')", scale, leaf)
+    number = render_decimal(f"try_to_binary(get_json_object({text}, '$.value'), 'base64')", scale, leaf)
     return f"CASE WHEN size(json_object_keys({text})) = 2 THEN {number} END"
 
 
-def scaled(found: str, scale: str, leaf: Primitive) -> str:
+def render_decimal(found: str, scale: str, leaf: Primitive) -> str:
     """A big-endian two's complement number, divided by a power of ten; NULL where `leaf` cannot hold it exactly.
 
     Avro has such numbers too, behind their length: Spark's reader of it is exact, where Spark's arithmetic is not.
     """
     length = "unhex(lpad(hex(2 * length(b)), 2, '0'))"
-    whole = f"from_avro(concat({length}, b), {literal(WHOLE)}, map('mode', 'PERMISSIVE'))"
-    digits = _once(found, f"CASE WHEN length(b) BETWEEN 1 AND {LONGEST} THEN CAST({whole} AS STRING) END")
+    whole = f"from_avro(concat({length}, b), {render_literal(UNSCALED_SCHEMA)}, map('mode', 'PERMISSIVE'))"
+    digits = _render_once(
+        found, f"CASE WHEN length(b) BETWEEN 1 AND {MAX_UNSCALED_BYTES} THEN CAST({whole} AS STRING) END"
+    )
     if leaf.decimal is None:
-        return _once(f"struct({digits} AS w, {scale} AS s)", _plain_text("b.w", "b.s"))
+        return _render_once(f"struct({digits} AS w, {scale} AS s)", _render_plain_number("b.w", "b.s"))
     # moved as text, because a DECIMAL(38) has no room for both sides of the point
     moved = f"try_cast(concat({digits}, 'E', CAST(-({scale}) AS STRING)) AS {leaf.name})"
-    return f"CASE WHEN {scale} BETWEEN -{LARGEST_SCALE} AND {leaf.decimal[1]} THEN {moved} END"
+    return f"CASE WHEN {scale} BETWEEN -{MAX_SCALE} AND {leaf.decimal[1]} THEN {moved} END"
 
 
-def _plain_text(whole: str, scale: str) -> str:
+def _render_plain_number(whole: str, scale: str) -> str:
     """The number with all of its places and without an exponent, as Java's `toPlainString` has it."""
     digits = f"ltrim('-', {whole})"
     padded = f"lpad({digits}, greatest(length({digits}), {scale} + 1), '0')"
@@ -58,11 +60,11 @@ def _plain_text(whole: str, scale: str) -> str:
     before = f"substring({padded}, 1, length({padded}) - {scale})"
     large = f"CASE WHEN {whole} = '0' THEN '0' ELSE concat({whole}, repeat('0', -{scale})) END"
     return (
-        f"CASE WHEN {scale} BETWEEN 1 AND {LARGEST_SCALE} THEN concat({sign}, {before}, '.', right({padded}, {scale})) "
-        f"WHEN {scale} BETWEEN -{LARGEST_SCALE} AND 0 THEN {large} END"
+        f"CASE WHEN {scale} BETWEEN 1 AND {MAX_SCALE} THEN concat({sign}, {before}, '.', right({padded}, {scale})) "
+        f"WHEN {scale} BETWEEN -{MAX_SCALE} AND 0 THEN {large} END"
     )
 
 
-def _once(value: str, made: str) -> str:
+def _render_once(value: str, made: str) -> str:
     """`made`, SQL over `b`, of a value that is worked out once."""
     return f"get(transform(array({value}), b -> {made}), 0)"

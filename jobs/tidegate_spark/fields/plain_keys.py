@@ -6,14 +6,14 @@ Spark makes a reader for each text that it parses, and that costs more than the 
 import json
 
 from tidegate.schema.column import Column
-from tidegate.sql.spark import literal, quoted
+from tidegate.sql.spark import quote, render_literal
 
-PLAIN = "key_plain"
-WHOLE = ("INT", "BIGINT")
-PRINTABLE = r'^"[ !#-\[\]-~]*"$'  # ASCII in quotes, without quotes and escapes inside
+PLAIN_KEY_COLUMN = "key_plain"
+INTEGER_TYPES = ("INT", "BIGINT")
+PRINTABLE_PATTERN = r'^"[ !#-\[\]-~]*"$'  # ASCII in quotes, without quotes and escapes inside
 
 
-def plain_key(columns: tuple[Column, ...], text: str) -> str | None:
+def render_plain_key(columns: tuple[Column, ...], text: str) -> str | None:
     """SQL: the one column's value where `text` spells it plainly, else NULL; None for keys that are never plain.
 
     What it finds is what the parser would find: a number that is written as Spark writes it, a text without escapes.
@@ -21,24 +21,27 @@ def plain_key(columns: tuple[Column, ...], text: str) -> str | None:
     if len(columns) != 1:
         return None
     (column,) = columns
-    inside = _inside(column.name, text)
-    if column.type in WHOLE:
+    inside = _render_lone_field(column.name, text)
+    if column.type in INTEGER_TYPES:
         number = f"try_cast({inside} AS {column.type})"
         return f"CASE WHEN CAST({number} AS STRING) = {inside} THEN {number} END"
     if column.type == "STRING":
-        return f"CASE WHEN {inside} RLIKE {literal(PRINTABLE)} THEN substring({inside}, 2, length({inside}) - 2) END"
+        return (
+            f"CASE WHEN {inside} RLIKE {render_literal(PRINTABLE_PATTERN)} "
+            f"THEN substring({inside}, 2, length({inside}) - 2) END"
+        )
     return None
 
 
-def plain_or_parsed(columns: tuple[Column, ...], parsed: str) -> str:
-    """SQL: a struct of the one column, from `PLAIN` where the key is plain, else from the object at `parsed`."""
-    name = quoted(columns[0].name)
-    return f"struct(coalesce({PLAIN}, {parsed}.{name}) AS {name})"
+def render_key_struct(columns: tuple[Column, ...], parsed: str) -> str:
+    """SQL: a struct of the one column, from `PLAIN_KEY_COLUMN` or else from the object at `parsed`."""
+    name = quote(columns[0].name)
+    return f"struct(coalesce({PLAIN_KEY_COLUMN}, {parsed}.{name}) AS {name})"
 
 
-def _inside(name: str, text: str) -> str:
+def _render_lone_field(name: str, text: str) -> str:
     """What stands behind the field's name in an object of one field, or all of a bare value; NULL for other objects."""
     opening = f"{{{json.dumps(name)}:"
-    is_lone = f"startswith({text}, {literal(opening)}) AND endswith({text}, '}}')"
+    is_lone = f"startswith({text}, {render_literal(opening)}) AND endswith({text}, '}}')"
     field = f"trim(substring({text}, {len(opening) + 1}, length({text}) - {len(opening) + 1}))"
     return f"CASE WHEN {is_lone} THEN {field} WHEN NOT startswith({text}, '{{') THEN {text} END"

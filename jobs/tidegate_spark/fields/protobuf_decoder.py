@@ -8,9 +8,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-HEADER = 5  # the magic byte and four bytes of schema id
+HEADER_BYTES = 5  # the magic byte and four bytes of schema id
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999
-TYPES = {
+ARROW_TYPES = {
     **dict.fromkeys(("int32", "sint32", "sfixed32"), "int32"),
     **dict.fromkeys(("int64", "sint64", "sfixed64", "uint32", "fixed32", "duration"), "int64"),
     **dict.fromkeys(("string", "enum", "json"), "string"),
@@ -18,11 +18,11 @@ TYPES = {
 }
 
 
-class Bad(Exception):
+class DecodingError(Exception):
     """Bytes that are no message, or a value that no column holds; the text says which."""
 
 
-def decoder(options: dict[str, Any], part: str) -> Callable[[Any], Any]:
+def build_decoder(options: dict[str, Any], part: str) -> Callable[[Any], Any]:
     """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, one of them NULL.
 
     By its hints Spark knows what kind of function it is.
@@ -30,8 +30,8 @@ def decoder(options: dict[str, Any], part: str) -> Callable[[Any], Any]:
     import pyarrow as pa
 
     def decode(values: pa.Array) -> pa.Array:
-        reader, kind = Reader(options, part), made_type(options["shape"])
-        made = [reader.made(value) for value in values.to_pylist()]
+        reader, kind = MessageDecoder(options, part), build_result_type(options["shape"])
+        made = [reader.decode(value) for value in values.to_pylist()]
         rows = [None if m is None else {"row": m[0], "reason": m[1]} for m in made]
         try:
             return pa.array(rows, kind)
@@ -51,14 +51,14 @@ def _replace_unstorable(row: Any, kind: Any, part: str) -> Any:
     return row
 
 
-def made_type(shape: dict[str, Any]) -> Any:
+def build_result_type(shape: dict[str, Any]) -> Any:
     """The Arrow type of what a decoder makes."""
     import pyarrow as pa
 
-    return pa.struct([("row", arrow_type(shape)), ("reason", pa.string())])
+    return pa.struct([("row", to_arrow_type(shape)), ("reason", pa.string())])
 
 
-class Reader:
+class MessageDecoder:
     """Reads messages of all schema ids; classes are made when the first record of their id comes."""
 
     def __init__(self, options: dict[str, Any], part: str) -> None:
@@ -66,47 +66,47 @@ class Reader:
         self._shape = options["shape"]
         self._classes: dict[tuple[str, tuple[int, ...]], Any] = {}
 
-    def made(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
+    def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
         """The row, or the reason why there is none; None for no bytes."""
         if value is None:
             return None
         try:
-            return self._row(value), None
-        except Bad as told:
+            return self._decode_row(value), None
+        except DecodingError as told:
             return None, str(told)
         except Exception:  # the runtime has errors of several kinds for bytes that are no message
             return None, f"the {self._part} is not a Protobuf message of its schema"
 
-    def _row(self, value: bytes) -> dict[str, Any]:
+    def _decode_row(self, value: bytes) -> dict[str, Any]:
         if "files" in self._options:
-            message = self._class("", ()).FromString(value)
+            message = self._get_class("", ()).FromString(value)
         else:
-            number, indexes, body = self._header(value)
-            message = self._class(number, indexes).FromString(body)
-        return row_of(message, self._shape, "")
+            number, indexes, body = self._parse_header(value)
+            message = self._get_class(number, indexes).FromString(body)
+        return convert_message(message, self._shape, "")
 
-    def _header(self, value: bytes) -> tuple[str, tuple[int, ...], bytes]:
-        if len(value) <= HEADER or value[0] != 0:
-            raise Bad(f"the {self._part} does not begin with the magic byte, a schema id and message indexes")
-        number = str(int.from_bytes(value[1:HEADER], "big"))
+    def _parse_header(self, value: bytes) -> tuple[str, tuple[int, ...], bytes]:
+        if len(value) <= HEADER_BYTES or value[0] != 0:
+            raise DecodingError(f"the {self._part} does not begin with the magic byte, a schema id and message indexes")
+        number = str(int.from_bytes(value[1:HEADER_BYTES], "big"))
         if number in self._options["refused"]:
-            raise Bad(f"the {self._part} has schema id={number}, whose {self._options['refused'][number]}")
+            raise DecodingError(f"the {self._part} has schema id={number}, whose {self._options['refused'][number]}")
         if number not in self._options["writers"]:
-            raise Bad(f"the {self._part} has schema id={number}, which is no version of its subject")
-        count, at = varint(value, HEADER)
+            raise DecodingError(f"the {self._part} has schema id={number}, which is no version of its subject")
+        count, at = read_varint(value, HEADER_BYTES)
         indexes = []
         for _ in range(count):
-            index, at = varint(value, at)
+            index, at = read_varint(value, at)
             indexes.append(index)
         return number, tuple(indexes) or (0,), value[at:]
 
-    def _class(self, number: str, indexes: tuple[int, ...]) -> Any:
+    def _get_class(self, number: str, indexes: tuple[int, ...]) -> Any:
         known = self._classes.get((number, indexes))
         if known is None:
-            known = self._classes[number, indexes] = self._made_class(number, indexes)
+            known = self._classes[number, indexes] = self._build_class(number, indexes)
         return known
 
-    def _made_class(self, number: str, indexes: tuple[int, ...]) -> Any:
+    def _build_class(self, number: str, indexes: tuple[int, ...]) -> Any:
         from google.protobuf.descriptor_pb2 import FileDescriptorSet
         from google.protobuf.descriptor_pool import DescriptorPool
         from google.protobuf.message_factory import GetMessageClass
@@ -123,14 +123,16 @@ class Reader:
         found, below = None, list(pool.FindFileByName(files[-1].name).message_types_by_name.values())
         for index in indexes:
             if not 0 <= index < len(below):
-                raise Bad(f"the {self._part} has message indexes={list(indexes)}, which schema id={number} does not")
+                raise DecodingError(
+                    f"the {self._part} has message indexes={list(indexes)}, which schema id={number} does not"
+                )
             found, below = below[index], list(below[index].nested_types)
         if found is None or found.full_name != wanted:
-            raise Bad(f"the {self._part} is a message={getattr(found, 'full_name', None)}, not {wanted}")
+            raise DecodingError(f"the {self._part} is a message={getattr(found, 'full_name', None)}, not {wanted}")
         return GetMessageClass(found)
 
 
-def varint(value: bytes, at: int) -> tuple[int, int]:
+def read_varint(value: bytes, at: int) -> tuple[int, int]:
     """A zigzag number and where it ends."""
     number = shift = 0
     while True:
@@ -141,7 +143,7 @@ def varint(value: bytes, at: int) -> tuple[int, int]:
             return (number >> 1) ^ -(number & 1), at
 
 
-def row_of(message: Any, shape: dict[str, Any], path: str) -> dict[str, Any]:
+def convert_message(message: Any, shape: dict[str, Any], path: str) -> dict[str, Any]:
     """The message as a dictionary, by the reader's names; fields that the writer does not know are None."""
     known = message.DESCRIPTOR.fields_by_number
     row = {}
@@ -151,7 +153,7 @@ def row_of(message: Any, shape: dict[str, Any], path: str) -> dict[str, Any]:
         below = f"{path}.{field['name']}"
         if own is not None and _has_closed_enum(own):
             _refuse_unknown_number(message, own, below)
-        row[field["name"]] = _value(getattr(message, own.name), own, field["shape"], below) if there else None
+        row[field["name"]] = _convert_field(getattr(message, own.name), own, field["shape"], below) if there else None
     return row
 
 
@@ -169,34 +171,37 @@ def _refuse_unknown_number(message: Any, own: Any, path: str) -> None:
     for unknown in found:
         if unknown.field_number == own.number:
             number = f" number={unknown.data}," if isinstance(unknown.data, int) else " a number"
-            raise Bad(f"the field {path.removeprefix('.')} has{number} which its enum does not name")
+            raise DecodingError(f"the field {path.removeprefix('.')} has{number} which its enum does not name")
 
 
-def _value(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
+def _convert_field(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
     if shape["kind"] == "list":
-        return [_one(element, own, shape["element"], path) for element in value]
+        return [_convert_value(element, own, shape["element"], path) for element in value]
     if shape["kind"] == "map":
         fields = own.message_type.fields_by_name
         items = ((k, value[k]) for k in value)  # a message map makes what it is asked for
         return [
-            (_one(k, fields["key"], shape["key"], path), _one(v, fields["value"], shape["value"], path))
+            (
+                _convert_value(k, fields["key"], shape["key"], path),
+                _convert_value(v, fields["value"], shape["value"], path),
+            )
             for k, v in items
         ]
-    return _one(value, own, shape, path)
+    return _convert_value(value, own, shape, path)
 
 
-def _one(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
+def _convert_value(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
     match shape["kind"]:
         case _ if own.enum_type is not None:
-            made: Any = _named(value, own, path)
+            made: Any = _get_enum_name(value, own, path)
         case "message":
-            made = row_of(value, shape, path)
+            made = convert_message(value, shape, path)
         case "wrapper":
-            made = _one(value.value, value.DESCRIPTOR.fields_by_name["value"], shape["value"], path)
+            made = _convert_value(value.value, value.DESCRIPTOR.fields_by_name["value"], shape["value"], path)
         case "timestamp" | "duration" as kind:
-            made = _micros(value, kind, path)
+            made = _to_micros(value, kind, path)
         case "json":
-            made = _json(value)
+            made = _format_json(value)
         case "empty":
             made = True
         case "uint64" | "fixed64":
@@ -206,45 +211,45 @@ def _one(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
     return made
 
 
-def _named(value: int, own: Any, path: str) -> str:
+def _get_enum_name(value: int, own: Any, path: str) -> str:
     named = own.enum_type.values_by_number.get(value)
     if named is None:
-        raise Bad(f"the field {path.removeprefix('.')} has number={value}, which its enum does not name")
+        raise DecodingError(f"the field {path.removeprefix('.')} has number={value}, which its enum does not name")
     return str(named.name)
 
 
-def _json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     from google.protobuf.json_format import MessageToJson
 
     return MessageToJson(value, indent=None, ensure_ascii=False)
 
 
-def _micros(value: Any, kind: str, path: str) -> int:
+def _to_micros(value: Any, kind: str, path: str) -> int:
     least = 0 if kind == "timestamp" else 1 - 10**9
     within = FIRST_SECOND <= value.seconds <= LAST_SECOND or kind == "duration"
     micros = int(value.seconds * 1_000_000 + value.nanos // 1000)
     if not within or value.nanos % 1000 or not least <= value.nanos < 10**9 or not -(2**63) <= micros < 2**63:
-        raise Bad(f"the field {path.removeprefix('.')} does not fit its column without loss")
+        raise DecodingError(f"the field {path.removeprefix('.')} does not fit its column without loss")
     return micros
 
 
-def arrow_type(shape: dict[str, Any]) -> Any:
+def to_arrow_type(shape: dict[str, Any]) -> Any:
     """The Arrow type of the shape's column."""
     import pyarrow as pa
 
     match shape["kind"]:
         case "message":
-            made = pa.struct([(field["name"], arrow_type(field["shape"])) for field in shape["fields"]])
+            made = pa.struct([(field["name"], to_arrow_type(field["shape"])) for field in shape["fields"]])
         case "list":
-            made = pa.list_(arrow_type(shape["element"]))
+            made = pa.list_(to_arrow_type(shape["element"]))
         case "map":
-            made = pa.map_(arrow_type(shape["key"]), arrow_type(shape["value"]))
+            made = pa.map_(to_arrow_type(shape["key"]), to_arrow_type(shape["value"]))
         case "wrapper":
-            made = arrow_type(shape["value"])
+            made = to_arrow_type(shape["value"])
         case "timestamp":
             made = pa.timestamp("us", "UTC")
         case "uint64" | "fixed64":
             made = pa.decimal128(20, 0)
         case leaf:
-            made = getattr(pa, TYPES[leaf])()
+            made = getattr(pa, ARROW_TYPES[leaf])()
     return made

@@ -8,39 +8,49 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.avro import BARE, END, END_BYTES, Names, is_record, is_variable_scale, named_types
-from tidegate.schema.avro_resolution import plain, with_end
+from tidegate.schema.avro import (
+    BARE_FIELD,
+    END_BYTES,
+    END_FIELD,
+    Names,
+    collect_named_types,
+    is_record,
+    is_variable_scale,
+)
+from tidegate.schema.avro_resolution import append_end_field, strip_logical_types
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Primitive
-from tidegate.sql.spark import literal, quoted
+from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields import avro_lengths
-from tidegate_spark.fields.avro import converted, unfit
-from tidegate_spark.fields.avro_limits import CHECK
-from tidegate_spark.fields.decimals import scaled
-from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, FoundKey, FoundValue
-from tidegate_spark.formats.json import key_fields
+from tidegate_spark.fields.avro import render_conversion, render_is_lossy
+from tidegate_spark.fields.avro_limits import LENGTH_CHECK_OPTION
+from tidegate_spark.fields.decimals import render_decimal
+from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, DecodedKey, DecodedValue
+from tidegate_spark.formats.json import list_key_fields
 
 # the server's workers do not have the product's code: this module goes with the function
 cloudpickle.register_pickle_by_value(avro_lengths)
-HEADER = 5  # the magic byte and four bytes of schema id
+HEADER_BYTES = 5  # the magic byte and four bytes of schema id
 
 
-def read(records: DataFrame, table: StageTable) -> FoundKey:
+def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key: a record with the key's fields, or one bare value."""
     options = table.key.options
     decoded = decode_record(records, "key", options, "ka")
-    schema, columns = json.loads(options["reader"]), key_fields(table).columns
+    schema, columns = json.loads(options["reader"]), list_key_fields(table).columns
     if is_record(schema):
-        values, conditions = read_fields("ka", columns, AvroFields(field_nodes(schema), named_types(schema)))
+        values, conditions = render_fields(
+            "ka", columns, AvroFields(get_field_schemas(schema), collect_named_types(schema))
+        )
     else:
-        at, name = f"ka.{BARE}", quoted(columns[0].name)
-        values, conditions = [f"{converted(at, schema, {})} AS {name}"], [("", unfit(at, schema, {}))]
-    reason = f"CASE {undecodable('key', 'ka', options)} {_unfit_cases('key', conditions)} END"
-    return FoundKey(decoded, f"struct({', '.join(values)})", reason)
+        at, name = f"ka.{BARE_FIELD}", quote(columns[0].name)
+        values, conditions = [f"{render_conversion(at, schema, {})} AS {name}"], [("", render_is_lossy(at, schema, {}))]
+    reason = f"CASE {render_undecodable_cases('key', 'ka', options)} {_render_lossy_cases('key', conditions)} END"
+    return DecodedKey(decoded, f"struct({', '.join(values)})", reason)
 
 
-def located(records: DataFrame, table: StageTable) -> FoundValue:
+def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete."""
     options = table.value.options
     schema = json.loads(options["reader"])
@@ -48,10 +58,12 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         decode_record(records, "value", options, "a")
         .selectExpr("*", f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change")
         .selectExpr(
-            "*", f"CASE WHEN value IS NULL THEN NULL {undecodable('value', 'a', options)} END AS located_reason"
+            "*",
+            f"CASE WHEN value IS NULL THEN NULL {render_undecodable_cases('value', 'a', options)} "
+            f"END AS located_reason",
         )
     )
-    return found_fields(found, table, ("a", "a"), AvroFields(field_nodes(schema), named_types(schema)))
+    return decode_fields(found, table, ("a", "a"), AvroFields(get_field_schemas(schema), collect_named_types(schema)))
 
 
 class AvroFields(NamedTuple):
@@ -61,125 +73,136 @@ class AvroFields(NamedTuple):
     names: Names
 
 
-def found_fields(records: DataFrame, table: StageTable, places: tuple[str, str], fields: AvroFields) -> FoundValue:
+def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str], fields: AvroFields) -> DecodedValue:
     """What is found once row and key stand at `places`."""
     at, key_at = places
-    values, conditions = read_fields(at, table.value_columns, fields)
-    keys = key_fields(table).columns
+    values, conditions = render_fields(at, table.value_columns, fields)
+    keys = list_key_fields(table).columns
     there = bool(keys) and all(column.name in fields.by_name for column in keys)
-    key_values, key_conditions = read_fields(key_at, keys if there else (), fields)
-    missing = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in keys)
-    return FoundValue(
+    key_values, key_conditions = render_fields(key_at, keys if there else (), fields)
+    missing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in keys)
+    return DecodedValue(
         records=records,
         columns=tuple(values),
-        reason=f"CASE {_unfit_cases('value', conditions)} WHEN false THEN '' END",
+        reason=f"CASE {_render_lossy_cases('value', conditions)} WHEN false THEN '' END",
         key=f"struct({', '.join(key_values) if there else missing})",
-        key_reason=f"CASE {_unfit_cases('key', key_conditions)} WHEN false THEN '' END" if there else NO_REASON,
+        key_reason=f"CASE {_render_lossy_cases('key', key_conditions)} WHEN false THEN '' END" if there else NO_REASON,
         key_there=f"{key_at} IS NOT NULL" if there else "false",
     )
 
 
-def field_nodes(schema: Any) -> dict[str, Any]:
+def get_field_schemas(schema: Any) -> dict[str, Any]:
     """The fields of a record schema by name."""
     return {field["name"]: field["type"] for field in schema["fields"]}
 
 
-def read_fields(at: str, columns: Sequence[Column], fields: AvroFields) -> tuple[list[str], list[tuple[str, str]]]:
+def render_fields(at: str, columns: Sequence[Column], fields: AvroFields) -> tuple[list[str], list[tuple[str, str]]]:
     """Each column as SQL under its name, and for each why it may not fit."""
-    values = [f"{sql} AS {quoted(name)}" for name, sql in values_of(at, columns, fields).items()]
-    places = ((c, f"{at}.{quoted(c.name)}") for c in columns)
-    return values, [(c.name, _unfit_column(sql, c, fields)) for c, sql in places]
+    values = [f"{sql} AS {quote(name)}" for name, sql in render_values(at, columns, fields).items()]
+    places = ((c, f"{at}.{quote(c.name)}") for c in columns)
+    return values, [(c.name, _render_is_column_lossy(sql, c, fields)) for c, sql in places]
 
 
-def _unfit_column(sql: str, column: Column, fields: AvroFields) -> str:
+def _render_is_column_lossy(sql: str, column: Column, fields: AvroFields) -> str:
     """A condition: the value would be lost or changed; a declared decimal may have fewer digits than the schema's."""
-    number = _number_of(sql, column, fields)
+    number = _render_variable_scale(sql, column, fields)
     if number:
         return f"({sql} IS NOT NULL AND ({number}) IS NULL)"
-    condition = unfit(sql, fields.by_name[column.name], fields.names)
+    condition = render_is_lossy(sql, fields.by_name[column.name], fields.names)
     if not column.type.upper().startswith("DECIMAL"):
         return condition
     too_long = f"({sql} IS NOT NULL AND try_cast({sql} AS {column.type}) IS NULL)"
     return too_long if condition == "false" else f"({condition} OR {too_long})"
 
 
-def _number_of(sql: str, column: Column, fields: AvroFields) -> str | None:
+def _render_variable_scale(sql: str, column: Column, fields: AvroFields) -> str | None:
     """The number in Debezium's record of scale and bytes, for a column that is declared as one; None for others."""
     leaf = Primitive(column.type)
     if not (leaf.decimal or leaf.name == "STRING") or not is_variable_scale(fields.by_name[column.name], fields.names):
         return None
-    return scaled(f"{sql}.`value`", f"{sql}.scale", leaf)
+    return render_decimal(f"{sql}.`value`", f"{sql}.scale", leaf)
 
 
-def values_of(at: str, columns: Sequence[Column], fields: AvroFields) -> dict[str, str]:
+def render_values(at: str, columns: Sequence[Column], fields: AvroFields) -> dict[str, str]:
     """Each column's SQL by its name."""
-    places = ((c, f"{at}.{quoted(c.name)}") for c in columns)
-    made = ((c, _number_of(p, c, fields) or converted(p, fields.by_name[c.name], fields.names)) for c, p in places)
-    # what does not fit is a bad record by `_unfit_column`, and must not end the batch before it is
+    places = ((c, f"{at}.{quote(c.name)}") for c in columns)
+    made = (
+        (c, _render_variable_scale(p, c, fields) or render_conversion(p, fields.by_name[c.name], fields.names))
+        for c, p in places
+    )
+    # what does not fit is a bad record by `_render_is_column_lossy`, and must not end the batch before it is
     return {column.name: f"try_cast({sql} AS {column.type})" if "DECIMAL" in column.type.upper() else
             f"CAST({sql} AS {column.type})" for column, sql in made}  # fmt: skip
 
 
 def decode_record(records: DataFrame, part: str, options: dict[str, Any], name: str) -> DataFrame:
-    """Add the decoded bytes of `part` as the struct `name`, whose field `END` is right only for a whole record.
+    """Add the decoded bytes of `part` as the struct `name`, whose field `END_FIELD` is right only for a whole record.
 
     Each record is decoded with the bytes of `END_BYTES` behind it, as one more field: what is shorter than its schema
     says, and what goes on behind it, has other bytes there.
     """
-    if options.get(CHECK):
+    if options.get(LENGTH_CHECK_OPTION):
         schemas = options["writers"] or {"": options["reader"]}
-        fits = F.arrow_udf(avro_lengths.length_checker(dict(schemas)), "boolean")(F.col(part))
+        fits = F.arrow_udf(avro_lengths.build_length_checker(dict(schemas)), "boolean")(F.col(part))
         records = records.withColumn(f"{part}_fits", fits)
-    return records.selectExpr("*", f"{_row(part, options)} AS {name}")
+    return records.selectExpr("*", f"{_render_row(part, options)} AS {name}")
 
 
-def _row(part: str, options: dict[str, Any]) -> str:
-    reader = json.dumps(plain(with_end(json.loads(options["reader"]))))
-    checked = f"CASE WHEN {part}_fits THEN {part} END" if options.get(CHECK) else part
+def _render_row(part: str, options: dict[str, Any]) -> str:
+    reader = json.dumps(strip_logical_types(append_end_field(json.loads(options["reader"]))))
+    checked = f"CASE WHEN {part}_fits THEN {part} END" if options.get(LENGTH_CHECK_OPTION) else part
     if not options["writers"] and "refused" not in options:
-        return _from_avro(checked, reader, reader)
+        return _render_from_avro(checked, reader, reader)
     cases = [
-        f"WHEN {literal(_header(number))} "
-        f"THEN {_from_avro(f'substring({checked}, {HEADER + 1})', json.dumps(with_end(json.loads(writer))), reader)}"
-        for number, writer in options["writers"].items()
+        f"WHEN {render_literal(_format_header(number))} "
+        f"THEN {_render_from_avro(f'substring({checked}, {HEADER_BYTES + 1})', schema, reader)}"
+        for number, schema in _list_writers(options)
     ]
-    nothing = _from_avro("CAST(NULL AS BINARY)", reader, reader)
-    return f"CASE hex(substring({part}, 1, {HEADER})) {' '.join(cases)} ELSE {nothing} END"
+    nothing = _render_from_avro("CAST(NULL AS BINARY)", reader, reader)
+    return f"CASE hex(substring({part}, 1, {HEADER_BYTES})) {' '.join(cases)} ELSE {nothing} END"
 
 
-def _from_avro(part: str, writer: str, reader: str) -> str:
+def _list_writers(options: dict[str, Any]) -> list[tuple[str, str]]:
+    """Each schema id with its schema, which ends with the field that shows a whole record."""
+    return [(n, json.dumps(append_end_field(json.loads(s)))) for n, s in options["writers"].items()]
+
+
+def _render_from_avro(part: str, writer: str, reader: str) -> str:
     whole = f"concat({part}, X'{END_BYTES}')"
-    return f"from_avro({whole}, {literal(writer)}, map('mode', 'PERMISSIVE', 'avroSchema', {literal(reader)}))"
+    return (
+        f"from_avro({whole}, {render_literal(writer)}, "
+        f"map('mode', 'PERMISSIVE', 'avroSchema', {render_literal(reader)}))"
+    )
 
 
-def _header(number: str) -> str:
+def _format_header(number: str) -> str:
     return f"00{int(number):08X}"
 
 
-def undecodable(part: str, decoded: str, options: dict[str, Any]) -> str:
+def render_undecodable_cases(part: str, decoded: str, options: dict[str, Any]) -> str:
     """`WHEN … THEN …` for bytes that are not Avro of a known schema."""
-    is_whole = f"coalesce({decoded}.{END} = X'{END_BYTES}', false)"
+    is_whole = f"coalesce({decoded}.{END_FIELD} = X'{END_BYTES}', false)"
     broken = f"WHEN NOT {is_whole} THEN 'the {part} cannot be decoded with its Avro schema'"
     if "refused" not in options:
         return broken
     number = f"conv(hex(substring({part}, 2, 4)), 16, 10)"
     refused = " ".join(
-        f"WHEN hex(substring({part}, 1, {HEADER})) = {literal(_header(n))} "
-        f"THEN {literal(f'the {part} has schema id={n}, whose {reason}')}"
+        f"WHEN hex(substring({part}, 1, {HEADER_BYTES})) = {render_literal(_format_header(n))} "
+        f"THEN {render_literal(f'the {part} has schema id={n}, whose {reason}')}"
         for n, reason in options["refused"].items()
     )
-    known = ", ".join(literal(_header(n)) for n in options["writers"]) or "''"
+    known = ", ".join(render_literal(_format_header(n)) for n in options["writers"]) or "''"
     return (
-        f"WHEN length({part}) < {HEADER} OR hex(substring({part}, 1, 1)) <> '00' "
+        f"WHEN length({part}) < {HEADER_BYTES} OR hex(substring({part}, 1, 1)) <> '00' "
         f"THEN 'the {part} does not begin with the magic byte and a schema id' {refused} "
-        f"WHEN hex(substring({part}, 1, {HEADER})) NOT IN ({known}) "
+        f"WHEN hex(substring({part}, 1, {HEADER_BYTES})) NOT IN ({known}) "
         f"THEN concat('the {part} has schema id=', {number}, ', which is no version of its subject') {broken}"
     )
 
 
-def _unfit_cases(what: str, conditions: list[tuple[str, str]]) -> str:
+def _render_lossy_cases(what: str, conditions: list[tuple[str, str]]) -> str:
     return " ".join(
-        f"WHEN {condition} THEN {literal(f'the {what} field {name} does not fit its column without loss')}"
+        f"WHEN {condition} THEN {render_literal(f'the {what} field {name} does not fit its column without loss')}"
         for name, condition in conditions
         if condition != "false"
     )

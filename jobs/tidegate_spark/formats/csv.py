@@ -6,111 +6,117 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
-from tidegate.sql.spark import literal, quoted
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.text import converted, unfit
-from tidegate_spark.formats.decoded import DELETE, UPSERT, FoundKey, FoundValue
-from tidegate_spark.formats.json import key_fields
+from tidegate_spark.fields.text import render_conversion, render_is_lossy
+from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue
+from tidegate_spark.formats.json import list_key_fields
 
-CORRUPT = "_tidegate_corrupt"
-DELIMITER, QUOTE, ENDING = ",", '"', r"\r?\n\z"
+CORRUPT_COLUMN = "_tidegate_corrupt"
+DEFAULT_DELIMITER, DEFAULT_QUOTE, LINE_ENDING_PATTERN = ",", '"', r"\r?\n\z"
 Cells = tuple[tuple[Column, str], ...]
 
 
 @dataclass(frozen=True)
-class _Line:
+class _LineShape:
     """How many columns a line has, and how it is spelled."""
 
     columns: int
     options: Mapping[str, str | None]
 
-    def is_none(self, text: str) -> str:
+    def render_is_no_line(self, text: str) -> str:
         """A condition: Spark would take the text for a line, and guess what it means.
 
         It keeps a quote that is neither opened nor closed, and makes a row of NULLs of nothing at all.
         """
-        words = spelling(self.options)
+        words = to_spark_options(self.options)
         sep, quote, escape = (rf"\x{{{ord(words[name]):x}}}" for name in ("sep", "quote", "escape"))
         kept = quote * 2 if escape == quote else rf"{escape}."
         cell = rf"(?:{quote}(?:[^{quote}{escape}]++|{kept})*+{quote}|(?!{quote})[^{sep}\r\n]*+)"
-        whole, suspect, line = rf"(?s)\A{cell}(?:{sep}{cell})*+\z", rf"[{quote}\r\n]", _unended(text)
-        strange = f"{text} RLIKE {literal(suspect)} AND NOT {line} RLIKE {literal(whole)}"
+        whole, suspect, line = rf"(?s)\A{cell}(?:{sep}{cell})*+\z", rf"[{quote}\r\n]", _render_without_ending(text)
+        strange = f"{text} RLIKE {render_literal(suspect)} AND NOT {line} RLIKE {render_literal(whole)}"
         return f"({strange} OR {line} = '')" if self.columns > 1 else f"({strange})"
 
 
-def read(records: DataFrame, table: StageTable) -> FoundKey:
+def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key: the columns of key.fields in their order."""
-    columns = key_fields(table).columns
-    parsed = records.selectExpr("*", f"{_parsed('key_text', columns, table.key.options)} AS kc")
-    cells = _cells("kc", columns, table.key.options)
-    reason = _reason("key", "kc", cells, _Line(len(columns), table.key.options))
-    return FoundKey(parsed, f"struct({', '.join(_values(cells))})", reason)
+    columns = list_key_fields(table).columns
+    parsed = records.selectExpr("*", f"{_render_from_csv('key_text', columns, table.key.options)} AS kc")
+    cells = _list_cells("kc", columns, table.key.options)
+    reason = _render_reason("key", "kc", cells, _LineShape(len(columns), table.key.options))
+    return DecodedKey(parsed, f"struct({', '.join(_render_values(cells))})", reason)
 
 
-def located(records: DataFrame, table: StageTable) -> FoundValue:
+def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value: the columns of value.schema in their order; no value is a delete."""
-    columns, keys, told = table.value_columns, key_fields(table).columns, table.value.options
+    columns, keys, told = table.value_columns, list_key_fields(table).columns, table.value.options
     parsed = records.selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"{_parsed('value_text', columns, told)} AS c",
+        f"{_render_from_csv('value_text', columns, told)} AS c",
         "CAST(NULL AS STRING) AS located_reason",
     )
-    cells, names = _cells("c", columns, told), {column.name for column in columns}
-    key_cells, there = _cells("c", keys, told), all(key.name in names for key in keys)
-    line = _Line(len(columns), told)
-    missing = ", ".join(f"CAST(NULL AS {key.type}) AS {quoted(key.name)}" for key in keys)
-    return FoundValue(
+    cells, names = _list_cells("c", columns, told), {column.name for column in columns}
+    key_cells, there = _list_cells("c", keys, told), all(key.name in names for key in keys)
+    line = _LineShape(len(columns), told)
+    missing = ", ".join(f"CAST(NULL AS {key.type}) AS {quote(key.name)}" for key in keys)
+    return DecodedValue(
         records=parsed,
-        columns=tuple(_values(cells)),
-        reason=_reason("value", "c", cells, line),
-        key=f"struct({', '.join(_values(key_cells)) if there else missing})",
-        key_reason=_reason("value", "c", key_cells, line) if there else "CAST(NULL AS STRING)",
+        columns=tuple(_render_values(cells)),
+        reason=_render_reason("value", "c", cells, line),
+        key=f"struct({', '.join(_render_values(key_cells)) if there else missing})",
+        key_reason=_render_reason("value", "c", key_cells, line) if there else "CAST(NULL AS STRING)",
         key_there="c IS NOT NULL" if there else "false",
     )
 
 
-def spelling(options: Mapping[str, str | None]) -> dict[str, str]:
+def to_spark_options(options: Mapping[str, str | None]) -> dict[str, str]:
     """Spark's options for lines that are spelled by the format's, to read and to write them."""
-    delimiter, quote = options.get("delimiter") or DELIMITER, options.get("quote") or QUOTE
+    delimiter, quote = options.get("delimiter") or DEFAULT_DELIMITER, options.get("quote") or DEFAULT_QUOTE
     return {"sep": delimiter, "quote": quote, "escape": options.get("escape") or quote}
 
 
-def _unended(text: str) -> str:
+def _render_without_ending(text: str) -> str:
     """The text without the end of its line."""
-    return f"CASE WHEN endswith({text}, '\\n') THEN regexp_replace({text}, {literal(ENDING)}, '') ELSE {text} END"
+    return (
+        f"CASE WHEN endswith({text}, '\\n') THEN regexp_replace({text}, {render_literal(LINE_ENDING_PATTERN)}, '') "
+        f"ELSE {text} END"
+    )
 
 
-def _parsed(text: str, columns: tuple[Column, ...], options: dict[str, str]) -> str:
-    fields = ", ".join(f"{quoted(column.name)} STRING" for column in columns)
-    words = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **spelling(options)}
-    pairs = ", ".join(f"{literal(name)}, {literal(value)}" for name, value in words.items())
-    return f"from_csv({_unended(text)}, {literal(f'{fields}, {quoted(CORRUPT)} STRING')}, map({pairs}))"
+def _render_from_csv(text: str, columns: tuple[Column, ...], options: dict[str, str]) -> str:
+    fields = ", ".join(f"{quote(column.name)} STRING" for column in columns)
+    words = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_COLUMN, **to_spark_options(options)}
+    pairs = ", ".join(f"{render_literal(name)}, {render_literal(value)}" for name, value in words.items())
+    return (
+        f"from_csv({_render_without_ending(text)}, {render_literal(f'{fields}, {quote(CORRUPT_COLUMN)} STRING')}, "
+        f"map({pairs}))"
+    )
 
 
-def _cells(parsed: str, columns: tuple[Column, ...], options: dict[str, str]) -> Cells:
+def _list_cells(parsed: str, columns: tuple[Column, ...], options: dict[str, str]) -> Cells:
     """Each column with its text; an empty one is NULL, unless another text is."""
-    texts = (f"{parsed}.{quoted(column.name)}" for column in columns)
+    texts = (f"{parsed}.{quote(column.name)}" for column in columns)
     null = options.get("null_literal")
-    made = texts if null is None else (f"nullif(coalesce({text}, ''), {literal(null)})" for text in texts)
+    made = texts if null is None else (f"nullif(coalesce({text}, ''), {render_literal(null)})" for text in texts)
     return tuple(zip(columns, made, strict=True))
 
 
-def _values(cells: Cells) -> list[str]:
-    return [f"{converted(text, column.type)} AS {quoted(column.name)}" for column, text in cells]
+def _render_values(cells: Cells) -> list[str]:
+    return [f"{render_conversion(text, column.type)} AS {quote(column.name)}" for column, text in cells]
 
 
-def _reason(what: str, parsed: str, cells: Cells, line: _Line) -> str:
+def _render_reason(what: str, parsed: str, cells: Cells, line: _LineShape) -> str:
     cases = [
         f"WHEN NOT is_valid_utf8({what}_text) THEN 'the {what} is not valid UTF-8'",
-        f"WHEN {parsed} IS NULL OR {parsed}.{CORRUPT} IS NOT NULL OR {line.is_none(f'{what}_text')} "
+        f"WHEN {parsed} IS NULL OR {parsed}.{CORRUPT_COLUMN} IS NOT NULL OR {line.render_is_no_line(f'{what}_text')} "
         f"THEN 'the {what} is not one line of {line.columns} columns'",
     ]
     for column, name in cells:
-        told = literal(f"the {what} column {column.name} is not a {column.type} without loss")
-        cases.append(f"WHEN {unfit(name, column.type)} THEN {told}")
+        told = render_literal(f"the {what} column {column.name} is not a {column.type} without loss")
+        cases.append(f"WHEN {render_is_lossy(name, column.type)} THEN {told}")
         if not column.nullable:
             cases.append(
-                f"WHEN {name} IS NULL THEN {literal(f'the {what} column {column.name} is required and missing')}"
+                f"WHEN {name} IS NULL THEN {render_literal(f'the {what} column {column.name} is required and missing')}"
             )
     return f"CASE {' '.join(cases)} END"

@@ -1,6 +1,7 @@
-"""What a format finds in a record: SQL over the columns that it added, and why the record cannot be used.
+"""What a format decodes of a record: SQL over the columns that it added, and why the record cannot be used.
 
-A value format is a function `located(records, table) -> FoundValue`, a key format `read(records, table) -> FoundKey`.
+A value format is a function `decode_value(records, table) -> DecodedValue`, a key format
+`decode_key(records, table) -> DecodedKey`.
 `records` are the Kafka source's columns with `key_text` and `value_text` beside the bytes.
 """
 
@@ -10,13 +11,13 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 DELETE, UPSERT = "d", "u"
-NOTHING = "-"  # the record changes no row: it is ignored
+NO_CHANGE = "-"  # the record changes no row: it is ignored
 ROW = "row_struct"  # the value's columns and the metadata, worked out before `FoundValue.reason` is
 NO_REASON = "CAST(NULL AS STRING)"
 
 
 @dataclass(frozen=True)
-class FoundKey:
+class DecodedKey:
     """The key in the key's bytes: `struct` of the key's columns, and `reason`, NULL where it is good."""
 
     records: DataFrame
@@ -25,7 +26,7 @@ class FoundKey:
 
 
 @dataclass(frozen=True)
-class FoundValue:
+class DecodedValue:
     """The rows in the value's bytes.
 
     `records` gained `change` (c, r, u, d, or nothing) and `located_reason`. `columns` are SQL texts, each value

@@ -8,164 +8,174 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Primitive
-from tidegate.sql.spark import literal
+from tidegate.sql.spark import render_literal
 
-from tidegate_spark.fields.json.connect import ConnectFields, registered_kinds
-from tidegate_spark.fields.json.extended import plain
-from tidegate_spark.fields.json.mongodb import document_key
+from tidegate_spark.fields.json.connect import ConnectFields, render_registered_kinds
+from tidegate_spark.fields.json.extended import render_plain_json
+from tidegate_spark.fields.json.mongodb import render_document_key
 from tidegate_spark.fields.json.objects import (
-    BLANKS,
-    CORRUPT,
+    BLANK_CHARACTERS,
+    CORRUPT_COLUMN,
     Fields,
-    Reading,
+    NumberRules,
     Units,
-    not_an_object,
     read_objects,
     read_row,
-    the_object,
+    render_is_not_object,
+    render_object,
 )
-from tidegate_spark.fields.json.presence import missing, misspelled, no_column, with_own_spelling
-from tidegate_spark.fields.json.text import bound
-from tidegate_spark.fields.lossless import DAYS
-from tidegate_spark.fields.plain_keys import PLAIN, plain_key, plain_or_parsed
-from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, FoundKey, FoundValue
+from tidegate_spark.fields.json.presence import (
+    apply_own_spelling,
+    render_missing_cases,
+    render_no_column_case,
+    render_respelled_case,
+)
+from tidegate_spark.fields.json.text import render_once
+from tidegate_spark.fields.lossless import DAYS_UNIT
+from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_key_struct, render_plain_key
+from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue
 
 # one text, number or word, and nothing else: what follows it would become fields beside the key's
-BARE = r'^\s*("(?:[^"\\]++|\\.)*+"|[^\s",:{}\[\]]+)\s*$'
+BARE_VALUE_PATTERN = r'^\s*("(?:[^"\\]++|\\.)*+"|[^\s",:{}\[\]]+)\s*$'
 
-KEY_TEXT = "key_json"  # the key's own object
+KEY_TEXT_COLUMN = "key_json"  # the key's own object
 
 
-def units_of(table: StageTable, part: str = "value") -> Units | Reading:
+def get_units(table: StageTable, part: str = "value") -> Units | NumberRules:
     """What whole numbers count in columns that hold a time, and where the `part` may hold numbers as text."""
-    units = _units(table)
+    units = _get_time_units(table)
     numbers = (table.key if part == "key" else table.value).options.get("numbers")
-    return Reading(units, numbers) if numbers else units
+    return NumberRules(units, numbers) if numbers else units
 
 
-def _units(table: StageTable) -> Units:
+def _get_time_units(table: StageTable) -> Units:
     """Debezium's dates are days, and nothing else is known."""
     given = table.value.timestamp_unit
     if table.value.format != "debezium-json" or isinstance(given, str):
         return given
     names = (c.name.removeprefix(table.key.prefix) for c in table.key_columns)
-    every = {name.casefold(): DAYS for name in (*names, *(c.name for c in table.value_columns))}
+    every = {name.casefold(): DAYS_UNIT for name in (*names, *(c.name for c in table.value_columns))}
     return every | {name.casefold(): unit for name, unit in (given or {}).items()}
 
 
-def key_fields(table: StageTable, text: str = "value_text") -> Fields:
+def list_key_fields(table: StageTable, text: str = "value_text") -> Fields:
     """The key's columns by their names in the record, without the prefix."""
     columns = (replace(c, name=c.name.removeprefix(table.key.prefix)) for c in table.key_columns)
-    return Fields(tuple(columns), units_of(table, "key" if text == KEY_TEXT else "value"), text)
+    return Fields(tuple(columns), get_units(table, "key" if text == KEY_TEXT_COLUMN else "value"), text)
 
 
 def list_known_fields(table: StageTable) -> Fields:
     """All that a value may hold: its columns, and those of the key, which it may repeat."""
     names = {c.name for c in table.value_columns}
-    return Fields((*table.value_columns, *(c for c in key_fields(table).columns if c.name not in names)))
+    return Fields((*table.value_columns, *(c for c in list_key_fields(table).columns if c.name not in names)))
 
 
-def located(records: DataFrame, table: StageTable) -> FoundValue:
+def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete."""
     told = table.value.options
     if "ids" in told:
-        records = records.withColumn("value_text", headless("value"))
+        records = records.withColumn("value_text", strip_header("value"))
     if told.get("extended"):
-        records = records.withColumn("value_text", F.expr(plain("value_text")))
+        records = records.withColumn("value_text", F.expr(render_plain_json("value_text")))
     if reads_envelope(table):
-        return _enveloped(records, table)
-    fields, keys = Fields(table.value_columns, units_of(table)), key_fields(table)
+        return _decode_enveloped(records, table)
+    fields, keys = Fields(table.value_columns, get_units(table)), list_key_fields(table)
     if told.get("kinds"):  # a JSON Schema that Kafka Connect wrote says what fields mean
-        records = records.selectExpr("*", f"{registered_kinds(told['kinds'], 'value')} AS kinds")
+        records = records.selectExpr("*", f"{render_registered_kinds(told['kinds'], 'value')} AS kinds")
         fields, keys = (ConnectFields(one.columns, one.units, one.text) for one in (fields, keys))
     known = list_known_fields(table)
-    parsed = _with_key_of_value(read_row(with_own_spelling(records, (fields, known)), "j", "row", fields), keys, table)
-    misfits = fields.misfits("value_text", the_object("j"), ("$",))
+    parsed = _add_key_of_value(read_row(apply_own_spelling(records, (fields, known)), "j", "row", fields), keys, table)
+    misfits = fields.render_misfits("value_text", render_object("j"), ("$",))
     gone = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
     found = parsed.selectExpr(
         "*",
         f"CASE WHEN {gone} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"CASE WHEN {gone} THEN NULL {headed('value', told)} {unreadable('j', misfits)} "
-        f"{no_column('value_text', 'row', fields, known)} END AS located_reason",
+        f"CASE WHEN {gone} THEN NULL {render_header_cases('value', told)} {render_unreadable_cases('j', misfits)} "
+        f"{render_no_column_case('value_text', 'row', fields, known)} END AS located_reason",
     )
-    return FoundValue(
+    return DecodedValue(
         records=found,
-        columns=tuple(fields.values("row")),
-        reason=fields.reason("row", "the value", ROW),
-        key=keys.struct("kv"),
-        key_reason=key_reason(keys, "kv", "value_text"),
+        columns=tuple(fields.render_values("row")),
+        reason=fields.render_reason("row", "the value", ROW),
+        key=keys.render_struct("kv"),
+        key_reason=render_key_reason(keys, "kv", "value_text"),
         key_there="kv IS NOT NULL",
     )
 
 
-def key_reason(keys: Fields, parsed: str, text: str) -> str:
+def render_key_reason(keys: Fields, parsed: str, text: str) -> str:
     """Why the key's fields at `parsed`, out of the object `text` in the value, are no key."""
-    lacks = missing(text, parsed, keys, "the value")
-    return f"CASE {lacks} ELSE {keys.reason(parsed, 'the key')} END" if lacks else keys.reason(parsed, "the key")
+    lacks = render_missing_cases(text, parsed, keys, "the value")
+    return (
+        f"CASE {lacks} ELSE {keys.render_reason(parsed, 'the key')} END"
+        if lacks
+        else keys.render_reason(parsed, "the key")
+    )
 
 
-def _enveloped(records: DataFrame, table: StageTable) -> FoundValue:
+def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
     """The same in Kafka Connect's envelope: the payload is the row, its schema says what the fields mean."""
-    fields = ConnectFields(table.value_columns, units_of(table))
-    keys = ConnectFields(key_fields(table).columns, units_of(table))
+    fields = ConnectFields(table.value_columns, get_units(table))
+    keys = ConnectFields(list_key_fields(table).columns, get_units(table))
     payload = "get_json_object(value_text, '$.payload')"
     inside = f"schema: {fields.row_schema}, payload: {fields.text_struct}"
     key_inside = f"payload: {keys.text_struct}" if keys.columns else "payload: STRING"
     key_places = [(keys, ".payload")] if keys.columns else []
     both = read_objects(records, "j", inside, [(fields, ".payload")])
-    found = read_objects(both, "kvj", key_inside, key_places or [(keys, "")], in_value(table)).selectExpr(
-        "*", f"{the_object('j')} AS e", f"{the_object('kvj')}.payload AS kv"
+    found = read_objects(both, "kvj", key_inside, key_places or [(keys, "")], render_is_key_in_value(table)).selectExpr(
+        "*", f"{render_object('j')} AS e", f"{render_object('kvj')}.payload AS kv"
     )
-    found = found.selectExpr("*", "e.payload AS row", f"{fields.kinds_of('e.schema.fields')} AS kinds")
-    gone = f"(value IS NULL OR {is_null_payload('e', 'j')})"
+    found = found.selectExpr("*", "e.payload AS row", f"{fields.render_kinds('e.schema.fields')} AS kinds")
+    gone = f"(value IS NULL OR {render_is_null_payload('e', 'j')})"
     changes = found.selectExpr(
         "*",
         f"CASE WHEN {gone} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"CASE WHEN {gone} THEN NULL {headed('value', table.value.options)} "
-        f"{unreadable('j', fields.misfits('value_text', 'row', ('$.payload',)))} "
+        f"CASE WHEN {gone} THEN NULL {render_header_cases('value', table.value.options)} "
+        f"{render_unreadable_cases('j', fields.render_misfits('value_text', 'row', ('$.payload',)))} "
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' "
-        f"{no_column(payload, 'row', fields, list_known_fields(table))} {misspelled(payload, 'row', fields)} "
+        f"{render_no_column_case(payload, 'row', fields, list_known_fields(table))} "
+        f"{render_respelled_case(payload, 'row', fields)} "
         "END AS located_reason",
     )
-    return FoundValue(
+    return DecodedValue(
         records=changes,
-        columns=tuple(fields.values("row")),
-        reason=fields.reason("row", "the value", ROW),
-        key=keys.struct("kv"),
-        key_reason=key_reason(keys, "kv", payload),
+        columns=tuple(fields.render_values("row")),
+        reason=fields.render_reason("row", "the value", ROW),
+        key=keys.render_struct("kv"),
+        key_reason=render_key_reason(keys, "kv", payload),
         key_there="kv IS NOT NULL",
     )
 
 
-def is_null_payload(event: str, parsed: str) -> str:
+def render_is_null_payload(event: str, parsed: str) -> str:
     """A condition: Kafka Connect's tombstone, an envelope around null."""
     fields = "json_object_keys(value_text)"
     only = f"array_contains({fields}, 'payload') AND forall({fields}, k -> k IN ('schema', 'payload'))"
-    is_read = f"{event} IS NOT NULL AND {parsed}.{CORRUPT} IS NULL AND {event}.payload IS NULL"
+    is_read = f"{event} IS NOT NULL AND {parsed}.{CORRUPT_COLUMN} IS NULL AND {event}.payload IS NULL"
     return f"coalesce({is_read} AND contains(value_text, '\"payload\"') AND {only}, false)"
 
 
-def in_value(table: StageTable) -> str:
+def render_is_key_in_value(table: StageTable) -> str:
     """A condition: the record's key is to be taken from its value."""
     return "true" if table.key.from_value else "key IS NULL"
 
 
-def _with_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> DataFrame:
+def _add_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> DataFrame:
     """Add `kv`: the key's fields as the value has them, parsed only for records whose key is taken from there."""
     if not keys.columns:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
-    return read_objects(records, "kvj", keys.inner, [(keys, "")], in_value(table)).selectExpr(
-        "*", f"{the_object('kvj')} AS kv"
+    return read_objects(records, "kvj", keys.inner, [(keys, "")], render_is_key_in_value(table)).selectExpr(
+        "*", f"{render_object('kvj')} AS kv"
     )
 
 
-def unreadable(parsed: str, misfits: str) -> str:
+def render_unreadable_cases(parsed: str, misfits: str) -> str:
     """`WHEN … THEN …` for a value text that is not an object which fits its columns."""
     return (
         f"WHEN NOT is_valid_utf8(value_text) THEN 'the value is not valid UTF-8' "
-        f"WHEN {not_an_object('value_text')} THEN 'the value is not a JSON object' "
-        f"WHEN {the_object(parsed)} IS NULL THEN 'the value is not one JSON object' "
-        f"WHEN {parsed}.{CORRUPT} IS NOT NULL "
+        f"WHEN {render_is_not_object('value_text')} THEN 'the value is not a JSON object' "
+        f"WHEN {render_object(parsed)} IS NULL THEN 'the value is not one JSON object' "
+        f"WHEN {parsed}.{CORRUPT_COLUMN} IS NOT NULL "
         f"THEN concat('the value does not fit value.schema, fields: ', {misfits})"
     )
 
@@ -180,75 +190,79 @@ class _KeyObject:
     inner: str
 
     @classmethod
-    def of(cls, table: StageTable) -> "_KeyObject":
+    def build(cls, table: StageTable) -> "_KeyObject":
         """The object of the table's keys."""
-        fields = key_fields(table, KEY_TEXT)
+        fields = list_key_fields(table, KEY_TEXT_COLUMN)
         names = {c.name.lower() for c in fields.columns}
         enveloped = "payload" not in names
         kinds, schema = "CAST(NULL AS STRING)", ""
         if enveloped and "schema" not in names and reads_envelope(table):
             fields = told = ConnectFields(fields.columns, fields.units, fields.text, kinds="key_kinds")
-            kinds, schema = told.kinds_of("kj.schema.fields"), f", schema: {told.row_schema}"
+            kinds, schema = told.render_kinds("kj.schema.fields"), f", schema: {told.row_schema}"
         payload = f", payload: {fields.text_struct}" if enveloped else ""
         return cls(fields, enveloped, kinds, fields.inner + payload + schema)
 
 
-def with_key_object(records: DataFrame, table: StageTable) -> DataFrame:
+def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
     """Add the key's object, parsed where it is not plain: beside the value's, so that Spark copies the record once."""
     if "ids" in table.key.options:
-        records = records.withColumn("key_text", headless("key"))
+        records = records.withColumn("key_text", strip_header("key"))
     if table.key.options.get("extended"):
-        records = records.withColumn("key_text", F.expr(document_key(table)))
-    key = _KeyObject.of(table)
-    texts = records.selectExpr("*", f"{_object_text(key)} AS {KEY_TEXT}")
-    plainly, when = _plain_key(key), None
+        records = records.withColumn("key_text", F.expr(render_document_key(table)))
+    key = _KeyObject.build(table)
+    texts = records.selectExpr("*", f"{_render_object_text(key)} AS {KEY_TEXT_COLUMN}")
+    plainly, when = _render_plain_key(key), None
     if plainly is not None:
-        texts, when = texts.selectExpr("*", f"{plainly} AS {PLAIN}"), f"{PLAIN} IS NULL"
+        texts, when = texts.selectExpr("*", f"{plainly} AS {PLAIN_KEY_COLUMN}"), f"{PLAIN_KEY_COLUMN} IS NULL"
     places = [(key.fields, path) for path in ("", *([".payload"] if key.enveloped else []))]
-    return read_objects(with_own_spelling(texts, (key.fields, key.fields), when), "kjj", key.inner, places, when)
+    return read_objects(apply_own_spelling(texts, (key.fields, key.fields), when), "kjj", key.inner, places, when)
 
 
-def _plain_key(key: _KeyObject) -> str | None:
-    """`plain_key`, None too where the parser reads another type than the column's."""
+def _render_plain_key(key: _KeyObject) -> str | None:
+    """`render_plain_key`, None too where the parser reads another type than the column's."""
     is_read_so = not any(
-        isinstance(kind, Primitive) and kind.lenient for kind in map(key.fields.kind, key.fields.columns)
+        isinstance(kind, Primitive) and kind.lenient for kind in map(key.fields.get_type, key.fields.columns)
     )
-    return plain_key(key.fields.columns, "key_text") if is_read_so else None
+    return render_plain_key(key.fields.columns, "key_text") if is_read_so else None
 
 
-def read(records: DataFrame, table: StageTable) -> FoundKey:
+def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key: an object, with or without Kafka Connect's envelope, or one bare value; it is parsed already."""
-    key = _KeyObject.of(table)
+    key = _KeyObject.build(table)
     fields, kinds = key.fields, key.kinds
-    parsed = records.selectExpr("*", f"{the_object('kjj')} AS kj")
-    is_plain = _plain_key(key) is not None
-    own = plain_or_parsed(fields.columns, "kj") if is_plain else fields.picked("kj")
+    parsed = records.selectExpr("*", f"{render_object('kjj')} AS kj")
+    is_plain = _render_plain_key(key) is not None
+    own = render_key_struct(fields.columns, "kj") if is_plain else fields.render_parsed_struct("kj")
     found = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if key.enveloped else own
     chosen = parsed.selectExpr("*", f"{found} AS kf", f"{kinds} AS key_kinds")
-    bad = f"NOT is_valid_utf8(key_text) OR {not_an_object('key_json')} OR kj IS NULL OR kjj.{CORRUPT} IS NOT NULL"
+    bad = (
+        f"NOT is_valid_utf8(key_text) OR {render_is_not_object('key_json')} "
+        f"OR kj IS NULL OR kjj.{CORRUPT_COLUMN} IS NOT NULL"
+    )
     if len(fields.columns) == 1:
-        bad += f" OR NOT {_is_object('key_text')} AND NOT key_text RLIKE {literal(BARE)}"
-        bad += f" OR NOT {_is_object('key_text')} AND {fields.is_empty('kf')}"
+        bad += f" OR NOT {_render_is_object('key_text')} AND NOT key_text RLIKE {render_literal(BARE_VALUE_PATTERN)}"
+        bad += f" OR NOT {_render_is_object('key_text')} AND {fields.render_is_empty('kf')}"
     inside = "get_json_object(key_json, '$.payload')"
     text = f"CASE WHEN kj.payload IS NOT NULL THEN {inside} ELSE key_json END" if key.enveloped else "key_json"
     reason = (
-        f"CASE {headed('key', table.key.options)} {f'WHEN {PLAIN} IS NOT NULL THEN NULL ' if is_plain else ''}"
+        f"CASE {render_header_cases('key', table.key.options)} "
+        f"{f'WHEN {PLAIN_KEY_COLUMN} IS NOT NULL THEN NULL ' if is_plain else ''}"
         f"WHEN {bad} THEN 'the key is not a JSON object that fits the key columns' "
-        f"{missing(text, 'kf', fields, 'the key')} ELSE {fields.reason('kf', 'the key')} END"
+        f"{render_missing_cases(text, 'kf', fields, 'the key')} ELSE {fields.render_reason('kf', 'the key')} END"
     )
-    return FoundKey(chosen, fields.struct("kf"), reason)
+    return DecodedKey(chosen, fields.render_struct("kf"), reason)
 
 
-def headless(part: str) -> Column:
+def strip_header(part: str) -> Column:
     """The text behind a magic byte and a schema id."""
     return F.expr(f"CAST(substring({part}, 6) AS STRING)")
 
 
-def headed(part: str, options: dict[str, Any]) -> str:
+def render_header_cases(part: str, options: dict[str, Any]) -> str:
     """`WHEN … THEN …` for bytes without a magic byte and a known schema id; nothing where no registry is asked."""
     if "ids" not in options:
         return ""
-    known = ", ".join(literal(f"00{number:08X}") for number in options["ids"])
+    known = ", ".join(render_literal(f"00{number:08X}") for number in options["ids"])
     return (
         f"WHEN length({part}) < 5 OR hex(substring({part}, 1, 1)) <> '00' "
         f"THEN 'the {part} does not begin with the magic byte and a schema id' "
@@ -262,14 +276,14 @@ def reads_envelope(table: StageTable) -> bool:
     return table.value.format == "debezium-json" or bool(table.value.options.get("envelope"))
 
 
-def _object_text(key: _KeyObject) -> str:
+def _render_object_text(key: _KeyObject) -> str:
     """The key as an object: a lone key column may come as a bare value, 42 or "abc" instead of {"id": 42}."""
     if len(key.fields.columns) != 1:
         return "key_text"
-    name = literal(json.dumps(key.fields.columns[0].name))
+    name = render_literal(json.dumps(key.fields.columns[0].name))
     wrapped = f"concat('{{', {name}, ':', key_text, '}}')"
     if not key.enveloped:
-        return f"CASE WHEN {_is_object('key_text')} THEN key_text ELSE {wrapped} END"
+        return f"CASE WHEN {_render_is_object('key_text')} THEN key_text ELSE {wrapped} END"
     # Kafka Connect's envelope around a bare value, as of a primitive key: laid out as that of a struct of one field
     schema, payload = "to_json(b.schema)", "to_json(b.payload)"
     fields = f"concat('[{{\"field\":', {name}, ',', substring({schema}, 2), ']')"
@@ -277,12 +291,12 @@ def _object_text(key: _KeyObject) -> str:
     without = f"concat('{{\"payload\":{{', {name}, ':', {payload}, '}}}}')"
     bare = f"CASE WHEN {schema} LIKE '{{%' THEN {laid_out} ELSE {without} END"
     kept = f"CASE WHEN coalesce({payload}, 'null') = 'null' OR {payload} LIKE '{{%' THEN key_text ELSE {bare} END"
-    opened = bound("from_json(key_text, 'schema VARIANT, payload VARIANT')", kept)
+    opened = render_once("from_json(key_text, 'schema VARIANT, payload VARIANT')", kept)
     return (
-        f"CASE WHEN NOT {_is_object('key_text')} THEN {wrapped} "
+        f"CASE WHEN NOT {_render_is_object('key_text')} THEN {wrapped} "
         f"WHEN contains(key_text, '\"payload\"') THEN {opened} ELSE key_text END"
     )
 
 
-def _is_object(text: str) -> str:
-    return f"({text} LIKE '{{%' OR ltrim({BLANKS}, {text}) LIKE '{{%')"
+def _render_is_object(text: str) -> str:
+    return f"({text} LIKE '{{%' OR ltrim({BLANK_CHARACTERS}, {text}) LIKE '{{%')"

@@ -9,52 +9,54 @@ from pyspark.sql.pandas.types import from_arrow_type
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 from tidegate.schema.protobuf import Shape
-from tidegate.sql.spark import quoted
+from tidegate.sql.spark import quote
 
 from tidegate_spark.fields import protobuf_decoder
-from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, FoundKey, FoundValue
-from tidegate_spark.formats.json import key_fields
+from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, DecodedKey, DecodedValue
+from tidegate_spark.formats.json import list_key_fields
 
 # the server's workers do not have the product's code: this module goes with the function
 cloudpickle.register_pickle_by_value(protobuf_decoder)
 
 
-def read(records: DataFrame, table: StageTable) -> FoundKey:
+def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key: a message with the key's fields."""
-    columns = key_fields(table).columns
-    decoded = records.withColumn("kp", _decoded("key", table.key.options, columns))
-    return FoundKey(decoded, f"struct({', '.join(_fields('kp.row', columns))})", "kp.reason")
+    columns = list_key_fields(table).columns
+    decoded = records.withColumn("kp", _decode_part("key", table.key.options, columns))
+    return DecodedKey(decoded, f"struct({', '.join(_render_fields('kp.row', columns))})", "kp.reason")
 
 
-def located(records: DataFrame, table: StageTable) -> FoundValue:
+def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete; a value of no bytes is a message in which nothing is set."""
-    names, keys = {f["name"] for f in table.value.options["shape"]["fields"]}, key_fields(table).columns
+    names, keys = {f["name"] for f in table.value.options["shape"]["fields"]}, list_key_fields(table).columns
     there = bool(keys) and all(key.name in names for key in keys)
     wanted = (*table.value_columns, *(keys if there else ()))
-    found = records.withColumn("p", _decoded("value", table.value.options, wanted)).selectExpr(
+    found = records.withColumn("p", _decode_part("value", table.value.options, wanted)).selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         "p.reason AS located_reason",
     )
-    missing = ", ".join(f"CAST(NULL AS {key.type}) AS {quoted(key.name)}" for key in keys)
-    return FoundValue(
+    missing = ", ".join(f"CAST(NULL AS {key.type}) AS {quote(key.name)}" for key in keys)
+    return DecodedValue(
         records=found,
-        columns=tuple(_fields("p.row", table.value_columns)),
+        columns=tuple(_render_fields("p.row", table.value_columns)),
         reason=NO_REASON,
-        key=f"struct({', '.join(_fields('p.row', keys)) if there else missing})",
+        key=f"struct({', '.join(_render_fields('p.row', keys)) if there else missing})",
         key_reason=NO_REASON,
         key_there="p.row IS NOT NULL" if there else "false",
     )
 
 
-def _decoded(part: str, options: dict[str, Any], columns: tuple[Column, ...]) -> Any:
+def _decode_part(part: str, options: dict[str, Any], columns: tuple[Column, ...]) -> Any:
     """The message in the bytes of `part`: a struct of `row`, with just these columns, and `reason`."""
     names = {column.name for column in columns}
     fields = [field for field in options["shape"]["fields"] if field["name"] in names]
     shape: Shape = {"kind": "message", "fields": fields}
-    made = from_arrow_type(protobuf_decoder.made_type(shape))  # as a text it would be sent to the server to be read
-    return F.arrow_udf(protobuf_decoder.decoder({**options, "shape": shape}, part), made)(F.col(part))
+    made = from_arrow_type(
+        protobuf_decoder.build_result_type(shape)
+    )  # as a text it would be sent to the server to be read
+    return F.arrow_udf(protobuf_decoder.build_decoder({**options, "shape": shape}, part), made)(F.col(part))
 
 
-def _fields(at: str, columns: tuple[Column, ...]) -> list[str]:
-    return [f"CAST({at}.{quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in columns]
+def _render_fields(at: str, columns: tuple[Column, ...]) -> list[str]:
+    return [f"CAST({at}.{quote(c.name)} AS {c.type}) AS {quote(c.name)}" for c in columns]

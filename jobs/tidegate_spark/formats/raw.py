@@ -5,63 +5,65 @@ from typing import Any
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
-from tidegate.sql.spark import literal, quoted
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.json.text import bound
-from tidegate_spark.formats.decoded import NO_REASON, FoundKey, FoundValue
-from tidegate_spark.formats.json import key_fields
-from tidegate_spark.formats.text import found_whole
+from tidegate_spark.fields.json.text import render_once
+from tidegate_spark.formats.decoded import NO_REASON, DecodedKey, DecodedValue
+from tidegate_spark.formats.json import list_key_fields
+from tidegate_spark.formats.text import decode_whole_value
 
 # how many bytes a number has: those of LongSerializer, IntegerSerializer, ShortSerializer, DoubleSerializer and so on
-WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8}
-FLOATING = ("FLOAT", "DOUBLE")
+TYPE_BYTES = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8}
+FLOATING_TYPES = ("FLOAT", "DOUBLE")
 
 
-def read(records: DataFrame, table: StageTable) -> FoundKey:
+def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key: one column; bytes of another length than its type has are bad."""
-    column, options = key_fields(table).columns[0], table.key.options
-    return FoundKey(records, f"struct({_value('key', column, options)})", _reason("key", column))
+    column, options = list_key_fields(table).columns[0], table.key.options
+    return DecodedKey(records, f"struct({_render_value('key', column, options)})", _render_reason("key", column))
 
 
-def located(records: DataFrame, table: StageTable) -> FoundValue:
+def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value: one column; no value is a delete."""
     column, options = table.value_columns[0], table.value.options
-    return found_whole(records, table, _value("value", column, options), _reason("value", column))
+    return decode_whole_value(records, table, _render_value("value", column, options), _render_reason("value", column))
 
 
-def _value(part: str, column: Column, options: dict[str, Any]) -> str:
-    return f"{number(part, column.type, options.get('endianness', 'big'))} AS {quoted(column.name)}"
+def _render_value(part: str, column: Column, options: dict[str, Any]) -> str:
+    return f"{render_number(part, column.type, options.get('endianness', 'big'))} AS {quote(column.name)}"
 
 
-def number(part: str, kind: str, endianness: str) -> str:
+def render_number(part: str, kind: str, endianness: str) -> str:
     """SQL: the bytes of `part` as a `kind`; NULL where they are none."""
-    if kind not in WIDTHS:
+    if kind not in TYPE_BYTES:
         return part
-    width = WIDTHS[kind]
+    width = TYPE_BYTES[kind]
     turned = f"concat({', '.join(f'substring(b, {at}, 1)' for at in range(width, 0, -1))})"
-    little = kind in FLOATING  # Avro has them so, and Spark's reader of it keeps every bit
+    little = kind in FLOATING_TYPES  # Avro has them so, and Spark's reader of it keeps every bit
     right = turned if (endianness == "little") != little else "b"
     fitting = f"CASE WHEN length({part}) = {width} THEN {part} END"
-    return bound(fitting, bound(right, _converted("b", kind)))
+    return render_once(fitting, render_once(right, _render_conversion("b", kind)))
 
 
-def _converted(part: str, kind: str) -> str:
-    if kind in FLOATING:
+def _render_conversion(part: str, kind: str) -> str:
+    if kind in FLOATING_TYPES:
         return f"from_avro({part}, '\"{kind.lower()}\"', map('mode', 'PERMISSIVE'))"
     if kind == "BOOLEAN":
         return f"CASE {part} WHEN X'00' THEN false WHEN X'01' THEN true END"
     if kind == "BIGINT":
         return f"CAST(conv(hex({part}), 16, -10) AS BIGINT)"
-    whole, bits = f"CAST(conv(hex({part}), 16, 10) AS BIGINT)", 8 * WIDTHS[kind]
+    whole, bits = f"CAST(conv(hex({part}), 16, 10) AS BIGINT)", 8 * TYPE_BYTES[kind]
     return f"CAST(CASE WHEN {whole} < {2 ** (bits - 1)} THEN {whole} ELSE {whole} - {2**bits} END AS {kind})"
 
 
-def _reason(part: str, column: Column) -> str:
-    if column.type not in WIDTHS:
+def _render_reason(part: str, column: Column) -> str:
+    if column.type not in TYPE_BYTES:
         return NO_REASON
-    width = WIDTHS[column.type]
-    told = literal(f"the {part} is not a {column.type} of {width} byte{'s' if width > 1 else ''}, but of ")
+    width = TYPE_BYTES[column.type]
+    told = render_literal(f"the {part} is not a {column.type} of {width} byte{'s' if width > 1 else ''}, but of ")
     reason = f"WHEN length({part}) <> {width} THEN concat({told}, CAST(length({part}) AS STRING))"
     if column.type == "BOOLEAN":
-        reason += f" WHEN {part} NOT IN (X'00', X'01') THEN {literal(f'the {part} is no BOOLEAN: neither 00 nor 01')}"
+        reason += (
+            f" WHEN {part} NOT IN (X'00', X'01') THEN {render_literal(f'the {part} is no BOOLEAN: neither 00 nor 01')}"
+        )
     return f"CASE {reason} END"

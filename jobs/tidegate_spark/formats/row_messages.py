@@ -5,46 +5,51 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
-from tidegate.sql.spark import literal, quoted
+from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.json.presence import missing, misspelled, no_column
-from tidegate_spark.formats.decoded import DELETE, NO_REASON, NOTHING, FoundValue
-from tidegate_spark.formats.json import key_fields
+from tidegate_spark.fields.json.presence import render_missing_cases, render_no_column_case, render_respelled_case
+from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, NO_REASON, DecodedValue
+from tidegate_spark.formats.json import list_key_fields
 
 UPDATE = "u"
 
 
-def all_columns(table: StageTable) -> tuple[Column, ...]:
+def list_all_columns(table: StageTable) -> tuple[Column, ...]:
     """The value's columns, and the key's that the value lacks."""
     names = {column.name for column in table.value_columns}
-    return (*table.value_columns, *(column for column in key_fields(table).columns if column.name not in names))
+    return (*table.value_columns, *(column for column in list_key_fields(table).columns if column.name not in names))
 
 
-def found_rows(
+def decode_rows(
     records: DataFrame, table: StageTable, fields: tuple[Fields, Fields], metadata: Mapping[str, str]
-) -> FoundValue:
+) -> DecodedValue:
     """What is found once `event_op`, `datas`, `olds` and `own_reason` stand beside each record.
 
     `datas` and `olds` are arrays of raw rows, read by the two `fields`: those of all columns and those of the key. An
     update that moves a row to another key deletes the old one too. A record with one bad row is bad as a whole.
     """
     rows, keys = fields
-    reasons = f"transform(changes, c -> coalesce({rows.reason('c.row', 'the value')}, {_no_key(keys, 'c.row')}))"
+    reasons = (
+        f"transform(changes, c -> coalesce({rows.render_reason('c.row', 'the value')}, "
+        f"{_render_key_reason(keys, 'c.row')}))"
+    )
     judged = (
-        _with_old_keys(records, keys)
-        .selectExpr("*", f"{_changes(rows, keys)} AS changes")
+        _add_old_keys(records, keys)
+        .selectExpr("*", f"{_render_changes(rows, keys)} AS changes")
         .selectExpr("*", f"coalesce(own_reason, get(filter({reasons}, r -> r IS NOT NULL), 0)) AS located_reason")
         .selectExpr("*", "posexplode_outer(CASE WHEN located_reason IS NULL THEN changes END) AS (position, found)")
     )
     # a bad record changes nothing, and still must not be taken for one that does not want to
-    change = f"CASE WHEN located_reason IS NOT NULL THEN '{UPDATE}' ELSE coalesce(found.op, '{NOTHING}') END AS change"
-    typed = {c.name: sql for c, sql in zip(rows.columns, rows.values("row"), strict=True)}
-    return FoundValue(
+    change = (
+        f"CASE WHEN located_reason IS NOT NULL THEN '{UPDATE}' ELSE coalesce(found.op, '{NO_CHANGE}') END AS change"
+    )
+    typed = {c.name: sql for c, sql in zip(rows.columns, rows.render_values("row"), strict=True)}
+    return DecodedValue(
         records=judged.selectExpr("*", "found.row AS row", change),
         columns=tuple(typed[column.name] for column in table.value_columns),
         reason=NO_REASON,
-        key=keys.struct("row"),
+        key=keys.render_struct("row"),
         key_reason=NO_REASON,
         key_there="true",
         metadata=metadata,
@@ -54,53 +59,61 @@ def found_rows(
     )
 
 
-def lacking(text: str, row: str, rows: Fields, keys: Fields) -> str:
+def render_lacking_cases(text: str, row: str, rows: Fields, keys: Fields) -> str:
     """`WHEN … THEN …` for a row, in the object `text`, that has none of the columns, or lacks a field of the key."""
-    alien = f"{no_column(text, row, rows, rows)} {misspelled(text, row, rows)}"
+    alien = f"{render_no_column_case(text, row, rows, rows)} {render_respelled_case(text, row, rows)}"
     is_changed = "event_op IS NOT NULL"
-    lacks = f"CASE {missing(text, row, keys, 'the value')} END" if keys.columns else NO_REASON
+    lacks = f"CASE {render_missing_cases(text, row, keys, 'the value')} END" if keys.columns else NO_REASON
     return f"{alien} WHEN {is_changed} AND {lacks} IS NOT NULL THEN {lacks}"
 
 
-def _no_key(keys: Fields, row: str) -> str:
+def _render_key_reason(keys: Fields, row: str) -> str:
     """SQL text: which NOT NULL field of the key the row has no value for, NULL where it has all."""
     required = [column for column in keys.columns if not column.nullable]
-    told = ((c, literal(f"the key field {c.name} is required and missing")) for c in required)
-    cases = " ".join(f"WHEN {keys.is_null(row, column)} THEN {text}" for column, text in told)
+    told = ((c, render_literal(f"the key field {c.name} is required and missing")) for c in required)
+    cases = " ".join(f"WHEN {keys.render_is_null(row, column)} THEN {text}" for column, text in told)
     return f"CASE {cases} END" if cases else NO_REASON
 
 
-def _with_old_keys(records: DataFrame, keys: Fields) -> DataFrame:
+def _add_old_keys(records: DataFrame, keys: Fields) -> DataFrame:
     """Add `moved_from`: `olds`, never NULL, so that it can be laid beside `datas`."""
     if not keys.columns:
         return records
     return records.selectExpr("*", f"coalesce(olds, CAST(array() AS ARRAY<{keys.text_struct}>)) AS moved_from")
 
 
-def _changes(rows: Fields, keys: Fields) -> str:
+def _render_changes(rows: Fields, keys: Fields) -> str:
     """ARRAY<STRUCT<op, row>> of a message; NULL for one that changes no row."""
     if not keys.columns:
-        each = f"transform(datas, d -> {_one('event_op', 'd')})"
+        each = f"transform(datas, d -> {_render_change('event_op', 'd')})"
         return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {each} END"
     names = {column.name for column in keys.columns}
-    before = ", ".join(f"{literal(c.name)}, {_before(quoted(c.name), c.name in names)}" for c in rows.columns)
-    two = f"array({_one(literal(DELETE), f'named_struct({before})')}, {_one('event_op', 'z.datas')})"
-    one = f"array({_one('event_op', 'z.datas')})"
-    each = f"CASE WHEN event_op = '{UPDATE}' AND ({differ(keys, 'z.moved_from', 'z.datas')}) THEN {two} ELSE {one} END"
+    before = ", ".join(
+        f"{render_literal(c.name)}, {_render_before(quote(c.name), c.name in names)}" for c in rows.columns
+    )
+    two = (
+        f"array({_render_change(render_literal(DELETE), f'named_struct({before})')}, "
+        f"{_render_change('event_op', 'z.datas')})"
+    )
+    one = f"array({_render_change('event_op', 'z.datas')})"
+    each = (
+        f"CASE WHEN event_op = '{UPDATE}' AND ({render_keys_differ(keys, 'z.moved_from', 'z.datas')}) THEN "
+        f"{two} ELSE {one} END"
+    )
     changes = f"flatten(transform(arrays_zip(datas, moved_from), z -> {each}))"
     return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {changes} END"
 
 
-def differ(keys: Fields, old: str, new: str) -> str:
+def render_keys_differ(keys: Fields, old: str, new: str) -> str:
     """A condition: the row at `old` shows another key than the one at `new`."""
-    pairs = zip(keys.values(old), keys.values(new), strict=True)
+    pairs = zip(keys.render_values(old), keys.render_values(new), strict=True)
     both = ((before.rpartition(" AS ")[0], after.rpartition(" AS ")[0]) for before, after in pairs)
     return " OR ".join(f"coalesce({before} <> {after}, false)" for before, after in both)
 
 
-def _one(op: str, row: str) -> str:
+def _render_change(op: str, row: str) -> str:
     return f"named_struct('op', {op}, 'row', {row})"
 
 
-def _before(name: str, is_key: bool) -> str:
+def _render_before(name: str, is_key: bool) -> str:
     return f"coalesce(z.moved_from.{name}, z.datas.{name})" if is_key else f"z.datas.{name}"

@@ -3,31 +3,35 @@
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
-from tidegate.sql.spark import literal, quoted
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.text import converted, unfit
-from tidegate_spark.formats.decoded import DELETE, UPSERT, FoundKey, FoundValue
-from tidegate_spark.formats.json import key_fields
+from tidegate_spark.fields.text import render_conversion, render_is_lossy
+from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue
+from tidegate_spark.formats.json import list_key_fields
 
 
-def read(records: DataFrame, table: StageTable) -> FoundKey:
+def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key of format string: one column."""
-    column = key_fields(table).columns[0]
-    return FoundKey(records, f"struct({_value('key_text', column)})", _reason("key", "key_text", column))
+    column = list_key_fields(table).columns[0]
+    return DecodedKey(
+        records, f"struct({_render_value('key_text', column)})", _render_reason("key", "key_text", column)
+    )
 
 
-def located(records: DataFrame, table: StageTable) -> FoundValue:
+def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value of format string: one column; no value is a delete."""
     column = table.value_columns[0]
-    return found_whole(records, table, _value("value_text", column), _reason("value", "value_text", column))
+    return decode_whole_value(
+        records, table, _render_value("value_text", column), _render_reason("value", "value_text", column)
+    )
 
 
-def found_whole(records: DataFrame, table: StageTable, column: str, reason: str) -> FoundValue:
+def decode_whole_value(records: DataFrame, table: StageTable, column: str, reason: str) -> DecodedValue:
     """What is found where the whole value is one column, `column` in SQL; no value is a delete."""
     kind = f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change"
     found = records.selectExpr("*", kind, "CAST(NULL AS STRING) AS located_reason")
-    nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in key_fields(table).columns)
-    return FoundValue(
+    nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in list_key_fields(table).columns)
+    return DecodedValue(
         records=found,
         columns=(column,),
         reason=reason,
@@ -37,13 +41,13 @@ def found_whole(records: DataFrame, table: StageTable, column: str, reason: str)
     )
 
 
-def _value(text: str, column: Column) -> str:
-    return f"{converted(text, column.type)} AS {quoted(column.name)}"
+def _render_value(text: str, column: Column) -> str:
+    return f"{render_conversion(text, column.type)} AS {quote(column.name)}"
 
 
-def _reason(what: str, text: str, column: Column) -> str:
-    misfit = literal(f"the {what} is not a {column.type} without loss")
+def _render_reason(what: str, text: str, column: Column) -> str:
+    misfit = render_literal(f"the {what} is not a {column.type} without loss")
     return (
         f"CASE WHEN NOT is_valid_utf8({text}) THEN 'the {what} is not valid UTF-8' "
-        f"WHEN {unfit(text, column.type)} THEN {misfit} END"
+        f"WHEN {render_is_lossy(text, column.type)} THEN {misfit} END"
     )

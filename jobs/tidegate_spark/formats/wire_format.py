@@ -10,112 +10,118 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.wire_format import OTHER_IDS, WIRE
-from tidegate.sql.spark import literal
+from tidegate.sql.spark import render_literal
 
-from tidegate_spark.formats.decoded import NOTHING
+from tidegate_spark.formats.decoded import NO_CHANGE
 
-SENT = "_tidegate_sent"
-WIDE, NARROW = 9, 5  # bytes of the magic byte and an id
-PARTS = ("key", "value")
+SENT_SUFFIX = "_tidegate_sent"
+WIDE_HEADER_BYTES, NARROW_HEADER_BYTES = 9, 5  # bytes of the magic byte and an id
+RECORD_PARTS = ("key", "value")
 
 
-def with_plain_wire(records: DataFrame, table: StageTable) -> DataFrame:
+def normalise_wire_format(records: DataFrame, table: StageTable) -> DataFrame:
     """The records with the magic byte and four bytes of schema id before the bytes of key and value.
 
     Bytes whose schema nobody knows are left out, and `<part>_wire` says why: a value of no bytes stays no value.
     """
-    told = {part: _options(table, part) for part in PARTS}
+    told = {part: _get_wire_options(table, part) for part in RECORD_PARTS}
     if not any(told.values()):
         return records
     columns: dict[str, Column] = {}
     for part, wire in told.items():
-        columns[f"{part}{SENT}"] = F.col(part)
-        columns[f"{part}_wire"] = F.expr(_reason(part, wire)) if wire else F.lit(None).cast("string")
+        columns[f"{part}{SENT_SUFFIX}"] = F.col(part)
+        columns[f"{part}_wire"] = F.expr(_render_reason(part, wire)) if wire else F.lit(None).cast("string")
         if wire:
-            columns[part] = F.expr(f"CASE WHEN {part} IS NOT NULL THEN coalesce({_bytes(part, wire)}, X'') END")
+            columns[part] = F.expr(f"CASE WHEN {part} IS NOT NULL THEN coalesce({_render_bytes(part, wire)}, X'') END")
     changed = records.withColumns(columns)
-    texts = {f"{part}_text": F.expr(f"CAST({part} AS STRING)") for part in PARTS if told[part]}
+    texts = {f"{part}_text": F.expr(f"CAST({part} AS STRING)") for part in RECORD_PARTS if told[part]}
     return changed.withColumns(texts)
 
 
-def with_sent_bytes(decoded: DataFrame, table: StageTable) -> DataFrame:
+def restore_sent_bytes(decoded: DataFrame, table: StageTable) -> DataFrame:
     """The records with the bytes that were sent, and with what was wrong about their schema ids."""
-    if not any(_options(table, part) for part in PARTS):
+    if not any(_get_wire_options(table, part) for part in RECORD_PARTS):
         return decoded
-    own = {part: F.col(f"{part}{SENT}") for part in PARTS}
-    reasons = {f"{part}_reason": F.expr(f"coalesce({part}_wire, {part}_reason)") for part in PARTS}
+    own = {part: F.col(f"{part}{SENT_SUFFIX}") for part in RECORD_PARTS}
+    reasons = {f"{part}_reason": F.expr(f"coalesce({part}_wire, {part}_reason)") for part in RECORD_PARTS}
     return decoded.withColumns({**own, **reasons})
 
 
-def without_others(records: DataFrame, table: StageTable) -> DataFrame:
+def ignore_other_schemas(records: DataFrame, table: StageTable) -> DataFrame:
     """Found records of which those with the schema of another record type, which the table ignores, change nothing."""
-    conditions = [_is_other(part, _given(table, part)) for part in PARTS if _given(table, part).get(OTHER_IDS)]
+    conditions = [
+        _render_is_other(part, _get_options(table, part))
+        for part in RECORD_PARTS
+        if _get_options(table, part).get(OTHER_IDS)
+    ]
     if not conditions:
         return records
-    change = f"CASE WHEN {' OR '.join(conditions)} THEN '{NOTHING}' ELSE change END"
+    change = f"CASE WHEN {' OR '.join(conditions)} THEN '{NO_CHANGE}' ELSE change END"
     return records.withColumn("change", F.expr(change))
 
 
-def _is_other(part: str, options: dict[str, Any]) -> str:
-    others = ", ".join(literal(f"00{number:08X}") for number in options[OTHER_IDS])
-    return f"coalesce(hex(substring({part}, 1, {NARROW})) IN ({others}), false)"
+def _render_is_other(part: str, options: dict[str, Any]) -> str:
+    others = ", ".join(render_literal(f"00{number:08X}") for number in options[OTHER_IDS])
+    return f"coalesce(hex(substring({part}, 1, {NARROW_HEADER_BYTES})) IN ({others}), false)"
 
 
-def _given(table: StageTable, part: str) -> dict[str, Any]:
+def _get_options(table: StageTable, part: str) -> dict[str, Any]:
     return (table.key if part == "key" else table.value).options
 
 
-def _options(table: StageTable, part: str) -> dict[str, Any]:
-    found = _given(table, part).get(WIRE)
+def _get_wire_options(table: StageTable, part: str) -> dict[str, Any]:
+    found = _get_options(table, part).get(WIRE)
     return dict(found) if found else {}
 
 
-def _bytes(part: str, wire: dict[str, Any]) -> str:
+def _render_bytes(part: str, wire: dict[str, Any]) -> str:
     """The bytes with a magic byte and a narrow id; NULL where the schema is not known."""
     if wire["format"] == "apicurio":
-        is_wide = f"startswith({part}, X'0000000000') AND length({part}) >= {WIDE}"
-        return f"CASE WHEN {is_wide} THEN concat(X'00', substring({part}, {NARROW + 1})) END"
+        is_wide = f"startswith({part}, X'0000000000') AND length({part}) >= {WIDE_HEADER_BYTES}"
+        return f"CASE WHEN {is_wide} THEN concat(X'00', substring({part}, {NARROW_HEADER_BYTES + 1})) END"
     named = " ".join(
-        f"WHEN {_header(name)} IS NOT NULL THEN concat({_known(_header(name), ids)}, {_rest(name, wire)}, {part})"
-        for name, ids in _headers(part, wire)
+        f"WHEN {_render_header(name)} IS NOT NULL "
+        f"THEN concat({_render_schema_id(_render_header(name), ids)}, {_render_message_index(name, wire)}, {part})"
+        for name, ids in _list_headers(part, wire)
     )
     return f"CASE {named} ELSE {part} END"
 
 
-def _reason(part: str, wire: dict[str, Any]) -> str:
+def _render_reason(part: str, wire: dict[str, Any]) -> str:
     if wire["format"] == "apicurio":
-        short = f"length({part}) < {WIDE} OR NOT startswith({part}, X'00')"
+        short = f"length({part}) < {WIDE_HEADER_BYTES} OR NOT startswith({part}, X'00')"
         return (
             f"CASE WHEN {short} THEN 'the {part} does not begin with the magic byte and a schema id of 8 bytes' "
             f"WHEN NOT startswith({part}, X'0000000000') THEN concat('the {part} has schema id=', "
             f"conv(hex(substring({part}, 2, 8)), 16, 10), ', which is no version of its subject') END"
         )
     unknown = " ".join(
-        f"WHEN {part} IS NOT NULL AND {_header(name)} IS NOT NULL AND {_known(_header(name), ids)} IS NULL "
-        f"THEN concat({literal(f'the {part} has the header {name}=')}, lower(hex({_header(name)})), "
+        f"WHEN {part} IS NOT NULL AND {_render_header(name)} IS NOT NULL "
+        f"AND {_render_schema_id(_render_header(name), ids)} IS NULL "
+        f"THEN concat({render_literal(f'the {part} has the header {name}=')}, lower(hex({_render_header(name)})), "
         "', which names no version of its subject')"
-        for name, ids in _headers(part, wire)
+        for name, ids in _list_headers(part, wire)
     )
     return f"CASE {unknown} END"
 
 
-def _headers(part: str, wire: dict[str, Any]) -> list[tuple[str, dict[str, int]]]:
+def _list_headers(part: str, wire: dict[str, Any]) -> list[tuple[str, dict[str, int]]]:
     """The headers that may name a schema, the first that is there counts; and the ids by what stands in them."""
     return [(name.format(part=part), ids) for name, ids in wire["headers"].items()]
 
 
-def _header(name: str) -> str:
+def _render_header(name: str) -> str:
     """The last header of the name, as Kafka's clients take it; NULL where there is none."""
-    return f"try_element_at(transform(filter(headers, h -> h.key = {literal(name)}), h -> h.value), -1)"
+    return f"try_element_at(transform(filter(headers, h -> h.key = {render_literal(name)}), h -> h.value), -1)"
 
 
-def _known(header: str, ids: dict[str, int]) -> str:
+def _render_schema_id(header: str, ids: dict[str, int]) -> str:
     """The magic byte and the id of the schema that the header names by its first bytes; NULL where nobody knows it."""
     length = len(next(iter(ids), "")) // 2
-    cases = " ".join(f"WHEN {literal(text)} THEN X'00{number:08X}'" for text, number in ids.items())
+    cases = " ".join(f"WHEN {render_literal(text)} THEN X'00{number:08X}'" for text, number in ids.items())
     return f"CASE hex(substring({header}, 1, {length})) {cases} END" if cases else "CAST(NULL AS BINARY)"
 
 
-def _rest(name: str, wire: dict[str, Any]) -> str:
+def _render_message_index(name: str, wire: dict[str, Any]) -> str:
     """What stands behind the schema in the header: which message of a Protobuf schema it is."""
-    return f"substring({_header(name)}, {wire['width'] + 1})" if wire.get("width") else "X''"
+    return f"substring({_render_header(name)}, {wire['width'] + 1})" if wire.get("width") else "X''"

@@ -3,9 +3,9 @@
 import json
 
 from pyspark.sql import SparkSession
-from tidegate.failpoints import reached
+from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.merge_job import Audits, MergeJob
-from tidegate.sql.spark import literal, quoted_name
+from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.session import configure
 from tidegate_spark.table_creation import execute
@@ -16,15 +16,16 @@ def run(spark: SparkSession, job: MergeJob) -> None:
     configure(spark, job.conf)
     for statement in job.statements:
         execute(spark, statement)
-        reached("job.statement")
+        hit_failpoint("job.statement")
     if job.audits is not None:
-        _answer(spark, job.audits)
+        _run_audits(spark, job.audits)
 
 
-def _answer(spark: SparkSession, asked: Audits) -> None:
+def _run_audits(spark: SparkSession, asked: Audits) -> None:
     broken = [spark.sql(question).collect()[0][0] for question in asked.questions]
     answers = json.dumps({"attempt": asked.attempt, "broken": broken})
     spark.sql(
-        f"ALTER TABLE {quoted_name(asked.table)} SET TBLPROPERTIES ({literal(asked.property)} = {literal(answers)})"
+        f"ALTER TABLE {quote_name(asked.table)} "
+        f"SET TBLPROPERTIES ({render_literal(asked.property)} = {render_literal(answers)})"
     )
-    reached("job.audited")
+    hit_failpoint("job.audited")

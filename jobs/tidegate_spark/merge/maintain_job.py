@@ -5,9 +5,9 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from tidegate.failpoints import reached
+from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.maintain_job import MaintainJob
-from tidegate.sql.spark import literal, quoted_name
+from tidegate.sql.spark import quote_name, render_literal
 
 
 def run(spark: SparkSession, job: MaintainJob) -> None:
@@ -15,13 +15,13 @@ def run(spark: SparkSession, job: MaintainJob) -> None:
 
     One that fails, as when a flush was faster, does not stop those behind it: its reason stands in the outcome.
     """
-    outcome = {name: _outcome(spark, statement) for name, statement in job.statements.items()}
-    told = literal(json.dumps({"attempt": job.attempt, **outcome}))
-    spark.sql(f"ALTER TABLE {quoted_name(job.table)} SET TBLPROPERTIES ({literal(job.property)} = {told})")
-    reached("job.maintained")
+    outcome = {name: _run_procedure(spark, statement) for name, statement in job.statements.items()}
+    told = render_literal(json.dumps({"attempt": job.attempt, **outcome}))
+    spark.sql(f"ALTER TABLE {quote_name(job.table)} SET TBLPROPERTIES ({render_literal(job.property)} = {told})")
+    hit_failpoint("job.maintained")
 
 
-def _outcome(spark: SparkSession, statement: str) -> dict[str, Any]:
+def _run_procedure(spark: SparkSession, statement: str) -> dict[str, Any]:
     """The procedure's own numbers, and how many rows it returned: one for each file, where it lists files."""
     try:
         rows = [row.asDict() for row in spark.sql(statement).collect()]

@@ -8,12 +8,12 @@ from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp
-from tidegate.failpoints import reached
+from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.publish_job import PRODUCER_CONF, PublishJob
 
 from tidegate_spark.publish import producer
-from tidegate_spark.publish.table_changes import changes
-from tidegate_spark.session import private
+from tidegate_spark.publish.table_changes import find_changes
+from tidegate_spark.session import read_private_conf
 
 # The executors have no code of ours: the functions travel by value.
 cloudpickle.register_pickle_by_value(producer)
@@ -29,26 +29,26 @@ def run(spark: SparkSession, job: PublishJob) -> None:
     """
     kept: list[DataFrame] = []
     try:
-        found = _compared(spark, job, kept)
-        reached("job.compared")
+        found = _compare_states(spark, job, kept)
+        hit_failpoint("job.compared")
         parts = [part.number for part in job.parts]
-        rows = _by_part(spark, found, job).where(f"part IN ({', '.join(map(str, parts))})")
+        rows = _split_into_parts(spark, found, job).where(f"part IN ({', '.join(map(str, parts))})")
         ordered = rows.repartition(job.parallelism, "part").sortWithinPartitions("part", "key", "topic")
-        plan = plan_of(job, json.loads(private(spark, PRODUCER_CONF)))
-        outcomes = ordered.mapInArrow(producer.producing(plan), "part INT, outcome STRING").collect()
-        reached("job.produced")
+        plan = build_plan(job, json.loads(read_private_conf(spark, PRODUCER_CONF)))
+        outcomes = ordered.mapInArrow(producer.build_producer(plan), "part INT, outcome STRING").collect()
+        hit_failpoint("job.produced")
         raise_refusal(job, [row.outcome for row in outcomes])
     finally:
         for rows in kept:
             rows.unpersist()
 
 
-def _compared(spark: SparkSession, job: PublishJob, kept: list[DataFrame]) -> DataFrame:
+def _compare_states(spark: SparkSession, job: PublishJob, kept: list[DataFrame]) -> DataFrame:
     """The changes, checked. ConfigurationError where Spark cannot read the SQL over the columns that there are."""
     try:
-        found = changes(spark, job, kept).persist()
+        found = find_changes(spark, job, kept).persist()
         kept.append(found)
-        _check(found, job)
+        _check_changes(found, job)
     except AnalysisException as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
         raise ConfigurationError(
@@ -58,7 +58,7 @@ def _compared(spark: SparkSession, job: PublishJob, kept: list[DataFrame]) -> Da
     return found
 
 
-def _by_part(spark: SparkSession, found: DataFrame, job: PublishJob) -> DataFrame:
+def _split_into_parts(spark: SparkSession, found: DataFrame, job: PublishJob) -> DataFrame:
     columns = ("topic", "key", "value", "headers", "timestamp", "kind")
     part = f"CAST(crc32(key) % {job.parallelism} AS INT) AS part"
     empty = [f"CAST(NULL AS {found.schema[name].dataType.simpleString()}) AS {name}" for name in columns]
@@ -66,14 +66,16 @@ def _by_part(spark: SparkSession, found: DataFrame, job: PublishJob) -> DataFram
     return found.selectExpr(part, *columns).unionByName(own)
 
 
-def _check(found: DataFrame, job: PublishJob) -> None:
+def _check_changes(found: DataFrame, job: PublishJob) -> None:
     """BadRecord where a key has several rows, or is none, or its row cannot be told from a delete, or has no topic."""
     # a job of its own, before the first record is sent
     wrong = {
         "copies > 1": "has several rows; correct key.fields, or the SQL",
         "key IS NULL": "is NULL, which no compacted topic takes; correct key.fields, or filter such rows",
         "value IS NULL AND kind <> 'deleted'": "has a NULL value, which would delete it; use another value.format",
-        f"topic IS NULL OR NOT array_contains({_topics(job)}, topic)": "goes to a topic that is not listed in topics",
+        f"topic IS NULL OR NOT array_contains({_render_topics(job)}, topic)": (
+            "goes to a topic that is not listed in topics"
+        ),
     }
     asked = [f"min(CASE WHEN {condition} THEN hex(coalesce(key, x'')) END)" for condition in wrong]
     answer = found.selectExpr(*asked).collect()[0]
@@ -85,10 +87,10 @@ def _check(found: DataFrame, job: PublishJob) -> None:
 
 def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
     """BadRecord for a record that the brokers take never, GiveUp where the user lacks a right."""
-    refused = next((text for text in outcomes if text.startswith(producer.REFUSAL)), None)
+    refused = next((text for text in outcomes if text.startswith(producer.REFUSAL_PREFIX)), None)
     if refused is None:
         return
-    said = json.loads(refused.removeprefix(producer.REFUSAL))
+    said = json.loads(refused.removeprefix(producer.REFUSAL_PREFIX))
     what = f"publication={job.publication} snapshot={job.position.to} topic={said['topic'] or ', '.join(job.topics)}"
     if said["error"].endswith("AUTHORIZATION_FAILED"):
         raise GiveUp(
@@ -102,13 +104,13 @@ def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
     )
 
 
-def _topics(job: PublishJob) -> str:
-    from tidegate.sql.spark import literal
+def _render_topics(job: PublishJob) -> str:
+    from tidegate.sql.spark import render_literal
 
-    return f"array({', '.join(literal(topic) for topic in job.topics)})"
+    return f"array({', '.join(render_literal(topic) for topic in job.topics)})"
 
 
-def plan_of(job: PublishJob, settings: dict[str, str]) -> dict[str, Any]:
+def build_plan(job: PublishJob, settings: dict[str, str]) -> dict[str, Any]:
     """What the functions in the executors are told; `settings` are librdkafka's, secrets included."""
     return {
         "settings": settings,

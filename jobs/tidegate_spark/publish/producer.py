@@ -17,29 +17,29 @@ from typing import Any
 import confluent_kafka as kafka  # as a module: its classes cannot travel by value
 import pyarrow
 
-KEY = b"position"
-MARK = "k"  # before a key's digits, so that an empty key is not taken for none
-PATIENCE = 120.0  # seconds for one answer of the brokers
-TRANSACTION_MS = 600_000
-REFUSAL = "refused "  # an outcome that begins so goes on with JSON
-READER = {
+POSITION_KEY = b"position"
+KEY_MARK = "k"  # before a key's digits, so that an empty key is not taken for none
+ANSWER_TIMEOUT_SECONDS = 120.0  # seconds for one answer of the brokers
+TRANSACTION_TIMEOUT_MS = 600_000
+REFUSAL_PREFIX = "refused "  # an outcome that begins so goes on with JSON
+CONSUMER_CONF = {
     "group.id": "tidegate-publications", "isolation.level": "read_committed", "enable.partition.eof": "true",
     "enable.auto.commit": "false", "auto.offset.reset": "earliest", "log_level": "3",
     "fetch.wait.max.ms": "10",  # the end of a short topic is told at once
 }  # fmt: skip
 # as Kafka's own clients choose a partition, so that other producers and Kafka Streams agree
-PRODUCER = {"partitioner": "murmur2_random"}
-DEFAULTS = {"linger.ms": "20", "log_level": "3"}
+PARTITIONER_CONF = {"partitioner": "murmur2_random"}
+DEFAULT_CONF = {"linger.ms": "20", "log_level": "3"}
 # What the brokers will refuse again however often it is sent; the others may pass.
-REFUSED = (
+REFUSAL_CODES = (
     kafka.KafkaError.MSG_SIZE_TOO_LARGE, kafka.KafkaError.RECORD_LIST_TOO_LARGE, kafka.KafkaError.INVALID_RECORD,
     kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED, kafka.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     kafka.KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, kafka.KafkaError.GROUP_AUTHORIZATION_FAILED,
 )  # fmt: skip
-FENCED = (kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH, kafka.KafkaError.PRODUCER_FENCED)
-DELIVERY: dict[str, dict[str, Any]] = {
+FENCED_CODES = (kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH, kafka.KafkaError.PRODUCER_FENCED)
+DELIVERY_CONF: dict[str, dict[str, Any]] = {
     "at-least-once": {"enable.idempotence": "true", "acks": "all"},
-    "exactly-once": {"enable.idempotence": "true", "acks": "all", "transaction.timeout.ms": TRANSACTION_MS},
+    "exactly-once": {"enable.idempotence": "true", "acks": "all", "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS},
     "none": {"acks": "1"},
 }
 Batches = Iterator[pyarrow.RecordBatch]
@@ -49,35 +49,35 @@ class Superseded(Exception):
     """Another attempt or run has taken this part over: nothing more may be produced for it."""
 
 
-class Refused(Exception):
+class BrokerRefusal(Exception):
     """The brokers refuse a record, or the user, for good; its text is JSON: error, topic, key in hexadecimal, bytes."""
 
 
-def producing(plan: dict[str, Any]) -> Callable[[Batches], Batches]:
+def build_producer(plan: dict[str, Any]) -> Callable[[Batches], Batches]:
     """The function for ``mapInArrow``: batches of one or more parts, each in the order of its keys; what became of it.
 
     Each part begins with a row without a key. The first part that is refused for good is the last one of the task.
     """
 
     def run(batches: Batches) -> Batches:
-        part: _Part | None = None
+        part: _PartProducer | None = None
         number = -1
         try:
             for batch in batches:
                 for row in batch.to_pylist():
                     if part is None or part.number != row["part"]:
                         if part is not None:
-                            yield _told(part.number, part.finish())
+                            yield _build_outcome_batch(part.number, part.finish())
                         number = row["part"]
-                        part = _Part(number, plan)
+                        part = _PartProducer(number, plan)
                     if row["key"] is not None:
                         part.send(row)
             if part is not None:
-                yield _told(part.number, part.finish())
-        except Refused as reason:  # told, not raised: a task that fails is tried again
+                yield _build_outcome_batch(part.number, part.finish())
+        except BrokerRefusal as reason:  # told, not raised: a task that fails is tried again
             if part is not None:
                 part.give_up()
-            yield _told(number, f"{REFUSAL}{reason}")
+            yield _build_outcome_batch(number, f"{REFUSAL_PREFIX}{reason}")
         except BaseException:
             if part is not None:
                 part.give_up()
@@ -86,22 +86,24 @@ def producing(plan: dict[str, Any]) -> Callable[[Batches], Batches]:
     return run
 
 
-def _told(number: int, outcome: str) -> pyarrow.RecordBatch:
+def _build_outcome_batch(number: int, outcome: str) -> pyarrow.RecordBatch:
     return pyarrow.RecordBatch.from_pydict(
         {"part": pyarrow.array([number], pyarrow.int32()), "outcome": pyarrow.array([outcome])}
     )
 
 
-def newest(settings: dict[str, str], topic: str, partition: int) -> str | None:
+def read_newest(settings: dict[str, str], topic: str, partition: int) -> str | None:
     """The last committed record of one partition of the state topic, as text."""
-    consumer = kafka.Consumer({**settings, **READER})
+    consumer = kafka.Consumer({**settings, **CONSUMER_CONF})
     found: str | None = None
     try:
         consumer.assign([kafka.TopicPartition(topic, partition, 0)])
         while True:
-            message = consumer.poll(PATIENCE)
+            message = consumer.poll(ANSWER_TIMEOUT_SECONDS)
             if message is None:
-                raise TimeoutError(f"topic={topic} partition={partition}: no answer within {PATIENCE:.0f} s; run again")
+                raise TimeoutError(
+                    f"topic={topic} partition={partition}: no answer within {ANSWER_TIMEOUT_SECONDS:.0f} s; run again"
+                )
             if message.error() is None:
                 found = message.value().decode()
             elif message.error().code() == kafka.KafkaError._PARTITION_EOF:
@@ -112,7 +114,7 @@ def newest(settings: dict[str, str], topic: str, partition: int) -> str | None:
         consumer.close()
 
 
-class _Part:
+class _PartProducer:
     """One part of the keys in one attempt."""
 
     def __init__(self, number: int, plan: dict[str, Any]) -> None:
@@ -127,7 +129,13 @@ class _Part:
         self._unsent = 0
         self._after: bytes | None = None
         self._last: bytes | None = None
-        settings = {**DEFAULTS, **plan["settings"], **PRODUCER, **DELIVERY[plan["delivery"]], "error_cb": self._noted}
+        settings = {
+            **DEFAULT_CONF,
+            **plan["settings"],
+            **PARTITIONER_CONF,
+            **DELIVERY_CONF[plan["delivery"]],
+            "error_cb": self._handle_error,
+        }
         if self._is_transactional:
             settings["transactional.id"] = f"{plan['state_topic']}-{number}"
         self._producer = kafka.Producer(settings)
@@ -139,8 +147,8 @@ class _Part:
     def _begin(self) -> None:
         """Fence earlier attempts, and see where the part stands."""
         if self._is_transactional:
-            self._answered(lambda: self._producer.init_transactions(PATIENCE))
-        found = self._newest()
+            self._retry(lambda: self._producer.init_transactions(ANSWER_TIMEOUT_SECONDS))
+        found = self._read_newest()
         known = json.loads(found) if found else None
         after, self._counts = self._part["after"], dict(self._part["counts"])
         if known is not None and known["run"] == self._plan["position"]["run"]:  # an earlier attempt of this very run
@@ -149,17 +157,17 @@ class _Part:
             after, self._counts = known["after"], known["counts"]
         elif found != self._part["expected"]:
             raise Superseded
-        self._after = bytes.fromhex(after.removeprefix(MARK)) if after else None
+        self._after = bytes.fromhex(after.removeprefix(KEY_MARK)) if after else None
         if self._is_transactional:
             self._producer.begin_transaction()
         # An aborted record and one without a transaction are in the topic too: say towards which state before the first
         self._is_announced = found is not None and (self._is_transactional or bool(after))
 
-    def _newest(self) -> str | None:
+    def _read_newest(self) -> str | None:
         try:
-            return newest(self._plan["settings"], self._plan["state_topic"], self.number)
+            return read_newest(self._plan["settings"], self._plan["state_topic"], self.number)
         except kafka.KafkaException as error:
-            raise self._meaning(error) from error
+            raise self._to_error(error) from error
 
     def send(self, row: dict[str, Any]) -> None:
         """Produce one change, unless an earlier attempt did."""
@@ -169,21 +177,21 @@ class _Part:
         if self._last is not None and key < self._last:
             raise ValueError(f"part={self.number}: keys are out of order, so progress could not be told; report this")
         if self._unsent >= self._plan["transaction_records"] and key != self._last:  # it may go to two topics
-            self._guarded(lambda: self._advance(self._told(self._last)))
+            self._guard(lambda: self._advance(self._format_progress(self._last)))
         if not self._is_announced:
-            self._guarded(lambda: self._advance(""))
+            self._guard(lambda: self._advance(""))
             self._is_announced = True
-        self._guarded(lambda: self._produce(row))
+        self._guard(lambda: self._produce(row))
         self._last = key
         self._unsent += 1
         self._counts[row["kind"]] = self._counts.get(row["kind"], 0) + 1
 
     def finish(self) -> str:
         """Commit what is left with the part's final progress; what became of the part."""
-        self._guarded(lambda: self._advance(None))
+        self._guard(lambda: self._advance(None))
         return "superseded" if self._superseded else "produced"
 
-    def _guarded(self, step: Callable[[], None]) -> None:
+    def _guard(self, step: Callable[[], None]) -> None:
         if self._superseded:
             return
         try:
@@ -201,16 +209,16 @@ class _Part:
     def _hand_over(self, topic: str, **record: Any) -> None:
         while True:
             try:
-                self._producer.produce(topic, on_delivery=self._delivered, **record)
+                self._producer.produce(topic, on_delivery=self._handle_delivery, **record)
                 self._producer.poll(0)
                 return
             except BufferError:
                 self._producer.poll(1)
             except kafka.KafkaException as error:
                 self._failed = (topic, record["key"], len(record["key"]) + len(record["value"] or b""))
-                raise self._meaning(error) from error
+                raise self._to_error(error) from error
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _handle_delivery(self, error: Any, message: Any) -> None:
         if error is None:
             return
         size = 0 if message is None else len(message.key() or b"") + len(message.value() or b"")
@@ -218,8 +226,8 @@ class _Part:
             self._failed = (message.topic(), message.key(), size) if message is not None else self._failed
         self._failure = self._failure or error
 
-    def _told(self, key: bytes | None) -> str:
-        return "" if key is None else MARK + key.hex()
+    def _format_progress(self, key: bytes | None) -> str:
+        return "" if key is None else KEY_MARK + key.hex()
 
     def _advance(self, after: str | None) -> None:
         """Write the part's progress behind its changes: `after` a key, or None when they are all produced."""
@@ -232,47 +240,49 @@ class _Part:
             "at_ms": int(time.time() * 1000),
         }
         value = json.dumps(position).encode()
-        self._hand_over(self._plan["state_topic"], key=KEY, value=value, partition=self.number)
+        self._hand_over(self._plan["state_topic"], key=POSITION_KEY, value=value, partition=self.number)
         self._flush()
         if self._is_transactional:
-            self._answered(lambda: self._producer.commit_transaction(PATIENCE))
+            self._retry(lambda: self._producer.commit_transaction(ANSWER_TIMEOUT_SECONDS))
             if after is not None:
                 self._producer.begin_transaction()
         self._unsent = 0
 
     def _flush(self) -> None:
-        left = self._producer.flush(PATIENCE)
+        left = self._producer.flush(ANSWER_TIMEOUT_SECONDS)
         if self._plan["delivery"] == "none":
             return
         if self._failure is not None:
-            raise self._meaning(kafka.KafkaException(self._failure))
+            raise self._to_error(kafka.KafkaException(self._failure))
         if left:
-            raise TimeoutError(f"part={self.number}: {left} records are not acknowledged after {PATIENCE:.0f} s")
+            raise TimeoutError(
+                f"part={self.number}: {left} records are not acknowledged after {ANSWER_TIMEOUT_SECONDS:.0f} s"
+            )
 
-    def _answered(self, call: Callable[[], None]) -> None:
+    def _retry(self, call: Callable[[], None]) -> None:
         """A call of the transactional producer; what may pass is tried again."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + ANSWER_TIMEOUT_SECONDS
         while True:
             try:
                 call()
                 return
             except kafka.KafkaException as error:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
-                    raise self._meaning(error) from error
+                    raise self._to_error(error) from error
 
-    def _noted(self, error: Any) -> None:
+    def _handle_error(self, error: Any) -> None:
         """The client's own word on what went wrong for good; later calls only say that something did."""
-        self._is_fenced = self._is_fenced or error.code() in FENCED
+        self._is_fenced = self._is_fenced or error.code() in FENCED_CODES
 
-    def _meaning(self, error: Exception) -> Exception:
+    def _to_error(self, error: Exception) -> Exception:
         reason = error.args[0]
-        if self._is_fenced or reason.code() in FENCED:
+        if self._is_fenced or reason.code() in FENCED_CODES:
             return Superseded()
-        if reason.code() not in REFUSED:
+        if reason.code() not in REFUSAL_CODES:
             return error
         topic, key, size = self._failed
         said = {"error": reason.name(), "topic": topic, "key": None if key is None else key.hex(), "bytes": size}
-        return Refused(json.dumps(said))
+        return BrokerRefusal(json.dumps(said))
 
     def give_up(self) -> None:
         """Abort what is open, so that readers need not wait for the next attempt to do so."""

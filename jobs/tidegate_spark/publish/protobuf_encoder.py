@@ -6,9 +6,9 @@ The module travels to the workers by value, so it imports nothing of the product
 from collections.abc import Callable
 from typing import Any
 
-TIMESTAMP = "google/protobuf/timestamp.proto"
+TIMESTAMP_FILE = "google/protobuf/timestamp.proto"
 # Of each kind of column the field types that hold it without loss, the usual one first.
-HOLDS = {
+LOSSLESS_TYPES = {
     "int32": ("INT32", "SINT32", "SFIXED32", "INT64", "SINT64", "SFIXED64"),
     "int64": ("INT64", "SINT64", "SFIXED64"),
     "float": ("FLOAT", "DOUBLE"),
@@ -17,14 +17,16 @@ HOLDS = {
     "string": ("STRING",),
     "bytes": ("BYTES",),
 }
-RESERVED = range(19000, 20000)  # Protobuf's own
+RESERVED_NUMBERS = range(19000, 20000)  # Protobuf's own
 
 
-class Unfit(Exception):
+class IncompatibleColumn(Exception):
     """A column that the known message cannot hold; the text says which."""
 
 
-def described(name: str, fields: list[dict[str, Any]], known: bytes | None, wanted: str | None) -> tuple[Any, ...]:
+def build_descriptor(
+    name: str, fields: list[dict[str, Any]], known: bytes | None, wanted: str | None
+) -> tuple[Any, ...]:
     """File in bytes, the message's full name, its index, and whether `known`, another file, has all of it already.
 
     Fields that are known keep their numbers, also those without a column; new ones get the next. Each has a presence of
@@ -34,65 +36,69 @@ def described(name: str, fields: list[dict[str, Any]], known: bytes | None, want
 
     file = FileDescriptorProto.FromString(known) if known else FileDescriptorProto(name="schema.proto", syntax="proto3")
     before = file.SerializeToString(deterministic=True)
-    if known and set(file.dependency) - {TIMESTAMP}:
-        raise Unfit(f"the registered schema imports {', '.join(file.dependency)}")
+    if known and set(file.dependency) - {TIMESTAMP_FILE}:
+        raise IncompatibleColumn(f"the registered schema imports {', '.join(file.dependency)}")
     names = [message.name for message in file.message_type]
     meant = wanted or (names[0] if names else name)
     if meant not in names:
         names.append(file.message_type.add(name=meant).name)
     index = names.index(meant)
-    if TIMESTAMP not in file.dependency:
-        file.dependency.append(TIMESTAMP)
+    if TIMESTAMP_FILE not in file.dependency:
+        file.dependency.append(TIMESTAMP_FILE)
         before = b"" if not known else before
     own = f"{file.package}." if file.package else ""
-    _extend(file.message_type[index], fields, f".{own}{meant}", file.syntax != "proto3")
-    is_known = known is not None and _messages(file) == _messages(FileDescriptorProto.FromString(before))
+    _extend_message(file.message_type[index], fields, f".{own}{meant}", file.syntax != "proto3")
+    is_known = known is not None and _list_messages(file) == _list_messages(FileDescriptorProto.FromString(before))
     return file.SerializeToString(deterministic=True), f"{own}{meant}", index, is_known
 
 
-def _messages(file: Any) -> list[bytes]:
+def _list_messages(file: Any) -> list[bytes]:
     return [message.SerializeToString(deterministic=True) for message in file.message_type]
 
 
-def _extend(message: Any, fields: list[dict[str, Any]], path: str, has_presence: bool) -> None:
+def _extend_message(message: Any, fields: list[dict[str, Any]], path: str, has_presence: bool) -> None:
     known, is_entry = {field.name: field for field in message.field}, message.options.map_entry
     number = max([0, *(f.number for f in message.field), *(r.end - 1 for r in message.reserved_range)])
     for field in fields:
         found = known.get(field["name"])
         if found is None:
-            number = number + 1 if number + 1 not in RESERVED else RESERVED.stop
+            number = number + 1 if number + 1 not in RESERVED_NUMBERS else RESERVED_NUMBERS.stop
             found = message.field.add(name=field["name"], number=number)
-            _typed(message, found, field, path)
+            _set_type(message, found, field, path)
             if not (has_presence or field["repeated"] or found.type == found.TYPE_MESSAGE or is_entry):
                 # a oneof of its own is how the language says optional
                 found.oneof_index, found.proto3_optional = len(message.oneof_decl), True
                 message.oneof_decl.add(name=f"_{field['name']}")
-        elif not _holds(found, field):
-            raise Unfit(f"the field {field['name']} is registered with another type")
+        elif not _can_hold(found, field):
+            raise IncompatibleColumn(f"the field {field['name']} is registered with another type")
         if field["kind"] in ("message", "map"):
             nested = next((m for m in message.nested_type if found.type_name == f"{path}.{m.name}"), None)
             if nested is None:
-                raise Unfit(f"the field {field['name']} is a message that stands elsewhere in the registered schema")
-            _extend(nested, field["fields"], f"{path}.{nested.name}", has_presence)
+                raise IncompatibleColumn(
+                    f"the field {field['name']} is a message that stands elsewhere in the registered schema"
+                )
+            _extend_message(nested, field["fields"], f"{path}.{nested.name}", has_presence)
 
 
-def _typed(message: Any, new: Any, field: dict[str, Any], path: str) -> None:
+def _set_type(message: Any, new: Any, field: dict[str, Any], path: str) -> None:
     new.label = new.LABEL_REPEATED if field["repeated"] or field["kind"] == "map" else new.LABEL_OPTIONAL
     if field["kind"] == "timestamp":
         new.type, new.type_name = new.TYPE_MESSAGE, ".google.protobuf.Timestamp"
     elif field["kind"] in ("message", "map"):
-        nested = message.nested_type.add(name=_camel(field["name"]) + ("Entry" if field["kind"] == "map" else "Row"))
+        nested = message.nested_type.add(
+            name=_to_camel_case(field["name"]) + ("Entry" if field["kind"] == "map" else "Row")
+        )
         nested.options.map_entry = field["kind"] == "map"
         new.type, new.type_name = new.TYPE_MESSAGE, f"{path}.{nested.name}"
     else:
-        new.type = getattr(new, f"TYPE_{HOLDS[field['kind']][0]}")
+        new.type = getattr(new, f"TYPE_{LOSSLESS_TYPES[field['kind']][0]}")
 
 
-def _camel(name: str) -> str:
+def _to_camel_case(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))  # as maps' entries must be called
 
 
-def _holds(known: Any, field: dict[str, Any]) -> bool:
+def _can_hold(known: Any, field: dict[str, Any]) -> bool:
     is_list = field["repeated"] or field["kind"] == "map"
     if (known.label == known.LABEL_REPEATED) != is_list:
         return False
@@ -100,10 +106,10 @@ def _holds(known: Any, field: dict[str, Any]) -> bool:
         return bool(known.type_name == ".google.protobuf.Timestamp")
     if field["kind"] in ("message", "map"):
         return bool(known.type == known.TYPE_MESSAGE)
-    return known.type in [getattr(known, f"TYPE_{name}") for name in HOLDS[field["kind"]]]
+    return known.type in [getattr(known, f"TYPE_{name}") for name in LOSSLESS_TYPES[field["kind"]]]
 
 
-def encoder(file: bytes, message: str, header: bytes) -> Callable[[Any], Any]:
+def build_encoder(file: bytes, message: str, header: bytes) -> Callable[[Any], Any]:
     """A function of an Arrow array of structs: an array of `header` and the message in bytes, always the same ones."""
     import pyarrow as pa
 
@@ -111,13 +117,13 @@ def encoder(file: bytes, message: str, header: bytes) -> Callable[[Any], Any]:
 
     def encode(rows: pa.Array) -> pa.Array:
         if not made:
-            made.append(_class(file, message))
-        return pa.array([header + _filled(made[0](), row) for row in rows.to_pylist()], pa.binary())
+            made.append(_build_class(file, message))
+        return pa.array([header + _encode_row(made[0](), row) for row in rows.to_pylist()], pa.binary())
 
     return encode
 
 
-def _class(file: bytes, message: str) -> Any:
+def _build_class(file: bytes, message: str) -> Any:
     from google.protobuf import timestamp_pb2
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
@@ -130,12 +136,12 @@ def _class(file: bytes, message: str) -> Any:
     return GetMessageClass(pool.FindMessageTypeByName(message))
 
 
-def _filled(message: Any, row: dict[str, Any]) -> bytes:
-    _fill(message, row)
+def _encode_row(message: Any, row: dict[str, Any]) -> bytes:
+    _fill_message(message, row)
     return bytes(message.SerializeToString(deterministic=True))
 
 
-def _fill(message: Any, row: dict[str, Any]) -> None:
+def _fill_message(message: Any, row: dict[str, Any]) -> None:
     for name, value in row.items():
         if value is None:
             continue
@@ -145,20 +151,20 @@ def _fill(message: Any, row: dict[str, Any]) -> None:
             _fill_map(getattr(message, name), value, kind.fields_by_name["value"].message_type is not None)
         elif field.is_repeated:
             for element in value:
-                _put(message, name, kind, element)
+                _append_element(message, name, kind, element)
         elif kind is None:
             setattr(message, name, value)
         else:
-            _set(getattr(message, name), value)
+            _set_value(getattr(message, name), value)
 
 
-def _put(message: Any, name: str, kind: Any, element: Any) -> None:
+def _append_element(message: Any, name: str, kind: Any, element: Any) -> None:
     if element is None:
         raise ValueError(f"column={name}: Protobuf's lists hold no NULL; leave them out in sql")
     if kind is None:
         getattr(message, name).append(element)
     else:
-        _set(getattr(message, name).add(), element)
+        _set_value(getattr(message, name).add(), element)
 
 
 def _fill_map(entries: Any, given: Any, holds_messages: bool) -> None:
@@ -166,14 +172,14 @@ def _fill_map(entries: Any, given: Any, holds_messages: bool) -> None:
         if value is None:
             raise ValueError(f"key={key}: Protobuf's maps hold no NULL; leave them out in sql")
         if holds_messages:
-            _set(entries[key], value)
+            _set_value(entries[key], value)
         else:
             entries[key] = value
 
 
-def _set(message: Any, value: Any) -> None:
+def _set_value(message: Any, value: Any) -> None:
     message.SetInParent()
     if isinstance(value, dict):
-        _fill(message, value)
+        _fill_message(message, value)
     else:
         message.FromDatetime(value)

@@ -11,18 +11,18 @@ from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call i
 from tidegate.errors import ConfigurationError
 
 from tidegate_spark.publish import protobuf_encoder
-from tidegate_spark.publish.schema_registration import newest, registered
+from tidegate_spark.publish.schema_registration import read_newest_schema, register_schema
 
 # the server's workers do not have the product's code: this module goes with the function
 cloudpickle.register_pickle_by_value(protobuf_encoder)
 
-SIMPLE = {
+SIMPLE_TYPES = {
     "boolean": "bool", "tinyint": "int32", "smallint": "int32", "int": "int32", "bigint": "int64", "float": "float",
     "double": "double", "string": "string", "binary": "bytes", "timestamp": "timestamp",
 }  # fmt: skip
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-KEYS = ("int32", "int64", "bool", "string")
-Typed = list[tuple[str, T.DataType]]
+NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+MAP_KEY_TYPES = ("int32", "int64", "bool", "string")
+TypedFields = list[tuple[str, T.DataType]]
 
 
 class Subjects(NamedTuple):
@@ -33,28 +33,28 @@ class Subjects(NamedTuple):
     settings: dict[str, Any]
 
 
-def protobuf(struct: str, fields: Typed, name: str, subjects: Subjects) -> SparkColumn:
+def encode_protobuf(struct: str, fields: TypedFields, name: str, subjects: Subjects) -> SparkColumn:
     """Confluent's form: a zero byte, the schema's id in four, the message's index, then the message.
 
     The newest schema of the first subject is used where it has every column; else it is extended, and registered.
     """
     settings, (first, *others) = subjects.settings, subjects.names
-    known = newest(settings, first)
+    known = read_newest_schema(settings, first)
     try:
-        file, message, index, is_known = protobuf_encoder.described(
-            name, _fields(fields, ""), known and known[1], subjects.message
+        file, message, index, is_known = protobuf_encoder.build_descriptor(
+            name, _describe_fields(fields, ""), known and known[1], subjects.message
         )
-    except protobuf_encoder.Unfit as reason:
+    except protobuf_encoder.IncompatibleColumn as reason:
         raise ConfigurationError(f"subject={first}: {reason}; cast it in sql, or publish to a new topic") from reason
     text = base64.b64encode(file).decode()
-    number = known[0] if is_known and known else registered(settings, subjects.names, text, "PROTOBUF")
+    number = known[0] if is_known and known else register_schema(settings, subjects.names, text, "PROTOBUF")
     if is_known and others:
-        registered(settings, others, text, "PROTOBUF")
-    header = b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _zigzag(index))
-    return F.arrow_udf(protobuf_encoder.encoder(file, message, header), T.BinaryType())(F.expr(struct))
+        register_schema(settings, others, text, "PROTOBUF")
+    header = b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _encode_zigzag(index))
+    return F.arrow_udf(protobuf_encoder.build_encoder(file, message, header), T.BinaryType())(F.expr(struct))
 
 
-def _zigzag(number: int) -> bytes:
+def _encode_zigzag(number: int) -> bytes:
     rest, made = number << 1, bytearray()
     while rest > 0x7F:
         made.append(rest & 0x7F | 0x80)
@@ -62,24 +62,24 @@ def _zigzag(number: int) -> bytes:
     return bytes([*made, rest])
 
 
-def _fields(fields: Typed, path: str) -> list[dict[str, Any]]:
-    return [_field(name, kind, f"{path}.{name}") for name, kind in fields]
+def _describe_fields(fields: TypedFields, path: str) -> list[dict[str, Any]]:
+    return [_describe_field(name, kind, f"{path}.{name}") for name, kind in fields]
 
 
-def _field(name: str, kind: T.DataType, path: str) -> dict[str, Any]:
-    if not NAME.fullmatch(name):
+def _describe_field(name: str, kind: T.DataType, path: str) -> dict[str, Any]:
+    if not NAME_PATTERN.fullmatch(name):
         raise ConfigurationError(f"column={path[1:]}: Protobuf's names are letters, digits and underscores; rename it")
     if isinstance(kind, T.ArrayType) and not isinstance(kind.elementType, (T.ArrayType, T.MapType)):
-        return {**_field(name, kind.elementType, path), "repeated": True}
+        return {**_describe_field(name, kind.elementType, path), "repeated": True}
     made: dict[str, Any] = {"name": name, "repeated": False, "fields": []}
     if isinstance(kind, T.StructType):
-        return {**made, "kind": "message", "fields": _fields([(f.name, f.dataType) for f in kind], path)}
+        return {**made, "kind": "message", "fields": _describe_fields([(f.name, f.dataType) for f in kind], path)}
     if isinstance(kind, T.MapType) and not isinstance(kind.valueType, (T.ArrayType, T.MapType)):
-        entry = [_field("key", kind.keyType, path), _field("value", kind.valueType, path)]
-        if entry[0]["kind"] in KEYS:
+        entry = [_describe_field("key", kind.keyType, path), _describe_field("value", kind.valueType, path)]
+        if entry[0]["kind"] in MAP_KEY_TYPES:
             return {**made, "kind": "map", "fields": entry}
-    if kind.simpleString() not in SIMPLE:
+    if kind.simpleString() not in SIMPLE_TYPES:
         raise ConfigurationError(
             f"column={path[1:]} type={kind.simpleString()}: Protobuf has no such type; cast it in sql, e.g. to STRING"
         )
-    return {**made, "kind": SIMPLE[kind.simpleString()]}
+    return {**made, "kind": SIMPLE_TYPES[kind.simpleString()]}

@@ -6,7 +6,7 @@ from typing import Any
 from tidegate.errors import GiveUp
 
 
-def registered(settings: dict[str, Any], subjects: list[str], schema: str, kind: str = "AVRO") -> int:
+def register_schema(settings: dict[str, Any], subjects: list[str], schema: str, kind: str = "AVRO") -> int:
     """The schema's id, the same under each subject. GiveUp with the registry's own word where it is refused."""
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
     from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -28,7 +28,7 @@ def registered(settings: dict[str, Any], subjects: list[str], schema: str, kind:
     return ids.pop()
 
 
-def newest(settings: dict[str, Any], subject: str) -> tuple[int, bytes] | None:
+def read_newest_schema(settings: dict[str, Any], subject: str) -> tuple[int, bytes] | None:
     """Id and description of the newest Protobuf schema of a subject; None where it has none."""
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.error import SchemaRegistryError

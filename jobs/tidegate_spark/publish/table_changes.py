@@ -10,58 +10,60 @@ from tidegate.jobs.stage_job import KAFKA_CONF
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import TOPIC
 from tidegate.spec.publication import PLACEHOLDER
-from tidegate.sql.spark import literal, quoted
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.publish.record_encoding import as_json, encoded
-from tidegate_spark.publish.table_at_snapshot import table_as_of
-from tidegate_spark.session import private
-from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, offsets_options
+from tidegate_spark.publish.record_encoding import encode_rows, render_json
+from tidegate_spark.publish.table_at_snapshot import render_table_as_of
+from tidegate_spark.session import read_private_conf
+from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, build_offsets_options
 
 OLD, NEW = "old", "new"
-ROW = "struct(value, headers, timestamp)"
-DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new <=> old))"
-DIFFER_FROM_TOPIC = "((new IS NULL) <> (old IS NULL) OR NOT (new.value <=> old.value))"
+ROW_STRUCT = "struct(value, headers, timestamp)"
+ROWS_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new <=> old))"
+VALUES_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new.value <=> old.value))"
 
 
-def changes(spark: SparkSession, job: PublishJob, kept: list[DataFrame]) -> DataFrame:
+def find_changes(spark: SparkSession, job: PublishJob, kept: list[DataFrame]) -> DataFrame:
     """Rows of topic, key, value, headers, timestamp, kind (inserted, updated, deleted) and copies.
 
     A key that moves to another topic is deleted in one and inserted in the other. Rows that are the same in both
     states are left out, so a snapshot that only rewrites files has no changes. What stays in memory is in `kept`.
     """
     until = job.position.until or job.position.to
-    new = _state(spark, job, _Side(until, job.position.joined, job.touched.new if job.touched else None))
-    old = _before(spark, job, new)
+    new = _read_state(spark, job, _TableState(until, job.position.joined, job.touched.new if job.touched else None))
+    old = _read_old_state(spark, job, new)
     both = new.selectExpr("*", f"'{NEW}' AS side")
     both = both if old is None else both.unionByName(old.selectExpr("*", f"'{OLD}' AS side"))
     sides = [f"first(CASE WHEN side = '{side}' THEN row END, true) AS {side}" for side in (OLD, NEW)]
-    grouped = both.selectExpr("topic", "key", "side", f"{ROW} AS row").groupBy("topic", "key")
+    grouped = both.selectExpr("topic", "key", "side", f"{ROW_STRUCT} AS row").groupBy("topic", "key")
     states = grouped.agg(*[F.expr(sql) for sql in (f"count_if(side = '{NEW}') AS copies", *sides)])
-    differ = states.where(DIFFER_FROM_TOPIC if job.position.mode == TOPIC else DIFFER)
+    differ = states.where(VALUES_DIFFER if job.position.mode == TOPIC else ROWS_DIFFER)
     if until != job.position.to:
-        differ = _in_whole(spark, job, _kept(differ, kept)).withColumn("old", F.expr("coalesce(old, new)"))
+        differ = _read_current_rows(spark, job, _persist_rows(differ, kept)).withColumn(
+            "old", F.expr("coalesce(old, new)")
+        )
     elif job.touched is not None and job.grouped is None:
-        differ = _in_whole(spark, job, _kept(differ, kept)).where(f"copies > 1 OR {DIFFER}")
+        differ = _read_current_rows(spark, job, _persist_rows(differ, kept)).where(f"copies > 1 OR {ROWS_DIFFER}")
     kind = "CASE WHEN new IS NULL THEN 'deleted' WHEN old IS NULL THEN 'inserted' ELSE 'updated' END AS kind"
     return differ.selectExpr(
         "topic", "key", "new.value AS value", "new.headers AS headers", "new.timestamp AS timestamp", kind, "copies"
     )
 
 
-def _kept(rows: DataFrame, kept: list[DataFrame]) -> DataFrame:
+def _persist_rows(rows: DataFrame, kept: list[DataFrame]) -> DataFrame:
     """The rows, which are used twice, in memory."""
     kept.append(rows.persist())
     return kept[-1]
 
 
-def _in_whole(spark: SparkSession, job: PublishJob, changed: DataFrame) -> DataFrame:
+def _read_current_rows(spark: SparkSession, job: PublishJob, changed: DataFrame) -> DataFrame:
     """The same keys with their rows in the whole table as of `position.to`, and how many there are.
 
     Only some files were compared, and a key may have another row in a file that was not: then it is not gone.
     """
-    rows = _state(spark, job, _Side(job.position.to, job.position.joined, is_limited=False))
+    rows = _read_state(spark, job, _TableState(job.position.to, job.position.joined, is_limited=False))
     changed, same = changed.alias("changed"), F.expr("whole.topic <=> changed.topic AND whole.key <=> changed.key")
-    now = rows.alias("whole").join(changed, same, "left_semi").selectExpr("topic", "key", f"{ROW} AS row")
+    now = rows.alias("whole").join(changed, same, "left_semi").selectExpr("topic", "key", f"{ROW_STRUCT} AS row")
     states = now.groupBy("topic", "key").agg(F.expr("first(row) AS new"), F.expr("count(*) AS copies"))
     joined = changed.join(states.alias("whole"), same, "left")
     return joined.selectExpr(
@@ -69,21 +71,21 @@ def _in_whole(spark: SparkSession, job: PublishJob, changed: DataFrame) -> DataF
     )
 
 
-def _before(spark: SparkSession, job: PublishJob, new: DataFrame) -> DataFrame | None:
+def _read_old_state(spark: SparkSession, job: PublishJob, new: DataFrame) -> DataFrame | None:
     if job.position.mode == TOPIC:
-        kept = _held(spark, job.ranges or Ranges({}))
+        kept = _read_topic_state(spark, job.ranges or Ranges({}))
         if kept is None:
             return None
         empty = [f"CAST(NULL AS {new.schema[name].dataType.simpleString()}) AS {name}" for name in ("headers",)]
         return kept.selectExpr("topic", "key", "value", *empty, "CAST(NULL AS BIGINT) AS timestamp")
     if job.position.origin is not None:
         files = job.touched.old if job.touched else None
-        return _state(spark, job, _Side(job.position.origin, job.position.joined_origin, files))
+        return _read_state(spark, job, _TableState(job.position.origin, job.position.joined_origin, files))
     return None
 
 
 @dataclass(frozen=True)
-class _Side:
+class _TableState:
     """One of the two states: the table's snapshot, those of joined tables, and the files that matter."""
 
     snapshot: int
@@ -92,57 +94,57 @@ class _Side:
     is_limited: bool = True
 
 
-def _state(spark: SparkSession, job: PublishJob, side: _Side) -> DataFrame:
+def _read_state(spark: SparkSession, job: PublishJob, side: _TableState) -> DataFrame:
     """The publication's rows as of a snapshot, as they stand in a topic; an aggregate's only of touched groups."""
     position = job.position
-    source = _source(spark, job, side.snapshot, None if job.grouped else side.files)
-    rows = spark.sql(_asked(spark, job, job.sql, source, side.joined))
+    source = _render_source(spark, job, side.snapshot, None if job.grouped else side.files)
+    rows = spark.sql(_render_query(spark, job, job.sql, source, side.joined))
     is_change = position.origin is not None and position.mode != TOPIC and position.joined == position.joined_origin
     if job.grouped is not None and job.grouped.matched and side.is_limited and is_change:
-        same = " AND ".join(f"result.{quoted(name)} <=> touched.{quoted(name)}" for name in job.grouped.matched)
-        rows = rows.alias("result").join(_touched_groups(spark, job).alias("touched"), F.expr(same), "left_semi")
-    return encoded(spark, rows, job)
+        same = " AND ".join(f"result.{quote(name)} <=> touched.{quote(name)}" for name in job.grouped.matched)
+        rows = rows.alias("result").join(_find_touched_groups(spark, job).alias("touched"), F.expr(same), "left_semi")
+    return encode_rows(spark, rows, job)
 
 
-def _touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
+def _find_touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
     """The keys of the groups that a row has left or joined. Rows that only moved to another file have done neither."""
     assert job.grouped is not None
     assert job.position.origin is not None
     old, new = (job.touched.old, job.touched.new) if job.touched else (None, None)
     sides = [
-        f"SELECT struct(*) AS one, {weight} AS weight FROM ({_source(spark, job, snapshot, files)})"
+        f"SELECT struct(*) AS one, {weight} AS weight FROM ({_render_source(spark, job, snapshot, files)})"
         for snapshot, files, weight in ((job.position.origin, old, -1), (job.position.until or job.position.to, new, 1))
     ]
     changed = (
         f"SELECT one.* FROM (SELECT first(one) AS one FROM ({' UNION ALL '.join(sides)}) "
-        f"GROUP BY {as_json('one')} HAVING sum(weight) <> 0)"
+        f"GROUP BY {render_json('one')} HAVING sum(weight) <> 0)"
     )
-    found = spark.sql(_asked(spark, job, job.grouped.keys_sql, changed, job.position.joined))
-    return found.select(*map(quoted, job.grouped.matched)).distinct()
+    found = spark.sql(_render_query(spark, job, job.grouped.keys_sql, changed, job.position.joined))
+    return found.select(*map(quote, job.grouped.matched)).distinct()
 
 
-def _asked(spark: SparkSession, job: PublishJob, sql: str, rows: str, joined: dict[str, int]) -> str:
+def _render_query(spark: SparkSession, job: PublishJob, sql: str, rows: str, joined: dict[str, int]) -> str:
     """The SQL with `rows` in the table's place, and each other table as of its snapshot."""
     for name, snapshot in joined.items():
-        rows_there = table_as_of(spark, name, snapshot, job.position.joined[name])
+        rows_there = render_table_as_of(spark, name, snapshot, job.position.joined[name])
         sql = sql.replace(f"{{{name}}}", f"({rows_there})")
     return sql.replace(PLACEHOLDER, f"({rows})")
 
 
-def _source(spark: SparkSession, job: PublishJob, snapshot: int, files: tuple[str, ...] | None) -> str:
+def _render_source(spark: SparkSession, job: PublishJob, snapshot: int, files: tuple[str, ...] | None) -> str:
     """The table's rows as of a snapshot, in some files only."""
-    source = table_as_of(spark, job.table, snapshot, job.position.to)
+    source = render_table_as_of(spark, job.table, snapshot, job.position.to)
     if files is None:
         return source
-    return f"{source} WHERE _file IN ({', '.join(map(literal, files))})" if files else f"{source} WHERE false"
+    return f"{source} WHERE _file IN ({', '.join(map(render_literal, files))})" if files else f"{source} WHERE false"
 
 
-def _held(spark: SparkSession, ranges: Ranges) -> DataFrame | None:
+def _read_topic_state(spark: SparkSession, ranges: Ranges) -> DataFrame | None:
     """The last record of each key that the topics hold, without those that are deleted; None for empty topics."""
     if ranges.span == 0:
         return None
-    own = {**json.loads(private(spark, KAFKA_CONF)), "kafka.isolation.level": "read_committed"}
-    options = {**own, **offsets_options(ranges, RECORDS_PER_TASK)}
+    own = {**json.loads(read_private_conf(spark, KAFKA_CONF)), "kafka.isolation.level": "read_committed"}
+    options = {**own, **build_offsets_options(ranges, RECORDS_PER_TASK)}
     records = spark.read.format("kafka").options(**options).load().where("key IS NOT NULL")
     last = records.groupBy("topic", "key", "partition").agg(F.expr("max_by(struct(value), offset) AS last"))
     # other clients may have put a key elsewhere too; which of its records counts is then for nobody to say

@@ -5,19 +5,19 @@ from collections.abc import Iterable, Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse
-from tidegate.spec.record_metadata import TYPES
-from tidegate.sql.spark import literal, quoted
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
+from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.formats.decoded import NOTHING
+from tidegate_spark.formats.decoded import NO_CHANGE
 
-LAST = {"DATE": "9999-12-31", **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_NTZ"), "9999-12-31 23:59:59.999999")}
-NO_NULLS = "NULL inside of an array, which BigQuery cannot hold"
-NO_TEXT = "not valid UTF-8, which BigQuery cannot hold"
-NO_YEARS = "outside of the years 1 to 9999, which BigQuery cannot hold"
+LAST_TIMES = {"DATE": "9999-12-31", **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_NTZ"), "9999-12-31 23:59:59.999999")}
+NULL_ELEMENT_REASON = "NULL inside of an array, which BigQuery cannot hold"
+INVALID_TEXT_REASON = "not valid UTF-8, which BigQuery cannot hold"
+YEAR_RANGE_REASON = "outside of the years 1 to 9999, which BigQuery cannot hold"
 
 
-def with_holdable(decoded: DataFrame, table: StageTable) -> DataFrame:
+def add_limit_reasons(decoded: DataFrame, table: StageTable) -> DataFrame:
     """Give records a `key_reason` or a `value_reason` that hold what BigQuery has no room for.
 
     Only for rows that are left as files, and of these only for those that are wanted.
@@ -25,73 +25,83 @@ def with_holdable(decoded: DataFrame, table: StageTable) -> DataFrame:
     is_finder = table.naming is not None and table.naming.name is None
     if not table.folder or is_finder:
         return decoded
-    told = {"key_reason": _case(_faults("key_struct", _keys(table))), "value_reason": _case(_of_record(table))}
+    told = {
+        "key_reason": _render_case(_list_struct_faults("key_struct", _list_keys(table))),
+        "value_reason": _render_case(_list_record_faults(table)),
+    }
     found = {name: F.expr(f"coalesce({name}, {case})") for name, case in told.items() if case}
     return decoded.withColumns(found) if found else decoded
 
 
-def _keys(table: StageTable) -> list[tuple[str, str]]:
+def _list_keys(table: StageTable) -> list[tuple[str, str]]:
     return [(c.name.removeprefix(table.key.prefix), c.type) for c in table.key_columns]
 
 
-def _values(table: StageTable) -> list[tuple[str, str]]:
+def _list_values(table: StageTable) -> list[tuple[str, str]]:
     if table.keys_only:
         return []
     if table.select is not None:
         return [(c.name, c.type) for c in table.select.columns]
     own = [(c.name, c.type) for c in table.value_columns]
-    return [*own, *((name, TYPES[word]) for name, word in table.metadata.items())]
+    return [*own, *((name, METADATA_TYPES[word]) for name, word in table.metadata.items())]
 
 
-def _of_record(table: StageTable) -> Iterator[tuple[str, str]]:
+def _list_record_faults(table: StageTable) -> Iterator[tuple[str, str]]:
     """What is staged beside a record's key: its row, its time, and the sequence, which a delete has without a row."""
-    yield from faults("timestamp", Primitive("TIMESTAMP"), "timestamp")
-    values = _values(table)
-    yield from _faults("value_struct", values)
+    yield from list_faults("timestamp", Primitive("TIMESTAMP"), "timestamp")
+    values = _list_values(table)
+    yield from _list_struct_faults("value_struct", values)
     kinds = dict(values) if table.select is None else {c.name: c.type for c in table.value_columns}
-    kinds |= {name: TYPES[word] for name, word in table.metadata.items()}
+    kinds |= {name: METADATA_TYPES[word] for name, word in table.metadata.items()}
     kinds |= {c.name: c.type for c in table.select.columns if c.is_made} if table.select is not None else {}
-    yield from _faults("sequence", [(name, kinds[name]) for name in table.sequence if name in kinds])
+    yield from _list_struct_faults("sequence", [(name, kinds[name]) for name in table.sequence if name in kinds])
     if table.select is not None:  # records are looked at before their text is taken apart, and nobody else looks again
         texts = (name for name, kind in values if kind == "STRING")
-        yield from ((f"{name}: {NO_TEXT}", f"NOT is_valid_utf8(value_struct.{quoted(name)})") for name in texts)
+        yield from (
+            (f"{name}: {INVALID_TEXT_REASON}", f"NOT is_valid_utf8(value_struct.{quote(name)})") for name in texts
+        )
 
 
-def storable(time: str) -> str:
+def render_storable_time(time: str) -> str:
     """SQL for a record's own time as a column of files: one that BigQuery cannot hold is of a bad record."""
-    return f"CASE WHEN {time} NOT BETWEEN {_years('TIMESTAMP')} THEN TIMESTAMP'{LAST['TIMESTAMP']}' ELSE {time} END"
+    return (
+        f"CASE WHEN {time} NOT BETWEEN {_render_year_range('TIMESTAMP')} THEN TIMESTAMP'{LAST_TIMES['TIMESTAMP']}' "
+        f"ELSE {time} END"
+    )
 
 
-def _faults(struct: str, fields: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return (one for name, kind in fields for one in faults(f"{struct}.{quoted(name)}", parse(kind), name))
+def _list_struct_faults(struct: str, fields: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return (one for name, kind in fields for one in list_faults(f"{struct}.{quote(name)}", parse_type(kind), name))
 
 
-def _case(found: Iterable[tuple[str, str]]) -> str:
+def _render_case(found: Iterable[tuple[str, str]]) -> str:
     found = list(found)
-    when = f"WHEN change = '{NOTHING}' OR NOT is_wanted THEN NULL"
-    return f"CASE {when} {' '.join(f'WHEN {sql} THEN {literal(told)}' for told, sql in found)} END" if found else ""
+    when = f"WHEN change = '{NO_CHANGE}' OR NOT is_wanted THEN NULL"
+    return (
+        f"CASE {when} {' '.join(f'WHEN {sql} THEN {render_literal(told)}' for told, sql in found)} END" if found else ""
+    )
 
 
-def faults(value: str, kind: DataType, name: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+def list_faults(value: str, kind: DataType, name: str, depth: int = 0) -> Iterator[tuple[str, str]]:
     """Reasons, which begin with the column's name, each with SQL that is true where it holds, else false or NULL."""
     each = f"e{depth}"
     match kind:
         case Array(element):
-            yield f"{name}: {NO_NULLS}", f"exists({value}, {each} -> {each} IS NULL)"
-            yield from _within(value, each, faults(each, element, name, depth + 1))
+            yield f"{name}: {NULL_ELEMENT_REASON}", f"exists({value}, {each} -> {each} IS NULL)"
+            yield from _list_element_faults(value, each, list_faults(each, element, name, depth + 1))
         case Map(key, item):
             for part, inner in (("map_keys", key), ("map_values", item)):
-                yield from _within(f"{part}({value})", each, faults(each, inner, name, depth + 1))
+                yield from _list_element_faults(f"{part}({value})", each, list_faults(each, inner, name, depth + 1))
         case Struct(fields):
             for field, inner in fields:
-                yield from faults(f"{value}.{quoted(field)}", inner, f"{name}.{field}", depth)
-        case Primitive(time) if time in LAST:
-            yield f"{name}: {NO_YEARS}", f"{value} NOT BETWEEN {_years(time)}"
+                yield from list_faults(f"{value}.{quote(field)}", inner, f"{name}.{field}", depth)
+        case Primitive(time) if time in LAST_TIMES:
+            yield f"{name}: {YEAR_RANGE_REASON}", f"{value} NOT BETWEEN {_render_year_range(time)}"
 
 
-def _years(time: str) -> str:
-    return f"{time}'0001-01-01' AND {time}'{LAST[time]}'"
+def _render_year_range(time: str) -> str:
+    return f"{time}'0001-01-01' AND {time}'{LAST_TIMES[time]}'"
 
 
-def _within(values: str, each: str, found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _list_element_faults(values: str, each: str, found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     return ((told, f"exists({values}, {each} -> coalesce({sql}, false))") for told, sql in found)

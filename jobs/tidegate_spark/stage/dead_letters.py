@@ -3,37 +3,39 @@
 from collections.abc import Sequence
 
 from tidegate.jobs.stage_job import StageTable
-from tidegate.sql.spark import literal
+from tidegate.sql.spark import render_literal
 
 # beside the changes' own letters, so that no merge takes it for a row
-OP = "bad"
-FATE = "dead_lettered"
+DEAD_LETTER_OP = "bad"
+DEAD_LETTER_DISPOSITION = "dead_lettered"
 
 
-def fate_of_bad(table: StageTable) -> str:
+def get_bad_disposition(table: StageTable) -> str:
     """What becomes of a record that cannot be decoded."""
-    return "bad" if table.set_aside is None else FATE
+    return "bad" if table.set_aside is None else DEAD_LETTER_DISPOSITION
 
 
-def failed_stage() -> str:
+def render_failed_stage() -> str:
     """SQL text: which part of the record could not be decoded, NULL for a good one."""
     return "CASE WHEN key_reason IS NOT NULL THEN 'key' WHEN value_reason IS NOT NULL THEN 'value' END"
 
 
-def beside_rows(columns: Sequence[str], table: StageTable) -> list[str]:
+def add_bad_column(columns: Sequence[str], table: StageTable) -> list[str]:
     """The intermediate row's `columns`, given as `expression AS name` or names, in the form that holds bad records too.
 
     A bad record has its bytes and the reason in `bad`, and neither key nor value; a row has no `bad`.
     """
     if table.set_aside is None:
         return list(columns)
-    is_bad = f"fate = '{FATE}'"
+    is_bad = f"fate = '{DEAD_LETTER_DISPOSITION}'"
     found = []
     for column in columns:
         expression, _, name = column.rpartition(" AS ")
         if name == "op":
-            found.append(f"CASE WHEN {is_bad} THEN {_bad()} END AS bad")
-            found.append(f"CASE WHEN {is_bad} THEN {literal(OP)} ELSE {expression or name} END AS op")
+            found.append(f"CASE WHEN {is_bad} THEN {_render_bad()} END AS bad")
+            found.append(
+                f"CASE WHEN {is_bad} THEN {render_literal(DEAD_LETTER_OP)} ELSE {expression or name} END AS op"
+            )
         elif name in ("key", "value", "sequence"):
             found.append(f"CASE WHEN NOT {is_bad} THEN {expression or name} END AS {name}")
         else:
@@ -41,7 +43,7 @@ def beside_rows(columns: Sequence[str], table: StageTable) -> list[str]:
     return found
 
 
-def _bad() -> str:
+def _render_bad() -> str:
     return (
         "named_struct('key', key, 'value', value, 'headers', headers, 'stage', failed_stage, "
         "'class', concat('Undecodable', initcap(failed_stage)), 'message', reason)"

@@ -9,44 +9,44 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.jobs.stage_job import KAFKA_CONF, DeadLetterSource, StageJob, StageTable
 from tidegate.model.offsets import Ranges
 from tidegate.schema.wire_format import in_headers
-from tidegate.sql.spark import literal, quoted_name
+from tidegate.sql.spark import quote_name, render_literal
 
-from tidegate_spark.session import private
+from tidegate_spark.session import read_private_conf
 
 # One task reads at most this many offsets, so that a single large partition is read by all cores.
 RECORDS_PER_TASK = 250_000
 # Where the last record of each key is taken, a task leaves one of each key that it meets: fewer, larger tasks leave
 # fewer records to move. They get larger as long as each core has as many of them.
-TASKS_PER_SLOT, LARGEST_TASK = 2, 1_000_000
+TASKS_PER_SLOT, MAX_RECORDS_PER_TASK = 2, 1_000_000
 # Behind each poll Spark asks for the partition's first and last offset; the client's default of 500 records makes that
 # a tenth of the work.
 RECORDS_PER_POLL = "10000"
 # A range that ends in transaction markers has no last record to wait for; the default would wait two minutes for it.
 POLL_TIMEOUT_MS = "15000"
-HEADERS = {"headers", "header-list"}
+HEADER_METADATA = {"headers", "header-list"}
 
 
-def read(spark: SparkSession, job: StageJob) -> DataFrame:
+def read_records(spark: SparkSession, job: StageJob) -> DataFrame:
     """Return the records of the job's ranges as the source gives them."""
     if job.letters is not None:
-        return _dead_letters(spark, job.letters, job.ranges)
+        return _read_dead_letters(spark, job.letters, job.ranges)
     finder = [job.finder] if job.finder else []
     options = {
-        **json.loads(private(spark, KAFKA_CONF)),
+        **json.loads(read_private_conf(spark, KAFKA_CONF)),
         "kafka.isolation.level": job.isolation,
-        **offsets_options(job.ranges, records_per_task(spark, job)),
+        **build_offsets_options(job.ranges, compute_records_per_task(spark, job)),
         "includeHeaders": str(any(wants_headers(table) for table in (*job.tables, *finder))).lower(),
     }
     return spark.read.format("kafka").options(**options).load()
 
 
-def offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, str]:
+def build_offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, str]:
     """The source's options for exactly these ranges."""
     busy = [(topic, partition, start, end) for topic, partition, start, end in ranges if end > start]
     return {
-        "assign": json.dumps(_grouped((t, p) for t, p, _, _ in busy)),
-        "startingOffsets": json.dumps(_offsets((t, p, start) for t, p, start, _ in busy)),
-        "endingOffsets": json.dumps(_offsets((t, p, end) for t, p, _, end in busy)),
+        "assign": json.dumps(_group_partitions((t, p) for t, p, _, _ in busy)),
+        "startingOffsets": json.dumps(_group_offsets((t, p, start) for t, p, start, _ in busy)),
+        "endingOffsets": json.dumps(_group_offsets((t, p, end) for t, p, _, end in busy)),
         "maxRecordsPerPartition": str(records_per_task),
         "kafka.max.poll.records": RECORDS_PER_POLL,
         "kafkaConsumer.pollTimeoutMs": POLL_TIMEOUT_MS,
@@ -54,49 +54,49 @@ def offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, str]:
     }
 
 
-def records_per_task(spark: SparkSession, job: StageJob) -> int:
+def compute_records_per_task(spark: SparkSession, job: StageJob) -> int:
     """How many offsets a task reads at most."""
     is_small = job.ranges.span <= TASKS_PER_SLOT * RECORDS_PER_TASK  # a single core's tasks would not be larger
     if is_small or not any(table.last_per_raw_key for table in job.tables):
         return RECORDS_PER_TASK
-    slots = _slots(spark)
+    slots = _count_slots(spark)
     share = math.ceil(job.ranges.span / (TASKS_PER_SLOT * slots)) if slots else 0
-    return max(RECORDS_PER_TASK, min(LARGEST_TASK, share))
+    return max(RECORDS_PER_TASK, min(MAX_RECORDS_PER_TASK, share))
 
 
-def _slots(spark: SparkSession) -> int:
+def _count_slots(spark: SparkSession) -> int:
     """How many tasks run at once: into so many parts Spark divides a range of numbers, and its plan says so; else 0."""
     plan = spark.sql("EXPLAIN SELECT * FROM range(1)").collect()[0][0]
     told = re.search(r"splits=(\d+)", plan)
     return int(told[1]) if told else 0
 
 
-def _dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:
+def _read_dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:
     """Records from their own bytes, with the columns that the Kafka source gives; how they were stamped is not kept."""
     within = [
-        f"(topic = {literal(topic)} AND partition = {partition} AND offset >= {start} AND offset < {end})"
+        f"(topic = {render_literal(topic)} AND partition = {partition} AND offset >= {start} AND offset < {end})"
         for topic, partition, start, end in ranges
     ]
-    waiting = f"replayed_at IS NULL AND `table` = {literal(letters.destination)} AND ({' OR '.join(within)})"
+    waiting = f"replayed_at IS NULL AND `table` = {render_literal(letters.destination)} AND ({' OR '.join(within)})"
     columns = ("key", "value", "topic", "partition", "offset", "timestamp", "-1 AS timestampType", "headers")
-    found = spark.read.parquet(letters.folder) if letters.folder else spark.table(quoted_name(letters.table))
+    found = spark.read.parquet(letters.folder) if letters.folder else spark.table(quote_name(letters.table))
     return found.where(waiting).selectExpr(*columns)
 
 
 def wants_headers(table: StageTable) -> bool:
     """Whether the table has use for a record's headers: the source gives them only where one is asked for."""
     are_read = any(in_headers(part.options) for part in (table.key, table.value))
-    return are_read or bool(HEADERS & set(table.metadata.values())) or table.set_aside is not None
+    return are_read or bool(HEADER_METADATA & set(table.metadata.values())) or table.set_aside is not None
 
 
-def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+def _group_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     result: dict[str, list[int]] = {}
     for topic, partition in pairs:
         result.setdefault(topic, []).append(partition)
     return result
 
 
-def _offsets(triples: Iterable[tuple[str, int, int]]) -> dict[str, dict[str, int]]:
+def _group_offsets(triples: Iterable[tuple[str, int, int]]) -> dict[str, dict[str, int]]:
     result: dict[str, dict[str, int]] = {}
     for topic, partition, offset in triples:
         result.setdefault(topic, {})[str(partition)] = offset

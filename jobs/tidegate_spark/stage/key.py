@@ -3,16 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
-from tidegate.sql.spark import literal, quoted
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.formats.decoded import NO_REASON, FoundValue
-from tidegate_spark.formats.registry import key_format
+from tidegate_spark.formats.decoded import NO_REASON, DecodedValue
+from tidegate_spark.formats.registry import get_key_decoder
 
-NOWHERE = "the record has no key, and no value to take it from"
-NOT_SHOWN = "key.from is value, and the record has no value that shows the key"
+NO_KEY_REASON = "the record has no key, and no value to take it from"
+KEY_NOT_IN_VALUE_REASON = "key.from is value, and the record has no value that shows the key"
 
 
-def with_key(found: FoundValue, table: StageTable) -> DataFrame:
+def add_key(found: DecodedValue, table: StageTable) -> DataFrame:
     """Add `key_struct` and `key_reason` (NULL when the key is good) to the records of a found value."""
     if not table.key_columns:
         return found.records.selectExpr("*", "struct(key AS bytes) AS key_struct", f"{NO_REASON} AS key_reason")
@@ -21,20 +21,20 @@ def with_key(found: FoundValue, table: StageTable) -> DataFrame:
         return keyed.selectExpr("*", f"{found.key_reason} AS key_reason")
     if table.key.from_value:  # what is wrong with the value itself goes before
         keyed = found.records.selectExpr("*", f"{found.key} AS key_struct")
-        missing = f"CASE WHEN located_reason IS NULL THEN '{NOT_SHOWN}' END"
+        missing = f"CASE WHEN located_reason IS NULL THEN '{KEY_NOT_IN_VALUE_REASON}' END"
         return keyed.selectExpr(
             "*", f"CASE WHEN {found.key_there} THEN {found.key_reason} ELSE {missing} END AS key_reason"
         )
-    own = key_format(table)(found.records, table)
+    own = get_key_decoder(table)(found.records, table)
     return own.records.selectExpr(
         "*",
         f"CASE WHEN key IS NULL THEN {found.key} ELSE {own.struct} END AS key_struct",
         f"CASE WHEN key IS NOT NULL THEN {own.reason} WHEN {found.key_there} THEN {found.key_reason} "
-        f"ELSE '{NOWHERE}' END AS key_reason",
+        f"ELSE '{NO_KEY_REASON}' END AS key_reason",
     )
 
 
-def verified(decoded: DataFrame, table: StageTable) -> DataFrame:
+def check_verified_fields(decoded: DataFrame, table: StageTable) -> DataFrame:
     """Give `value_reason` to records whose `key_struct` and `row_struct` differ in a field of `verified`.
 
     A field that the value leaves out is NULL there, and so differs from one that the key has. A delete, or a record
@@ -42,11 +42,11 @@ def verified(decoded: DataFrame, table: StageTable) -> DataFrame:
     """
     if not table.verified:
         return decoded
-    cases = " ".join(_case(name) for name in table.verified)
+    cases = " ".join(_render_case(name) for name in table.verified)
     differs = f"CASE WHEN key IS NULL OR row_struct IS NULL THEN NULL {cases} END"
     return decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, {differs})"))
 
 
-def _case(name: str) -> str:
-    told = literal(f"the key and the value differ in field {name}")
-    return f"WHEN NOT (key_struct.{quoted(name)} <=> row_struct.{quoted(name)}) THEN {told}"
+def _render_case(name: str) -> str:
+    told = render_literal(f"the key and the value differ in field {name}")
+    return f"WHEN NOT (key_struct.{quote(name)} <=> row_struct.{quote(name)}) THEN {told}"

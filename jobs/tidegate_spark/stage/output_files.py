@@ -5,61 +5,66 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
-from tidegate.failpoints import reached
+from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.stage_job import StageTable
-from tidegate.sql.spark import quoted
+from tidegate.sql.spark import quote
 
 # Spark's own default for times is a type that others have left behind.
-AS_BIGQUERY_READS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+BIGQUERY_PARQUET_CONF = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
-def leave_rows(rows: DataFrame, table: StageTable) -> None:
+def write_rows(rows: DataFrame, table: StageTable) -> None:
     """Write the rows below the attempt's folder: one file where each is uploaded by a load job of its own."""
-    files = without_maps(rows)
+    files = replace_maps(rows)
     files = files.repartition(1) if table.folder.startswith("file:") else files
     files.write.mode("overwrite").parquet(f"{table.folder}/rows")
-    reached("job.rows_left")
+    hit_failpoint("job.rows_left")
 
 
-def leave_counts(spark: SparkSession, folder: str, outcome: dict[str, Any]) -> None:
+def write_counts(spark: SparkSession, folder: str, outcome: dict[str, Any]) -> None:
     """Write the counts as one line of JSON, last: an attempt without them did not finish."""
     told = spark.createDataFrame([(json.dumps(outcome),)], "value STRING")
     told.coalesce(1).write.mode("overwrite").text(f"{folder}/counts")
-    reached("job.counts_left")
+    hit_failpoint("job.counts_left")
 
 
-def without_maps(rows: DataFrame) -> DataFrame:
+def replace_maps(rows: DataFrame) -> DataFrame:
     """The rows with every map as an array of its entries, wherever it lies: BigQuery has no maps."""
-    return rows.selectExpr(*(f"{_plain(quoted(f.name), f.dataType)} AS {quoted(f.name)}" for f in rows.schema))
+    return rows.selectExpr(
+        *(f"{_render_without_maps(quote(f.name), f.dataType)} AS {quote(f.name)}" for f in rows.schema)
+    )
 
 
-def _plain(value: str, kind: DataType, depth: int = 0) -> str:
+def _render_without_maps(value: str, kind: DataType, depth: int = 0) -> str:
     """SQL for a value without maps; what holds none is taken as it is."""
-    if not _holds_map(kind):
+    if not _has_map(kind):
         return value
     each = f"e{depth}"
     match kind:
         case MapType():
-            key, item = (_plain(f"{each}.{part}", t, depth + 1) for part, t in _entry(kind))
+            key, item = (_render_without_maps(f"{each}.{part}", t, depth + 1) for part, t in _list_entry_types(kind))
             return f"transform(map_entries({value}), {each} -> struct({key} AS key, {item} AS value))"
         case ArrayType():
-            return f"transform({value}, {each} -> {_plain(each, kind.elementType, depth + 1)})"
+            return f"transform({value}, {each} -> {_render_without_maps(each, kind.elementType, depth + 1)})"
         case StructType():
-            parts = (f"{_plain(f'{value}.{quoted(f.name)}', f.dataType, depth)} AS {quoted(f.name)}" for f in kind)
+            parts = (
+                f"{_render_without_maps(f'{value}.{quote(f.name)}', f.dataType, depth)} AS {quote(f.name)}"
+                for f in kind
+            )
             return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(parts)}) END"
     return value
 
 
-def _entry(kind: MapType) -> tuple[tuple[str, DataType], ...]:
+def _list_entry_types(kind: MapType) -> tuple[tuple[str, DataType], ...]:
     return (("key", kind.keyType), ("value", kind.valueType))
 
 
-def _holds_map(kind: DataType) -> bool:
+def _has_map(kind: DataType) -> bool:
     match kind:
         case MapType():
             return True
         case ArrayType():
-            return _holds_map(kind.elementType)
+            return _has_map(kind.elementType)
         case StructType():
-            return any(_holds_map(field.dataType) for field in kind)
+            return any(_has_map(field.dataType) for field in kind)
     return False

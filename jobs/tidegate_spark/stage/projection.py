@@ -5,18 +5,18 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
-from tidegate.spec.projection import BESIDE, Dimension, Projection, Selected
-from tidegate.sql.spark import literal, quoted, quoted_name
+from tidegate.spec.projection import RECORD_FIELDS, Dimension, Projection, Selected
+from tidegate.sql.spark import quote, quote_name, render_literal
 
-from tidegate_spark.formats.change_events.unavailable_values import KEPT
-from tidegate_spark.formats.decoded import DELETE, NOTHING
-from tidegate_spark.stage.value import FAILS, attempted
+from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN
+from tidegate_spark.formats.decoded import DELETE, NO_CHANGE
+from tidegate_spark.stage.value import FAILURE_TEXT, render_attempt
 
-WHOLE, ROW, MATCHES, NUMBER = "_tidegate", "_tidegate_row", "_tidegate_matches", "_tidegate_number"
-FAILED = "_tidegate_failed"
+RECORD, ROW, MATCH_COUNT, ROW_NUMBER = "_tidegate", "_tidegate_row", "_tidegate_matches", "_tidegate_number"
+FAILURE = "_tidegate_failed"
 
 
-def projected(decoded: DataFrame, table: StageTable) -> DataFrame:
+def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
     """Put what `select` makes into `value_struct`; a row of which it cannot be made gets a `value_reason`.
 
     Deletes, rows that are not wanted and bad ones are left as they are.
@@ -24,92 +24,102 @@ def projected(decoded: DataFrame, table: StageTable) -> DataFrame:
     asked = table.select
     if asked is None or table.keys_only:
         return decoded
-    is_row = f"change <> '{NOTHING}' AND op <> '{DELETE}' AND is_wanted AND key_reason IS NULL AND value_reason IS NULL"
-    whole = decoded.selectExpr(f"struct(*) AS {WHOLE}", f"CASE WHEN {is_row} THEN value_struct END AS {ROW}")
-    shown = whole.selectExpr(WHOLE, f"{ROW} IS NOT NULL AS {ROW}", *_record(table, asked)).alias(asked.alias)
+    is_row = (
+        f"change <> '{NO_CHANGE}' AND op <> '{DELETE}' AND is_wanted AND key_reason IS NULL AND value_reason IS NULL"
+    )
+    whole = decoded.selectExpr(f"struct(*) AS {RECORD}", f"CASE WHEN {is_row} THEN value_struct END AS {ROW}")
+    shown = whole.selectExpr(RECORD, f"{ROW} IS NOT NULL AS {ROW}", *_list_record_columns(table, asked)).alias(
+        asked.alias
+    )
     for dimension in asked.dimensions:
-        shown = shown.join(_rows(decoded, dimension), F.expr(f"({ROW}\nAND ({dimension.on}\n))"), "left")
+        shown = shown.join(_read_dimension(decoded, dimension), F.expr(f"({ROW}\nAND ({dimension.on}\n))"), "left")
     several = ""
     if asked.dimensions:
-        shown, several = _numbered(shown), f"WHEN {MATCHES} > 1 THEN {literal(_told(asked))}"
-    shown = shown.withColumn(FAILED, F.expr(f"CASE WHEN {ROW} THEN {find_failing(asked.columns)} END"))
-    struct = ", ".join(f"{typed(c)} AS {quoted(c.name)}" for c in asked.columns)
-    reasons = f"{several} {_unusable(asked, table)} {find_misfits(asked.columns)}".strip()
+        shown, several = (
+            _count_matches(shown),
+            f"WHEN {MATCH_COUNT} > 1 THEN {render_literal(_format_ambiguity(asked))}",
+        )
+    shown = shown.withColumn(FAILURE, F.expr(f"CASE WHEN {ROW} THEN {render_failure(asked.columns)} END"))
+    struct = ", ".join(f"{render_conversion(c)} AS {quote(c.name)}" for c in asked.columns)
+    reasons = f"{several} {_render_unusable_case(asked, table)} {render_misfit_cases(asked.columns)}".strip()
     reason = f"CASE {reasons} END" if reasons else "CAST(NULL AS STRING)"
     made = shown.selectExpr(
-        f"{WHOLE}.*",
-        f"CASE WHEN {FAILED} IS NOT NULL THEN {FAILED} WHEN {ROW} THEN {reason} END AS select_reason",
-        f"CASE WHEN {ROW} AND {FAILED} IS NULL THEN struct({struct}) END AS selected",
+        f"{RECORD}.*",
+        f"CASE WHEN {FAILURE} IS NOT NULL THEN {FAILURE} WHEN {ROW} THEN {reason} END AS select_reason",
+        f"CASE WHEN {ROW} AND {FAILURE} IS NULL THEN struct({struct}) END AS selected",
     )
     return made.withColumns(
         {"value_reason": F.expr("coalesce(value_reason, select_reason)"), "value_struct": F.expr("selected")}
     )
 
 
-def _record(table: StageTable, asked: Projection) -> list[str]:
+def _list_record_columns(table: StageTable, asked: Projection) -> list[str]:
     """The columns of a decoded row as `select` sees them."""
-    keys = [f"{WHOLE}.key_struct{f'.{quoted(f)}' if f is not None else ''} AS {quoted(name)}" for name, f in asked.keys]
+    keys = [f"{RECORD}.key_struct{f'.{quote(f)}' if f is not None else ''} AS {quote(name)}" for name, f in asked.keys]
     own = {name.casefold() for name, _ in asked.keys}
     names = [c.name for c in table.value_columns] + list(table.metadata)
-    values = [f"{ROW}.{quoted(name)} AS {quoted(name)}" for name in names if name.casefold() not in own]
+    values = [f"{ROW}.{quote(name)} AS {quote(name)}" for name in names if name.casefold() not in own]
     taken = own | {name.casefold() for name in names}
-    beside = [f"{WHOLE}.{field.name} AS {field.name}" for field in BESIDE if field.name not in taken]
+    beside = [f"{RECORD}.{field.name} AS {field.name}" for field in RECORD_FIELDS if field.name not in taken]
     return [*keys, *values, *beside]
 
 
-def _rows(decoded: DataFrame, dimension: Dimension) -> DataFrame:
+def _read_dimension(decoded: DataFrame, dimension: Dimension) -> DataFrame:
     """The dimension's rows at the pinned snapshot."""
     pinned = dimension.snapshot_id
     version = "WHERE false" if pinned is None else f"VERSION AS OF {pinned}"
     session = decoded.sparkSession
-    return session.sql(f"SELECT * FROM {quoted_name(dimension.table)} {version}").alias(dimension.alias)
+    return session.sql(f"SELECT * FROM {quote_name(dimension.table)} {version}").alias(dimension.alias)
 
 
-def _numbered(shown: DataFrame) -> DataFrame:
+def _count_matches(shown: DataFrame) -> DataFrame:
     """One row for each row of the record, with the number of rows that the joins made of it."""
-    place = ", ".join(f"{WHOLE}.{name}" for name in ("topic", "partition", "offset", "row_number"))
+    place = ", ".join(f"{RECORD}.{name}" for name in ("topic", "partition", "offset", "row_number"))
     counted = shown.withColumns(
         {
-            NUMBER: F.expr(f"row_number() OVER (PARTITION BY {place} ORDER BY {WHOLE}.offset)"),
-            MATCHES: F.expr(f"count(1) OVER (PARTITION BY {place})"),
+            ROW_NUMBER: F.expr(f"row_number() OVER (PARTITION BY {place} ORDER BY {RECORD}.offset)"),
+            MATCH_COUNT: F.expr(f"count(1) OVER (PARTITION BY {place})"),
         }
     )
-    return counted.where(f"{NUMBER} = 1")
+    return counted.where(f"{ROW_NUMBER} = 1")
 
 
-def _told(asked: Projection) -> str:
+def _format_ambiguity(asked: Projection) -> str:
     return f"select: more than one row of {' or '.join(d.table for d in asked.dimensions)} matches; one at most may"
 
 
-def typed(column: Selected) -> str:
+def render_conversion(column: Selected) -> str:
     """SQL text: the column's value as its type, NULL where that cannot hold it."""
     return f"try_cast((\n{column.sql}\n) AS {column.type})"
 
 
-def find_failing(columns: Iterable[Selected]) -> str:
+def render_failure(columns: Iterable[Selected]) -> str:
     """SQL text: the first expression that Spark cannot work out for a record, as a reason; NULL where it can all."""
     computed = (column for column in columns if column.is_computed)
-    cases = (f"WHEN {attempted(c.sql)} IS NULL THEN {literal(f'select: {c.name} {FAILS}')}" for c in computed)
+    cases = (
+        f"WHEN {render_attempt(c.sql)} IS NULL THEN {render_literal(f'select: {c.name} {FAILURE_TEXT}')}"
+        for c in computed
+    )
     found = " ".join(cases)
     return f"CASE {found} END" if found else "CAST(NULL AS STRING)"
 
 
-def find_misfits(columns: Iterable[Selected]) -> str:
+def render_misfit_cases(columns: Iterable[Selected]) -> str:
     """Cases, each with its reason, for values that are there and that their type cannot hold."""
     cases = []
     for column in columns:
         if column.is_checked:
-            told = literal(f"select: {column.name} is not a {column.type}")
-            cases.append(f"WHEN (\n{column.sql}\n) IS NOT NULL AND {typed(column)} IS NULL THEN {told}")
+            told = render_literal(f"select: {column.name} is not a {column.type}")
+            cases.append(f"WHEN (\n{column.sql}\n) IS NOT NULL AND {render_conversion(column)} IS NULL THEN {told}")
     return " ".join(cases)
 
 
-def _unusable(asked: Projection, table: StageTable) -> str:
+def _render_unusable_case(asked: Projection, table: StageTable) -> str:
     if not asked.unusable or table.sequence or table.has_history:
         return ""
-    names = ", ".join(literal(name) for name in asked.unusable)
-    told = literal(
+    names = ", ".join(render_literal(name) for name in asked.unusable)
+    told = render_literal(
         f"select: the event leaves out a value that did not change, and select needs it: {', '.join(asked.unusable)}; "
         "have the source send all columns (REPLICA IDENTITY FULL)"
     )
-    return f"WHEN arrays_overlap({WHOLE}.{KEPT}, array({names})) THEN {told}"
+    return f"WHEN arrays_overlap({RECORD}.{KEPT_COLUMN}, array({names})) THEN {told}"

@@ -4,14 +4,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
 from tidegate.spec.table import Route
-from tidegate.spec.table_template import Naming
-from tidegate.sql.spark import literal, quoted
+from tidegate.spec.table_template import TableTemplate
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.formats.decoded import DELETE, ROW, FoundValue
-from tidegate_spark.stage.table_names import name_reason, table_name
+from tidegate_spark.formats.decoded import DELETE, ROW, DecodedValue
+from tidegate_spark.stage.table_names import render_name_reason, render_table_name
 
-FAILS = "fails for this record"
-METADATA = {
+FAILURE_TEXT = "fails for this record"
+KAFKA_METADATA = {
     "topic": "topic",
     "partition": "partition",
     "offset": "offset",
@@ -25,16 +25,16 @@ METADATA = {
 }
 
 
-def metadata_of(found: FoundValue, table: StageTable) -> dict[str, str]:
+def render_metadata(found: DecodedValue, table: StageTable) -> dict[str, str]:
     """SQL of each metadata word that the table's columns may use."""
     own = {f"value.{name}": sql for name, sql in found.metadata.items()}
-    return {**METADATA, "leader-epoch": _leader_epoch(table), **own}
+    return {**KAFKA_METADATA, "leader-epoch": _render_leader_epoch(table), **own}
 
 
-def _leader_epoch(table: StageTable) -> str:
+def _render_leader_epoch(table: StageTable) -> str:
     """By partition and offset, as the worker found them; NULL where the broker has none."""
     cases = [
-        f"WHEN topic = {literal(topic)} AND partition = {partition} AND offset >= {offset} THEN {epoch}"
+        f"WHEN topic = {render_literal(topic)} AND partition = {partition} AND offset >= {offset} THEN {epoch}"
         for topic, partitions in table.epochs.items()
         for partition, boundaries in partitions.items()
         for offset, epoch in reversed(boundaries)
@@ -42,13 +42,13 @@ def _leader_epoch(table: StageTable) -> str:
     return f"CAST(CASE {' '.join(cases)} END AS INT)" if cases else "CAST(NULL AS INT)"
 
 
-def with_value(records: DataFrame, found: FoundValue, table: StageTable) -> DataFrame:
+def add_value(records: DataFrame, found: DecodedValue, table: StageTable) -> DataFrame:
     """Add `op` (c, r, u or d), `value_struct` (NULL for a delete) and `value_reason` (NULL when the value is good).
 
     `records` are those of `found`, with the key beside them.
     """
-    known = metadata_of(found, table)
-    columns = [*found.columns, *(f"{known[key]} AS {quoted(name)}" for name, key in table.metadata.items())]
+    known = render_metadata(found, table)
+    columns = [*found.columns, *(f"{known[key]} AS {quote(name)}" for name, key in table.metadata.items())]
     decoded = records.selectExpr(
         "*",
         f"CASE WHEN change <> '{DELETE}' THEN struct({', '.join(columns)}) END AS {ROW}",
@@ -58,10 +58,10 @@ def with_value(records: DataFrame, found: FoundValue, table: StageTable) -> Data
         f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {found.reason} "
         "ELSE located_reason END AS value_reason",
     )
-    return _conditions(decoded, table)
+    return _apply_conditions(decoded, table)
 
 
-def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
+def _apply_conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
     """Apply `delete_when`, `when` and `route`; they see the row, and the record's topic, partition and offset."""
     if (table.when, table.route, table.naming, table.delete_when) == (None,) * 4:
         return decoded.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
@@ -69,21 +69,22 @@ def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
     beside = [name for name in ("topic", "partition", "offset") if name not in names]
     shown = decoded.selectExpr("struct(*) AS _tidegate", "row_struct.*", *beside)
     # a delete shows no value: a condition that is NULL for it lets it pass, as a delete of a missing row does nothing
-    told = {"delete_when": table.delete_when, "when": table.when, "route": _routed(table.route)}
+    told = {"delete_when": table.delete_when, "when": table.when, "route": _render_route(table.route)}
     asked = {word: condition for word, condition in told.items() if condition}
     answers = shown.selectExpr(
-        "*", *(f"{attempted(condition)} AS _tidegate_{word}" for word, condition in asked.items())
+        "*", *(f"{render_attempt(condition)} AS _tidegate_{word}" for word, condition in asked.items())
     )
     judged = answers.selectExpr(
         "_tidegate.*",
-        f"{_answer('delete_when', asked)} OR {_retracted(table)} AS is_delete",
-        f"({_answer('when', asked)} OR {_retracted(table)}) AND {_answer('route', asked)} AS is_chosen",
-        f"{_failed(asked)} AS condition_reason",
-        f"{table_name(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS table_name",
-        f"{name_reason(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS told_name",
+        f"{_render_answer('delete_when', asked)} OR {_render_is_retracted(table)} AS is_delete",
+        f"({_render_answer('when', asked)} OR {_render_is_retracted(table)}) "
+        f"AND {_render_answer('route', asked)} AS is_chosen",
+        f"{_render_condition_reason(asked)} AS condition_reason",
+        f"{render_table_name(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS table_name",
+        f"{render_name_reason(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS told_name",
     ).selectExpr(
         "*",
-        f"is_chosen AND {_named(table.naming)} AS is_wanted",
+        f"is_chosen AND {_render_is_wanted_table(table.naming)} AS is_wanted",
         f"CASE WHEN is_chosen AND change <> '{DELETE}' AND table_name IS NULL THEN told_name END AS name_reason",
     )
     return judged.selectExpr(
@@ -93,7 +94,7 @@ def _conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
     ).withColumn("value_reason", F.expr("coalesce(value_reason, condition_reason)"))
 
 
-def attempted(expression: str) -> str:
+def render_attempt(expression: str) -> str:
     """What the expression gives, as text: of a condition true, false, null; NULL where it fails for the record.
 
     The lambda keeps Spark from working out a part of it elsewhere, where its failure would end the job.
@@ -102,7 +103,7 @@ def attempted(expression: str) -> str:
     return f"CAST(try_to_binary(get(transform(array(0), _tidegate_0 -> {answer}), 0), 'utf-8') AS STRING)"
 
 
-def _answer(word: str, asked: dict[str, str]) -> str:
+def _render_answer(word: str, asked: dict[str, str]) -> str:
     """The condition's answer. One that says nothing lets a delete pass, and everything where it is not given."""
     if word not in asked:
         return "false" if word == "delete_when" else "true"
@@ -114,31 +115,33 @@ def _answer(word: str, asked: dict[str, str]) -> str:
     )
 
 
-def _retracted(table: StageTable) -> str:
+def _render_is_retracted(table: StageTable) -> str:
     """Whether the condition's answer makes the record a delete of its key."""
-    answers = ", ".join(literal(answer) for answer in table.retracts)
+    answers = ", ".join(render_literal(answer) for answer in table.retracts)
     return f"coalesce(_tidegate_when IN ({answers}), false)" if answers else "false"
 
 
-def _failed(asked: dict[str, str]) -> str:
+def _render_condition_reason(asked: dict[str, str]) -> str:
     """Why a record cannot be judged; one that cannot is bad, so it counts as wanted."""
-    cases = " ".join(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILS}'" for word in asked)
+    cases = " ".join(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILURE_TEXT}'" for word in asked)
     return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
 
 
-def _named(naming: Naming | None) -> str:
+def _render_is_wanted_table(naming: TableTemplate | None) -> str:
     """A condition: the record names the one table that is wanted, or is a delete, which shows no name."""
     if naming is None or naming.name is None:
         return "true"
-    return f"(coalesce(table_name = {literal(naming.name)}, false) OR change = '{DELETE}' AND table_name IS NULL)"
+    return (
+        f"(coalesce(table_name = {render_literal(naming.name)}, false) OR change = '{DELETE}' AND table_name IS NULL)"
+    )
 
 
-def _routed(route: Route | None) -> str | None:
+def _render_route(route: Route | None) -> str | None:
     """A condition: the field's text is one of the names, or matches the whole pattern; NULL where there is no text."""
     if route is None:
         return None
-    text = f"CAST({quoted(route.field)} AS STRING)"
+    text = f"CAST({quote(route.field)} AS STRING)"
     if route.pattern is None:
-        return f"({text} IN ({', '.join(literal(name) for name in route.names)}))"
-    whole = literal(rf"\A(?:{route.pattern})\z")
+        return f"({text} IN ({', '.join(render_literal(name) for name in route.names)}))"
+    whole = render_literal(rf"\A(?:{route.pattern})\z")
     return f"regexp_like({text}, {whole})"

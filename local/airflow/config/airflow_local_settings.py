@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import sys
 
-HEAVY = (
+PRELOADED_MODULES = (
     "airflow.providers.standard.decorators.python",
     "airflow.sdk.definitions.decorators",
     "confluent_kafka.admin",
@@ -29,6 +29,6 @@ HEAVY = (
 sqlite_connect_args = {"timeout": 60}
 
 if sys.argv[1:2] == ["scheduler"]:
-    for module in HEAVY:
+    for module in PRELOADED_MODULES:
         with contextlib.suppress(ImportError):  # a task that needs it says so with a better message
             importlib.import_module(module)

@@ -10,7 +10,7 @@ from tidegate.ports.destination import Destination
 from tidegate.ports.engine import Engine
 
 
-class _Routed:
+class _RoutedDestination:
     """Every verb of the port names its table first, or in the publication that it is given."""
 
     def __init__(self, by_catalog: Mapping[str, Destination]) -> None:
@@ -24,12 +24,12 @@ class _Routed:
         return call
 
 
-def routed(by_catalog: Mapping[str, Destination]) -> Destination:
+def route_by_catalog(by_catalog: Mapping[str, Destination]) -> Destination:
     """One destination over catalogs of several types."""
     kinds = list(by_catalog.values())
     if all(kind is kinds[0] for kind in kinds):
         return kinds[0]
-    return cast("Destination", _Routed(by_catalog))
+    return cast("Destination", _RoutedDestination(by_catalog))
 
 
 class RoutedEngine:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Opened:
+class OpenClients:
     """One client for each catalog's name, made again when the catalog's settings, secrets included, have changed."""
 
     def __init__(self) -> None:

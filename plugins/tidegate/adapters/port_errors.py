@@ -11,7 +11,7 @@ from tidegate.model.table_state import Publication
 Verbs = TypeVar("Verbs", bound=type)
 Judge = Callable[[Any, str, str, Exception], TidegateError | None]
 Where = Callable[[Any, str], str]
-LONGEST = 500
+MAX_TEXT_CHARACTERS = 500
 log = logging.getLogger(__name__)
 
 
@@ -31,13 +31,13 @@ def translate_errors(judge: Judge, where: Where = name_table) -> Callable[[Verbs
     def decorate(verbs: Verbs) -> Verbs:
         for name, verb in list(vars(verbs).items()):
             if callable(verb) and not name.startswith("_"):
-                setattr(verbs, name, _translated(verb, judge, where))
+                setattr(verbs, name, _translate_method(verb, judge, where))
         return verbs
 
     return decorate
 
 
-def _translated(verb: Callable[..., Any], judge: Judge, where: Where) -> Callable[..., Any]:
+def _translate_method(verb: Callable[..., Any], judge: Judge, where: Where) -> Callable[..., Any]:
     @wraps(verb)
     def call(port: Any, *given: Any, **named: Any) -> Any:
         try:
@@ -49,21 +49,22 @@ def _translated(verb: Callable[..., Any], judge: Judge, where: Where) -> Callabl
             is_publish = isinstance(first, Publication)
             subject = first.table if isinstance(first, Publication) else str(first)
             known = judge(port, verb.__name__, subject, error)
-            known = known or unexpected(verb.__name__, where(port, subject), error)
+            known = known or to_unexpected_error(verb.__name__, where(port, subject), error)
             raise (OutcomeUnknown(*known.args) if is_publish and type(known) is RetryLater else known) from error
 
     return call
 
 
-def unexpected(verb: str, where: str, error: Exception) -> RetryLater:
+def to_unexpected_error(verb: str, where: str, error: Exception) -> RetryLater:
     """An error that nobody foresaw: its kind and text, and the traceback in the log of who asks for it (-v)."""
     log.info("unexpected: %s verb=%s", where, verb, exc_info=error)
     return RetryLater(
-        f"{where}: {verb} failed with an unexpected {type(error).__name__}: {one_line(error)}; it will be tried again; "
+        f"{where}: {verb} failed with an unexpected {type(error).__name__}: {format_one_line(error)}; it will "
+        f"be tried again; "
         "if it fails each time, the log with -v has the traceback"
     )
 
 
-def one_line(error: Exception) -> str:
+def format_one_line(error: Exception) -> str:
     """The error's text without line breaks; of a database's error what it says, without the statement's parameters."""
-    return " ".join(str(getattr(error, "orig", None) or error).split())[:LONGEST]
+    return " ".join(str(getattr(error, "orig", None) or error).split())[:MAX_TEXT_CHARACTERS]

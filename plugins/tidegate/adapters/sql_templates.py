@@ -7,16 +7,16 @@ from typing import Any
 
 import jinja2
 
-from tidegate.adapters.bigquery.table_layout import partition_clause, partition_unit, table_options
-from tidegate.adapters.bigquery.type_mapping import bigquery_type, comparable, from_value
-from tidegate.merge.scd2_statements import comparable as comparable_in_spark
+from tidegate.adapters.bigquery.table_layout import get_partition_unit, render_partition_clause, render_table_options
+from tidegate.adapters.bigquery.type_mapping import render_comparable, render_from_value, to_bigquery_type
+from tidegate.merge.scd2_statements import render_comparable as comparable_in_spark
 from tidegate.sql import googlesql, spark
 
 SQL_FOLDER = Path(__file__).parents[3] / "include" / "sql"
 Filters = dict[str, Callable[..., Any]]
 
 
-def _naming(quoted: Callable[[str], str]) -> Filters:
+def _build_naming_filters(quoted: Callable[[str], str]) -> Filters:
     """Columns of our own beside the user's, which cannot be called the same, and the way to what lies in a struct."""
 
     def path(leaf: Iterable[str]) -> str:
@@ -27,27 +27,27 @@ def _naming(quoted: Callable[[str], str]) -> Filters:
 
 FILTERS: dict[str, Filters] = {
     "iceberg": {
-        **_naming(spark.quoted),
-        "name": spark.quoted_name,
-        "text": spark.literal,
+        **_build_naming_filters(spark.quote),
+        "name": spark.quote_name,
+        "text": spark.render_literal,
         "comparable": comparable_in_spark,
     },
     "bigquery": {
-        **_naming(googlesql.quoted),
-        "name": googlesql.quoted_name,
-        "text": googlesql.literal,
-        "type": bigquery_type,
-        "from_value": from_value,
-        "comparable": comparable,
-        "partition": partition_clause,
-        "partition_unit": partition_unit,
-        "options": table_options,
+        **_build_naming_filters(googlesql.quote),
+        "name": googlesql.quote_name,
+        "text": googlesql.render_literal,
+        "type": to_bigquery_type,
+        "from_value": render_from_value,
+        "comparable": render_comparable,
+        "partition": render_partition_clause,
+        "partition_unit": get_partition_unit,
+        "options": render_table_options,
     },
 }
 
 
 @cache
-def _environment(dialect: str) -> jinja2.Environment:
+def _build_environment(dialect: str) -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(SQL_FOLDER / dialect)
     environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False)
     environment.filters |= FILTERS[dialect]
@@ -61,20 +61,20 @@ class SqlFiles:
     """
 
     def __init__(self, dialect: str, projects: Mapping[str, str] | None = None) -> None:
-        self._environment = _environment(dialect)
+        self._environment = _build_environment(dialect)
         if projects:
             self._environment = self._environment.overlay()
-            self._environment.filters = {**self._environment.filters, "name": _in_project(projects)}
+            self._environment.filters = {**self._environment.filters, "name": _build_project_filter(projects)}
 
     def render(self, statement: str, **values: Any) -> str:
         """Fill in ``<statement>.sql``; `jinja2.UndefinedError` names a value that is missing."""
         return self._environment.get_template(f"{statement}.sql").render(**values).strip()
 
 
-def _in_project(projects: Mapping[str, str]) -> Callable[[str], str]:
+def _build_project_filter(projects: Mapping[str, str]) -> Callable[[str], str]:
     def name(table: str) -> str:
         catalog, dot, rest = table.partition(".")
-        project = googlesql.quoted(projects.get(catalog, catalog))
-        return f"{project}.{googlesql.quoted_name(rest)}" if dot else project
+        project = googlesql.quote(projects.get(catalog, catalog))
+        return f"{project}.{googlesql.quote_name(rest)}" if dot else project
 
     return name

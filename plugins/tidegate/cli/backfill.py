@@ -4,12 +4,12 @@ import argparse
 from typing import Any
 
 from tidegate.cli import output
-from tidegate.connections import connection_from_env
+from tidegate.connections import read_connection_from_env
 from tidegate.model.backfill import AppliedSlice
-from tidegate.reprocess.backfill import abandon, backfill
-from tidegate.reprocess.backfill_plan import EXAMPLE, Proposed, propose, wanted
-from tidegate.settings import include_folder
-from tidegate.wiring.pipeline import assemble_checked
+from tidegate.reprocess.backfill import abandon_backfill, apply_backfill
+from tidegate.reprocess.backfill_plan import RANGES_EXAMPLE, ProposedBackfill, parse_request, propose_backfill
+from tidegate.settings import find_include_folder
+from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 
 def add_backfill(commands: Any) -> None:
@@ -17,7 +17,7 @@ def add_backfill(commands: Any) -> None:
     parser = commands.add_parser("backfill", help="apply a part of the log again; never overwrites what is newer")
     parser.add_argument("pipeline")
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--range", metavar="JSON", help=f"half-open offsets: {EXAMPLE}")
+    what.add_argument("--range", metavar="JSON", help=f"half-open offsets: {RANGES_EXAMPLE}")
     what.add_argument("--from", dest="from_time", metavar="TIME", help="records from this time on, with --to")
     what.add_argument("--abandon", metavar="ID", help="give an open backfill up; what it applied stays")
     parser.add_argument("--to", dest="to_time", metavar="TIME", help="up to this time, e.g. 2026-01-01T00:00:00Z")
@@ -31,20 +31,26 @@ def run_backfill(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error."""
     if (words.from_time is None) != (words.to_time is None):
         words.usage_error("--from and --to belong together")
-    ports = assemble_checked(include_folder(), words.pipeline, connection_from_env)
+    ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     if words.abandon:
-        dropped = abandon(ports, words.abandon)
-        output.say(words, f"given up: dropped {', '.join(dropped)}", {"backfill": words.abandon, "dropped": dropped})
+        dropped = abandon_backfill(ports, words.abandon)
+        output.print_result(
+            words, f"given up: dropped {', '.join(dropped)}", {"backfill": words.abandon, "dropped": dropped}
+        )
         return 0
-    found = propose(ports, wanted(words.range, words.from_time, words.to_time, tuple(words.table)))
+    found = propose_backfill(ports, parse_request(words.range, words.from_time, words.to_time, tuple(words.table)))
     if words.dry_run or not words.json:
-        output.say(words, proposed(found), found.to_dict())
+        output.print_result(words, format_proposal(found), found.to_dict())
     if not words.dry_run:
-        backfill(ports, found.backfill, lambda result: output.say(words, applied(result), result.to_dict()))
+        apply_backfill(
+            ports,
+            found.backfill,
+            lambda result: output.print_result(words, format_applied_slice(result), result.to_dict()),
+        )
     return 0
 
 
-def proposed(found: Proposed) -> str:
+def format_proposal(found: ProposedBackfill) -> str:
     """Table by table: batches, records at most, later offsets to read, and each partition's range."""
     begin = "goes on with" if found.resumed else "applies"
     lines = [f"backfill={found.backfill.id} {begin}:"]
@@ -55,7 +61,7 @@ def proposed(found: Proposed) -> str:
     return "\n".join(lines)
 
 
-def applied(result: AppliedSlice) -> str:
+def format_applied_slice(result: AppliedSlice) -> str:
     """One slice of one table."""
     rows = f"staged={result.staged} inserted={result.inserted} updated={result.updated} deleted={result.deleted}"
     where = f"{result.table}: backfill={result.backfill} slice={result.slice}/{result.slices}"

@@ -4,16 +4,16 @@ import argparse
 import json
 from typing import Any
 
-from tidegate.cli.output import say
-from tidegate.connections import connection_from_env
+from tidegate.cli.output import print_result
+from tidegate.connections import read_connection_from_env
 from tidegate.model import resource_names
-from tidegate.monitoring.dead_letter_rows import shown
+from tidegate.monitoring.dead_letter_rows import format_dead_letter
 from tidegate.ports.context import DeadLetters, Ports
-from tidegate.reprocess.replay import replay
-from tidegate.settings import include_folder
-from tidegate.wiring.pipeline import assemble_checked
+from tidegate.reprocess.replay import replay_dead_letters
+from tidegate.settings import find_include_folder
+from tidegate.wiring.pipeline import assemble_checked_pipeline
 
-SHOWN_CHARACTERS = 120
+MAX_SHOWN_CHARACTERS = 120
 
 
 def add_dead_letters(commands: Any) -> None:
@@ -25,31 +25,35 @@ def add_dead_letters(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="stable output for programs")
 
 
-def dead_letters(words: argparse.Namespace) -> int:
+def run_dead_letters(words: argparse.Namespace) -> int:
     """Show what waits, or replay it; the exit code."""
-    ports = assemble_checked(include_folder(), words.pipeline, connection_from_env)
+    ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     if words.replay:
-        return _replay(words, ports)
-    name = resource_names.dead_letter_table(ports.pipeline)
-    found = ports.destination.dead_letters(name, max(0, words.limit))
-    letters = [shown(row) for row in found.newest]
+        return _run_replay(words, ports)
+    name = resource_names.name_dead_letter_table(ports.pipeline)
+    found = ports.destination.read_dead_letters(name, max(0, words.limit))
+    letters = [format_dead_letter(row) for row in found.newest]
     data = {"pipeline": words.pipeline, "table": name, "waiting": found.waiting, "replayed": found.replayed}
-    print(json.dumps({**data, "dead_letters": letters}) if words.json else _text(words.pipeline, found, letters))
+    print(
+        json.dumps({**data, "dead_letters": letters})
+        if words.json
+        else _format_dead_letters(words.pipeline, found, letters)
+    )
     return 0
 
 
-def _replay(words: argparse.Namespace, ports: Ports) -> int:
-    results = replay(ports)
+def _run_replay(words: argparse.Namespace, ports: Ports) -> int:
+    results = replay_dead_letters(ports)
     if not results:
-        say(words, f"{words.pipeline}: no dead letters wait", {"pipeline": words.pipeline, "replayed": 0})
+        print_result(words, f"{words.pipeline}: no dead letters wait", {"pipeline": words.pipeline, "replayed": 0})
     for one in results:
         rows = f"inserted={one.inserted} updated={one.updated} deleted={one.deleted}"
         text = f"{one.table}: tried={one.tried} replayed={one.replayed} still_bad={one.still_bad}: {rows}"
-        say(words, text, {"pipeline": words.pipeline, **one.to_dict()})
+        print_result(words, text, {"pipeline": words.pipeline, **one.to_dict()})
     return 0
 
 
-def _text(pipeline: str, found: DeadLetters, letters: list[dict[str, Any]]) -> str:
+def _format_dead_letters(pipeline: str, found: DeadLetters, letters: list[dict[str, Any]]) -> str:
     lines = [f"{pipeline}: {found.waiting} dead letters wait, {found.replayed} were replayed"]
     for letter in letters:
         place = f"topic={letter['topic']} partition={letter['partition']} offset={letter['offset']}"
@@ -58,10 +62,10 @@ def _text(pipeline: str, found: DeadLetters, letters: list[dict[str, Any]]) -> s
             data = letter.get(f"{part}_base64") or letter[part]
             if data is not None:
                 encoding = " (base64)" if f"{part}_base64" in letter else ""
-                lines.append(f"  {part}{encoding}: {_short(data)}")
+                lines.append(f"  {part}{encoding}: {_shorten_text(data)}")
     return "\n".join(lines)
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     line = text.encode("unicode_escape").decode() if not text.isprintable() else text
-    return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}..."
+    return line if len(line) <= MAX_SHOWN_CHARACTERS else f"{line[:MAX_SHOWN_CHARACTERS]}..."

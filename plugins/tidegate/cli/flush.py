@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidegate.cli import output
-from tidegate.connections import connection_from_env
+from tidegate.connections import read_connection_from_env
 from tidegate.errors import NothingToDo, SomeTables
 from tidegate.model.batch import PublishedBatch
-from tidegate.planning.stop_offsets import ends
-from tidegate.settings import include_folder
+from tidegate.planning.stop_offsets import resolve_stop_offsets
+from tidegate.settings import find_include_folder
 from tidegate.steps.flush import flush
-from tidegate.wiring.pipeline import assemble_checked
+from tidegate.wiring.pipeline import assemble_checked_pipeline
 
-MERGES_AT_ONCE = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
+DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
 
 
 def add_flush(commands: Any) -> None:
@@ -26,15 +26,15 @@ def add_flush(commands: Any) -> None:
     bound.add_argument("--until", metavar="END", help=told)
     parser.add_argument(
         "--merges-at-once",
-        type=_at_least_one,
-        default=MERGES_AT_ONCE,
+        type=_parse_positive_int,
+        default=DEFAULT_PARALLEL_MERGES,
         metavar="N",
-        help=f"tables that are merged beside each other; default {MERGES_AT_ONCE}",
+        help=f"tables that are merged beside each other; default {DEFAULT_PARALLEL_MERGES}",
     )
     parser.add_argument("--json", action="store_true", help="stable output for programs")
 
 
-def _at_least_one(text: str) -> int:
+def _parse_positive_int(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a number of merges: use 1 or more")
     return number
@@ -42,8 +42,8 @@ def _at_least_one(text: str) -> int:
 
 def run_flush(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error, also after a failed table's neighbours have come to the end."""
-    ports = assemble_checked(include_folder(), words.pipeline, connection_from_env)
-    until = None if words.until is None else ends(ports, words.until)
+    ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
+    until = None if words.until is None else resolve_stop_offsets(ports, words.until)
     goes_on = words.until_current or until is not None
     while True:
         failed: SomeTables | None = None
@@ -56,7 +56,7 @@ def run_flush(words: argparse.Namespace) -> int:
                 raise
             return 0
         for batch in published:
-            output.say(words, output.published(batch), batch.to_dict())
+            output.print_result(words, output.format_published(batch), batch.to_dict())
         if not goes_on or all(batch.snapshot_id is None for batch in published):
             if failed is not None:
                 raise failed

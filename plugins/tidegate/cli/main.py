@@ -13,34 +13,34 @@ from typing import Any
 
 from tidegate.cli import output
 from tidegate.cli.backfill import add_backfill, run_backfill
-from tidegate.cli.dead_letters import add_dead_letters, dead_letters
+from tidegate.cli.dead_letters import add_dead_letters, run_dead_letters
 from tidegate.cli.flush import add_flush, run_flush
-from tidegate.cli.publications import add_publish, is_publication, publications_status, run_publish, status_text
-from tidegate.config.catalogs_file import catalog_problems
-from tidegate.config.models.publication import publication_schema
-from tidegate.config.pipeline_file import check_tables_of_others, json_schema, load_all, load_pipeline
+from tidegate.cli.publications import add_publish, format_publication_status, is_publication, read_statuses, run_publish
+from tidegate.config.catalogs_file import list_catalog_problems
+from tidegate.config.models.publication import build_publication_schema
+from tidegate.config.pipeline_file import build_json_schema, check_tables_of_others, load_all_pipelines, load_pipeline
 from tidegate.config.publication_file import load_publication, load_publications
-from tidegate.connections import connection_from_env
+from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, TidegateError, join_tables
-from tidegate.monitoring.status import status
+from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports
-from tidegate.reprocess.rebase import propose, rebase
-from tidegate.settings import include_folder
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.maintain import maintain, maintained_tables
+from tidegate.steps.maintain import list_maintained_tables, maintain
 from tidegate.steps.plan import plan
-from tidegate.wiring.pipeline import assemble, assemble_checked, pipeline_path
+from tidegate.wiring.pipeline import assemble_checked_pipeline, assemble_pipeline, find_pipeline_file
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
-    words = _parser().parse_args(arguments)
+    words = _build_parser().parse_args(arguments)
     level = logging.INFO if words.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     try:
         return COMMANDS[words.command](words)
     except NothingToDo as reason:
-        output.say(words, str(reason), {"nothing_to_do": str(reason)})
+        output.print_result(words, str(reason), {"nothing_to_do": str(reason)})
         return 0
     except PublishedElsewhere as reason:
         print(reason, file=sys.stderr)
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tidegate", description="Kafka into Iceberg, exactly once.")
     parser.add_argument("-v", "--verbose", action="store_true", help="say each step on standard error")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -79,11 +79,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _ports(name: str) -> Ports:
-    return assemble_checked(include_folder(), name, connection_from_env)
+def _assemble_ports(name: str) -> Ports:
+    return assemble_checked_pipeline(find_include_folder(), name, read_connection_from_env)
 
 
-def _validate(words: argparse.Namespace) -> int:
+def _run_validate(words: argparse.Namespace) -> int:
     if words.file is not None:
         is_out = words.file.resolve().parent.name == "publications"
         loaded = load_publication(words.file) if is_out else load_pipeline(words.file)
@@ -91,8 +91,8 @@ def _validate(words: argparse.Namespace) -> int:
             check_tables_of_others(words.file.resolve().parents[1], words.file.stem)
         print(_describe_result(str(words.file), loaded))
         return 0
-    results = [*load_all(include_folder()), *load_publications(include_folder())]
-    problems = catalog_problems(include_folder())
+    results = [*load_all_pipelines(find_include_folder()), *load_publications(find_include_folder())]
+    problems = list_catalog_problems(find_include_folder())
     print("\n".join([*problems, *(_describe_result(name, result) for name, result in results)]))
     return 1 if problems or any(isinstance(result, ConfigurationError) for _, result in results) else 0
 
@@ -104,59 +104,59 @@ def _describe_result(name: str, result: object) -> str:
     return "\n".join([f"{name}: ok", *(f"  warning: {warning}" for warning in warnings)])
 
 
-def _plan(words: argparse.Namespace) -> int:
-    planned = plan(_ports(words.pipeline))
-    output.say(words, output.planned(planned), planned.to_dict())
+def _run_plan(words: argparse.Namespace) -> int:
+    planned = plan(_assemble_ports(words.pipeline))
+    output.print_result(words, output.format_plan(planned), planned.to_dict())
     return 1 if planned.refused else 0
 
 
-def _status(words: argparse.Namespace) -> int:
+def _run_status(words: argparse.Namespace) -> int:
     asked, found = words.pipeline, list[dict[str, Any]]()
-    names = [asked] if asked else [name for name, _ in load_all(include_folder())]
-    published = publications_status(asked) if asked is None or is_publication(asked) else []
-    if asked and published and not (include_folder() / "pipelines" / f"{asked}.yaml").exists():
+    names = [asked] if asked else [name for name, _ in load_all_pipelines(find_include_folder())]
+    published = read_statuses(asked) if asked is None or is_publication(asked) else []
+    if asked and published and not (find_include_folder() / "pipelines" / f"{asked}.yaml").exists():
         names = []
     for name in names:
-        pipeline_path(include_folder(), name)
+        find_pipeline_file(find_include_folder(), name)
         try:
-            found.append(status(assemble(include_folder(), name, connection_from_env)))
+            found.append(read_status(assemble_pipeline(find_include_folder(), name, read_connection_from_env)))
         except TidegateError as problem:
             if words.pipeline:
                 raise
             found.append({"pipeline": name, "error": str(problem)})
-    texts = [output.status(one) for one in found] + [status_text(one) for one in published]
+    texts = [output.format_status(one) for one in found] + [format_publication_status(one) for one in published]
     print(json.dumps({"pipelines": found, "publications": published}) if words.json else "\n\n".join(texts))
     return 1 if any("error" in one for one in (*found, *published)) else 0
 
 
-def _rebase(words: argparse.Namespace) -> int:
-    ports = _ports(words.pipeline)
-    proposed = propose(ports, words.to)
-    print(output.moves([move for table in proposed for move in table.moves]))
-    if not words.yes and not _agreed():
+def _run_rebase(words: argparse.Namespace) -> int:
+    ports = _assemble_ports(words.pipeline)
+    proposed = propose_moves(ports, words.to)
+    print(output.format_moves([move for table in proposed for move in table.moves]))
+    if not words.yes and not _confirm_move():
         print("nothing was changed", file=sys.stderr)
         return 1
-    rebase(ports, proposed)
+    rebase_positions(ports, proposed)
     print("the position was moved")
     return 0
 
 
-def _agreed() -> bool:
+def _confirm_move() -> bool:
     try:
         return input("Move the position? Type yes: ").strip() == "yes"
     except EOFError:
         return False
 
 
-def _maintain(words: argparse.Namespace) -> int:
-    ports, failures = _ports(words.pipeline), list[TidegateError]()
-    tables = maintained_tables(ports)
+def _run_maintain(words: argparse.Namespace) -> int:
+    ports, failures = _assemble_ports(words.pipeline), list[TidegateError]()
+    tables = list_maintained_tables(ports)
     if not tables:
         raise NothingToDo(f"pipeline={words.pipeline}: none of its tables exists yet")
     for table in tables:
         try:
             done = maintain(ports, table)
-            output.say(words, output.maintained(done), done)
+            output.print_result(words, output.format_maintenance(done), done)
         except TidegateError as problem:  # the other tables are kept small all the same
             failures.append(problem)
     if failures:
@@ -164,20 +164,20 @@ def _maintain(words: argparse.Namespace) -> int:
     return 0
 
 
-def _schema(words: argparse.Namespace) -> int:
-    print(json.dumps(publication_schema() if words.of == "publication" else json_schema(), indent=2))
+def _run_schema(words: argparse.Namespace) -> int:
+    print(json.dumps(build_publication_schema() if words.of == "publication" else build_json_schema(), indent=2))
     return 0
 
 
 COMMANDS = {
-    "validate": _validate,
+    "validate": _run_validate,
     "flush": run_flush,
-    "plan": _plan,
-    "status": _status,
-    "rebase": _rebase,
+    "plan": _run_plan,
+    "status": _run_status,
+    "rebase": _run_rebase,
     "backfill": run_backfill,
-    "maintain": _maintain,
-    "dead-letters": dead_letters,
+    "maintain": _run_maintain,
+    "dead-letters": run_dead_letters,
     "publish": run_publish,
-    "schema": _schema,
+    "schema": _run_schema,
 }

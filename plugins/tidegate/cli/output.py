@@ -5,15 +5,15 @@ import json
 from typing import Any
 
 from tidegate.model.batch import Plan, PublishedBatch
-from tidegate.reprocess.rebase import Move
+from tidegate.reprocess.rebase import PartitionMove
 
 
-def say(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
+def print_result(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
     """One result: a line for people, or a line of JSON."""
     print(json.dumps(data) if getattr(words, "json", False) else text, flush=True)
 
 
-def published(batch: PublishedBatch) -> str:
+def format_published(batch: PublishedBatch) -> str:
     """One published batch."""
     rows = f"staged={batch.staged} inserted={batch.inserted} updated={batch.updated} deleted={batch.deleted}"
     billed = "" if batch.bytes_billed is None else f" bytes_billed={batch.bytes_billed}"
@@ -21,7 +21,7 @@ def published(batch: PublishedBatch) -> str:
     return f"{batch.table}: batch={batch.batch} {batch.outcome}: {rows} seconds={batch.seconds}{how}{billed}"
 
 
-def planned(plan: Plan) -> str:
+def format_plan(plan: Plan) -> str:
     """The next batch of each table."""
     lines = []
     for table in plan.tables:
@@ -36,7 +36,7 @@ def planned(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def moves(found: list[Move]) -> str:
+def format_moves(found: list[PartitionMove]) -> str:
     """What a rebase does to each partition."""
     lines = []
     for move in found:
@@ -46,14 +46,14 @@ def moves(found: list[Move]) -> str:
     return "\n".join(lines)
 
 
-def maintained(done: dict[str, Any]) -> str:
+def format_maintenance(done: dict[str, Any]) -> str:
     """One maintained table."""
     counts = " ".join(f"{name}={number}->{done['after'][name]}" for name, number in done["before"].items())
     what = "compacted" if done["compacted"] else "not compacted"
     return f"{done['table']}: {what}: {counts} orphans_removed={done['orphans_removed']}"
 
 
-def status(found: dict[str, Any]) -> str:
+def format_status(found: dict[str, Any]) -> str:
     """One pipeline."""
     if "error" in found:
         return f"{found['pipeline']}: {found['error']}"

@@ -5,15 +5,15 @@ from typing import Any
 
 from tidegate.cli import output
 from tidegate.config.publication_file import load_publications
-from tidegate.connections import connection_from_env
+from tidegate.connections import read_connection_from_env
 from tidegate.errors import TidegateError
-from tidegate.monitoring.status import as_time
+from tidegate.monitoring.status import format_time_ms
 from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.publications.plan import plan
+from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
-from tidegate.publications.republish import Again, plan_again
-from tidegate.publications.status import COUNTS, status
-from tidegate.settings import include_folder
+from tidegate.publications.republish import RepublishRequest, plan_republish
+from tidegate.publications.status import COUNT_NAMES, read_publication_status
+from tidegate.settings import find_include_folder
 from tidegate.wiring.publication import assemble_publication
 
 
@@ -37,35 +37,35 @@ def run_publish(words: argparse.Namespace) -> int:
     """One run; NothingToDo where the topic is current."""
     if not words.again and (words.begin or words.end):
         words.usage_error("--from and --to need --again")
-    ports, again = _ports(words.publication), Again(words.begin, words.end) if words.again else None
+    ports, again = _assemble_ports(words.publication), RepublishRequest(words.begin, words.end) if words.again else None
     if words.dry_run:
-        planned = (plan_again(ports, again) if again else plan(ports, words.resynchronise)).to_dict()
-        output.say(words, _pairs(planned), {"publication": words.publication, **planned})
+        planned = (plan_republish(ports, again) if again else plan_run(ports, words.resynchronise)).to_dict()
+        output.print_result(words, _format_pairs(planned), {"publication": words.publication, **planned})
         return 0
     done = publish(ports, words.resynchronise, again).to_dict()
-    output.say(words, _pairs(done), done)
+    output.print_result(words, _format_pairs(done), done)
     return 0
 
 
 def is_publication(name: str) -> bool:
     """Whether there is a publication of that name."""
-    return any(name == known for known, _ in load_publications(include_folder()))
+    return any(name == known for known, _ in load_publications(find_include_folder()))
 
 
-def publications_status(name: str | None) -> list[dict[str, Any]]:
+def read_statuses(name: str | None) -> list[dict[str, Any]]:
     """Where one publication stands, or all of them; one that cannot tell says why."""
-    names = [name] if name else [known for known, _ in load_publications(include_folder())]
-    return [_status(one) for one in names]
+    names = [name] if name else [known for known, _ in load_publications(find_include_folder())]
+    return [_read_status(one) for one in names]
 
 
-def _status(name: str) -> dict[str, Any]:
+def _read_status(name: str) -> dict[str, Any]:
     try:
-        return status(_ports(name))
+        return read_publication_status(_assemble_ports(name))
     except TidegateError as problem:
         return {"publication": name, "error": str(problem)}
 
 
-def status_text(found: dict[str, Any]) -> str:
+def format_publication_status(found: dict[str, Any]) -> str:
     """One publication, for people."""
     if "error" in found:
         return f"{found['publication']}: {found['error']}"
@@ -79,14 +79,14 @@ def status_text(found: dict[str, Any]) -> str:
         behind = f"snapshots={found['snapshots_behind']} rows<={found['rows_behind']}"
         lines.append(f"    behind: {behind} seconds={round(found['behind_seconds'] or 0)}")
     if last := found["last_run"]:
-        counts = " ".join(f"{name}={last[name]}" for name in COUNTS)
-        lines.append(f"    last run: {as_time(last['at_ms'])} compared_with={last['compared_with']} {counts}")
+        counts = " ".join(f"{name}={last[name]}" for name in COUNT_NAMES)
+        lines.append(f"    last run: {format_time_ms(last['at_ms'])} compared_with={last['compared_with']} {counts}")
     return "\n".join([*lines, *([f"    {found['problem']}"] if found["problem"] else [])])
 
 
-def _ports(name: str) -> PublicationPorts:
-    return assemble_publication(include_folder(), name, connection_from_env)
+def _assemble_ports(name: str) -> PublicationPorts:
+    return assemble_publication(find_include_folder(), name, read_connection_from_env)
 
 
-def _pairs(data: dict[str, Any]) -> str:
+def _format_pairs(data: dict[str, Any]) -> str:
     return " ".join(f"{name}={', '.join(v) if isinstance(v, list) else v}" for name, v in data.items())

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate.config.models.formats import Words
+from tidegate.config.models.formats import StrictModel
 from tidegate.config.models.pipeline import HeartbeatModel
 from tidegate.config.models.runtime import MaintenanceModel
-from tidegate.config.parsing.problems import Findings
+from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
 
 
-class DefaultsModel(Words):
+class DefaultsModel(StrictModel):
     """The whole file: sections of a pipeline file that operators decide on for all."""
 
     heartbeat: HeartbeatModel = HeartbeatModel()
@@ -25,7 +25,7 @@ def read_defaults(include: Path) -> Mapping[str, Any]:
     if not path.exists():
         return {}
     document = read_document(path)
-    findings = Findings(document)
+    findings = Problems(document)
     if isinstance(document.data, dict):
         read_model(DefaultsModel, document.data, findings)
     else:
@@ -35,7 +35,7 @@ def read_defaults(include: Path) -> Mapping[str, Any]:
     return sections
 
 
-def filled_in(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def apply_defaults(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """A pipeline file's words, with the defaults where it has none: key by key, the pipeline's own win."""
     filled = dict(own)
     for section, words in defaults.items():

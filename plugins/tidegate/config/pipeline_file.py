@@ -14,24 +14,24 @@ from tidegate.config.checks.select import check_selects
 from tidegate.config.checks.sequence import check_sequences
 from tidegate.config.checks.source import check_source
 from tidegate.config.checks.tables import check_tables
-from tidegate.config.checks.unsupported import refuse_not_yet
-from tidegate.config.defaults_file import filled_in, read_defaults
-from tidegate.config.models.pipeline import PipelineModel, json_schema
-from tidegate.config.parsing.problems import Findings
+from tidegate.config.checks.unsupported import refuse_unsupported
+from tidegate.config.defaults_file import apply_defaults, read_defaults
+from tidegate.config.models.pipeline import PipelineModel, build_json_schema
+from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_pipeline
 from tidegate.errors import ConfigurationError
-from tidegate.model.ownership import Ownership, tables_made_by
-from tidegate.settings import shown_path
+from tidegate.model.ownership import Ownership, list_product_tables
+from tidegate.settings import format_path
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 
-__all__ = ["check_tables_of_others", "json_schema", "load_all", "load_pipeline"]
+__all__ = ["build_json_schema", "check_tables_of_others", "load_all_pipelines", "load_pipeline"]
 
-DESTINATION = Ownership("destination")
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
-BACKFILLS = re.compile(r"_backfill(_([0-9a-f]+|replay))?$")  # the latter stands where a backfill has its id
+DESTINATION_OWNERSHIP = Ownership("destination")
+PIPELINE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
+BACKFILL_NAME_PATTERN = re.compile(r"_backfill(_([0-9a-f]+|replay))?$")  # the latter stands where a backfill has its id
 
 
 def load_pipeline(
@@ -41,21 +41,21 @@ def load_pipeline(
     document = read_document(path)
     if defaults is None:
         defaults = read_defaults(path.resolve().parents[1])
-    findings = Findings(document)
-    if path.suffix != ".yaml" or not NAME.fullmatch(path.stem):
+    findings = Problems(document)
+    if path.suffix != ".yaml" or not PIPELINE_NAME_PATTERN.fullmatch(path.stem):
         findings.add((), f"name={path.name}: a pipeline's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters; rename it")
-    if BACKFILLS.search(path.stem):
+    if BACKFILL_NAME_PATTERN.search(path.stem):
         findings.add((), f"name={path.stem}: names that end in _backfill are those of backfills; rename the file")
     if not isinstance(document.data, dict):
         findings.add((), "no pipeline in it; start with source: and tables:, see docs/pipeline-file.md")
         findings.raise_if_any()
-    model = read_model(PipelineModel, filled_in(document.data, defaults), findings)
-    _check_whole(path, model, _catalogs_beside(path, findings) if catalogs is None else catalogs, findings)
+    model = read_model(PipelineModel, apply_defaults(document.data, defaults), findings)
+    _check_model(path, model, _read_catalogs_beside(path, findings) if catalogs is None else catalogs, findings)
     findings.raise_if_any()
     return replace(to_pipeline(path.stem, model), warnings=tuple(findings.warnings))
 
 
-def _catalogs_beside(path: Path, findings: Findings) -> Mapping[str, Catalog | str]:
+def _read_catalogs_beside(path: Path, findings: Problems) -> Mapping[str, Catalog | str]:
     try:
         return read_catalogs(path.resolve().parents[1])
     except ConfigurationError as fault:
@@ -63,8 +63,8 @@ def _catalogs_beside(path: Path, findings: Findings) -> Mapping[str, Catalog | s
         return {}
 
 
-def _check_whole(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
-    refuse_not_yet(model.model_dump(by_alias=True, exclude={"source": {"start", "kafka"}}), findings)
+def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
+    refuse_unsupported(model.model_dump(by_alias=True, exclude={"source": {"start", "kafka"}}), findings)
     check_source(model, findings)
     check_columns(model, findings)
     check_sequences(model, findings)
@@ -74,7 +74,7 @@ def _check_whole(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
     check_timing_and_spark(model, findings)
 
 
-def load_all(include: Path, only: str | None = None) -> list[tuple[str, Pipeline | ConfigurationError]]:
+def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str, Pipeline | ConfigurationError]]:
     """Every file under ``pipelines/`` by name, or one; each read on its own: a broken one takes no other down."""
     try:
         shared: Any = read_catalogs(include), read_defaults(include)
@@ -96,7 +96,7 @@ def _load_or_problem(path: Path, shared: Any) -> Pipeline | ConfigurationError:
 
 def check_tables_of_others(include: Path, name: str) -> None:
     """ConfigurationError where a pipeline needs a table that a pipeline before it has for another purpose."""
-    found = dict(load_all(include)).get(name)
+    found = dict(load_all_pipelines(include)).get(name)
     if isinstance(found, ConfigurationError):
         raise found
 
@@ -113,11 +113,11 @@ def _refuse_shared_tables(
     answer: list[tuple[str, Pipeline | ConfigurationError]] = []
     for name, pipeline in loaded:
         if isinstance(pipeline, Pipeline):
-            needed = {table.name: DESTINATION for table in pipeline.tables if table.naming is None}
-            needed |= tables_made_by(pipeline)
+            needed = {table.name: DESTINATION_OWNERSHIP for table in pipeline.tables if table.naming is None}
+            needed |= list_product_tables(pipeline)
             taken = [t for t, own in needed.items() if owners.get(t.casefold(), (own, name))[0] != own]
             if taken:
-                shown = shown_path(include / "pipelines" / f"{name}.yaml")
+                shown = format_path(include / "pipelines" / f"{name}.yaml")
                 other = owners[taken[0].casefold()][1]
                 problem = f"{shown}: pipeline {other} needs {taken[0]} too; rename one of the two files or destinations"
                 answer.append((name, ConfigurationError(problem)))

@@ -14,32 +14,32 @@ from tidegate.config.models.pipeline import (
 )
 from tidegate.config.models.runtime import SparkModel
 from tidegate.config.models.sequence_groups import find_groups
-from tidegate.config.parsing.cron import longest_pause
+from tidegate.config.parsing.cron import find_longest_pause
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline
-from tidegate.spec.record_metadata import ordered
+from tidegate.spec.record_metadata import order_metadata
 from tidegate.spec.runtime import Maintenance, SparkTarget
 from tidegate.spec.scd2 import History
 from tidegate.spec.source import Errors, Source, Start
 from tidegate.spec.table import Create, Route, Table
 from tidegate.spec.table_template import is_template, split_template
 
-UNAVAILABLE = "__debezium_unavailable_value"  # as Debezium's unavailable.value.placeholder has it
+DEBEZIUM_PLACEHOLDER = "__debezium_unavailable_value"  # as Debezium's unavailable.value.placeholder has it
 
 
 def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
     """The pipeline `name` as the steps see it. `model` has passed every check."""
-    tables = tuple(_table(model.source, table) for table in model.tables)
+    tables = tuple(_to_table(model.source, table) for table in model.tables)
     return Pipeline(
         name=name,
         description=model.description,
-        source=_source(name, model.source),
+        source=_to_source(name, model.source),
         tables=tuple(table for table in tables if not is_template(table.name)),
         template=next((table for table in tables if is_template(table.name)), None),
-        merge=_merge(model.merge),
+        merge=_to_merge(model.merge),
         heartbeat=Heartbeat(
             model.heartbeat.interval,
             tuple(model.heartbeat.ignore_topics),
@@ -58,41 +58,41 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         on_rollback=model.on_rollback,
         on_partition_growth=model.on_partition_growth,
         on_incomplete_start=model.on_incomplete_start,
-        spark=spark_target(model.spark),
+        spark=to_spark_target(model.spark),
         freshness_target_seconds=model.freshness_target,
         on_failure=tuple(Notifier(told.notifier, dict(told.kwargs)) for told in model.on_failure),
     )
 
 
-def _merge(merge: MergeModel) -> Merge:
+def _to_merge(merge: MergeModel) -> Merge:
     cron = merge.interval if isinstance(merge.interval, str) else None
-    seconds = merge.interval if isinstance(merge.interval, int) else longest_pause(merge.interval)
+    seconds = merge.interval if isinstance(merge.interval, int) else find_longest_pause(merge.interval)
     sizes = (merge.records_threshold, merge.max_records, merge.intermediate_suffix)
     limits = (merge.batch_time, merge.max_bytes)
     return Merge(seconds, *sizes, cron, merge.catch_up_records, merge.partition_time, *limits)
 
 
-def _source(pipeline: str, source: SourceModel) -> Source:
+def _to_source(pipeline: str, source: SourceModel) -> Source:
     return Source(
         kafka=source.kafka,
         topics=tuple(source.topics),
         topic_pattern=source.topic_pattern,
         group=source.group or f"tidegate-{pipeline}",
-        start=_start(source),
+        start=_to_start(source),
         isolation=source.isolation,
-        key=_key(source.key, source.value),
-        value=_value(source.value),
-        metadata=ordered(source.metadata),
-        errors=_errors(source),
+        key=_to_key_format(source.key, source.value),
+        value=_to_value_format(source.value),
+        metadata=order_metadata(source.metadata),
+        errors=_to_errors(source),
         verify_integrity=source.verify_integrity,
     )
 
 
-def _errors(source: SourceModel) -> Errors:
+def _to_errors(source: SourceModel) -> Errors:
     return Errors(source.errors.tolerance, source.errors.max_per_batch, source.errors.topic)
 
 
-def _start(source: SourceModel) -> Start:
+def _to_start(source: SourceModel) -> Start:
     if isinstance(source.start, StartTimestamp):
         return Start("timestamp", timestamp_ms=round(source.start.timestamp.timestamp() * 1000))
     if isinstance(source.start, StartOffsets):
@@ -100,14 +100,14 @@ def _start(source: SourceModel) -> Start:
     return Start(source.start)
 
 
-def _key(key: KeyModel, value: ValueModel) -> KeyFormat:
-    columns, from_value = _key_columns(key, value), key.from_ == "value"
+def _to_key_format(key: KeyModel, value: ValueModel) -> KeyFormat:
+    columns, from_value = _resolve_key_columns(key, value), key.from_ == "value"
     return KeyFormat(
-        key.format, tuple(key.fields), key.prefix, columns, format_options(key), key.into, from_value=from_value
+        key.format, tuple(key.fields), key.prefix, columns, to_format_options(key), key.into, from_value=from_value
     )
 
 
-def format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
+def to_format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
     """The options that stand beside the format under its own name, without those left out."""
     given = {
         "csv": part.csv,
@@ -128,49 +128,49 @@ def _truncate(part: KeyModel | ValueModel) -> dict[str, Any]:
     return {} if given == "refuse" else {"truncate": given}
 
 
-def _key_columns(key: KeyModel, value: ValueModel) -> tuple[Column, ...] | None:
+def _resolve_key_columns(key: KeyModel, value: ValueModel) -> tuple[Column, ...] | None:
     """The key's own schema, else the value's columns of the same names, else the destination's at run time."""
     if key.schema_ is not None:
         return parse_columns(key.schema_)
     if not key.fields:
         return None
     if value.schema_ is None:
-        return _only_column(key.format, key.fields[0])
+        return _infer_only_column(key.format, key.fields[0])
     in_value = {column.name.casefold(): column for column in parse_columns(value.schema_)}
     if not key.prefix and all(name.casefold() in in_value for name in key.fields):
         return tuple(Column(n, in_value[n.casefold()].type, in_value[n.casefold()].nullable) for n in key.fields)
-    return _only_column(key.format, key.fields[0])
+    return _infer_only_column(key.format, key.fields[0])
 
 
-def _only_column(word: str, name: str) -> tuple[Column, ...] | None:
+def _infer_only_column(word: str, name: str) -> tuple[Column, ...] | None:
     """What the formats that are one column need no schema for."""
     types = {"string": "STRING", "raw": "BINARY"}
     return (Column(name, types[word]),) if word in types else None
 
 
-def _value(value: ValueModel) -> ValueFormat:
-    columns = _only_column(value.format, "value") if value.schema_ is None else parse_columns(value.schema_)
-    debezium = UNAVAILABLE if value.format.startswith("debezium-") else None
+def _to_value_format(value: ValueModel) -> ValueFormat:
+    columns = _infer_only_column(value.format, "value") if value.schema_ is None else parse_columns(value.schema_)
+    debezium = DEBEZIUM_PLACEHOLDER if value.format.startswith("debezium-") else None
     unavailable = debezium if value.unavailable_value is None else value.unavailable_value
-    options = format_options(value)
+    options = to_format_options(value)
     unit = value.timestamp_unit
     stated: str | dict[str, str] | None = {**unit} if isinstance(unit, dict) else unit
     return ValueFormat(value.format, columns, value.fields_include, stated, options, unavailable or None)
 
 
-def _table(source: SourceModel, table: TableModel) -> Table:
+def _to_table(source: SourceModel, table: TableModel) -> Table:
     key, value = table.key or source.key, table.value or source.value
     keyed = bool(key.fields)
     return Table(
         name=table.name,
         topics=tuple(source.topics if table.topics is None else table.topics),
-        key=_key(key, value),
-        value=_value(value),
+        key=_to_key_format(key, value),
+        value=_to_value_format(value),
         upsert=keyed if table.upsert is None else table.upsert,
         delete=keyed if table.delete is None else table.delete,
         when=table.when,
         when_false=table.when_false,
-        route=_route(table),
+        route=_to_route(table),
         delete_when=table.delete_when,
         deletes=table.deletes,
         partial_updates=bool(table.partial_updates),
@@ -188,11 +188,11 @@ def _table(source: SourceModel, table: TableModel) -> Table:
         widen=table.evolve.widen,
         relax=table.evolve.relax,
         max_pending=table.max_pending,
-        namespaces=_namespaces(table),
+        namespaces=_list_namespaces(table),
         max_tables=table.max_tables,
         last_per_key=table.last_per_key,
         deleted_column=table.deleted_column,
-        errors=_errors(source),
+        errors=_to_errors(source),
         audits=tuple(table.audits),
         history=History(**table.history_columns.model_dump()) if table.history == "scd2" else None,
         branch=table.branch,
@@ -200,13 +200,13 @@ def _table(source: SourceModel, table: TableModel) -> Table:
     )
 
 
-def _namespaces(table: TableModel) -> tuple[str, ...]:
+def _list_namespaces(table: TableModel) -> tuple[str, ...]:
     """Those that a template may lead to: the ones given, else its own."""
     own = split_template(table.name.partition(".")[2])[0]
     return tuple(table.namespaces) or ((own,) if is_template(table.name) else ())
 
 
-def _route(table: TableModel) -> Route | None:
+def _to_route(table: TableModel) -> Route | None:
     """Without a pattern the field holds the table's name, with its namespace or without."""
     if table.route is None:
         return None
@@ -215,7 +215,7 @@ def _route(table: TableModel) -> Route | None:
     return Route(table.route.field, table.route.pattern, names)
 
 
-def spark_target(spark: SparkModel) -> SparkTarget:
+def to_spark_target(spark: SparkModel) -> SparkTarget:
     """Where the jobs run: a master of its own means spark-submit."""
     mode = "submit" if spark.master is not None else spark.mode
     return SparkTarget(mode, spark.connection, spark.remote, spark.master, dict(spark.conf))

@@ -9,38 +9,38 @@ from typing import Any
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.checks.formats import check_avro
 from tidegate.config.checks.schedule import check_spark
-from tidegate.config.checks.source import TOPIC, check_kafka
+from tidegate.config.checks.source import TOPIC_PATTERN, check_kafka
 from tidegate.config.checks.tables import check_name
 from tidegate.config.models.formats import AvroModel, ProtobufModel
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.publication import KeyOutModel, PublicationModel, StartSnapshot, ValueOutModel
-from tidegate.config.parsing.problems import Findings
-from tidegate.config.parsing.publication_sql import joined_tables, read_sql
+from tidegate.config.parsing.problems import Problems
+from tidegate.config.parsing.publication_sql import find_joined_tables, parse_publication_sql
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
-from tidegate.config.pipeline_spec import spark_target
+from tidegate.config.pipeline_spec import to_spark_target
 from tidegate.errors import ConfigurationError
-from tidegate.settings import shown_path
+from tidegate.settings import format_path
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.publication import EVERYTHING, Begin, CreateTopics, KeyOut, MetadataOut, Publication, ValueOut
 
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
-ONE_COLUMN = ("string", "raw")
+PUBLICATION_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
+SINGLE_COLUMN_FORMATS = ("string", "raw")
 
 
 def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = None) -> Publication:
     """One publication file, checked against the catalogs beside its folder. ConfigurationError holds every problem."""
     document = read_document(path)
-    findings = Findings(document)
-    if path.suffix != ".yaml" or not NAME.fullmatch(path.stem):
+    findings = Problems(document)
+    if path.suffix != ".yaml" or not PUBLICATION_NAME_PATTERN.fullmatch(path.stem):
         findings.add((), f"name={path.name}: a publication's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters")
     if not isinstance(document.data, dict):
         findings.add((), "no publication in it; start with table:, topic: and key:, see docs/publications.md")
         findings.raise_if_any()
     model = read_model(PublicationModel, document.data, findings)
-    _check(model, read_catalogs(path.resolve().parents[1]) if catalogs is None else catalogs, findings)
+    _check_model(model, read_catalogs(path.resolve().parents[1]) if catalogs is None else catalogs, findings)
     findings.raise_if_any()
-    return _publication(path.stem, model)
+    return _to_publication(path.stem, model)
 
 
 def load_publications(include: Path) -> list[tuple[str, Publication | ConfigurationError]]:
@@ -63,10 +63,10 @@ def _refuse_shared_topics(publication: Publication, file: Path, owners: dict[str
     for topic in (*publication.topics, publication.state_topic):
         owner = owners.setdefault(topic, publication.name)
         if owner != publication.name:
-            raise ConfigurationError(f"{shown_path(file)}: publication {owner} has topic={topic} too; choose another")
+            raise ConfigurationError(f"{format_path(file)}: publication {owner} has topic={topic} too; choose another")
 
 
-def _check(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     check_name(model.table, ("table",), catalogs, findings)
     _refuse_bigquery(model.table, catalogs, findings)
     check_kafka(model.kafka, ("kafka",), findings)
@@ -74,7 +74,7 @@ def _check(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findi
     _check_topics(model, findings)
     _check_format("key", model.key, findings)
     _check_format("value", model.value, findings)
-    if model.key.format in ONE_COLUMN and len(model.key.fields) > 1:
+    if model.key.format in SINGLE_COLUMN_FORMATS and len(model.key.fields) > 1:
         findings.add(("key", "fields"), f"a key of format {model.key.format} is one value; use format json")
     for index, name in enumerate(model.key.fields):
         if name.casefold() in [known.casefold() for known in model.key.fields[:index]]:
@@ -84,7 +84,7 @@ def _check(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findi
     if model.key.fields_prefix and model.value.fields_include != "EXCEPT_KEY":
         findings.add(("key", "fields_prefix"), "needs value.fields_include: EXCEPT_KEY, as the value would repeat them")
     try:
-        read_sql(model.sql or EVERYTHING, tuple(model.key.fields))
+        parse_publication_sql(model.sql or EVERYTHING, tuple(model.key.fields))
     except ValueError as fault:
         findings.add(("sql",), str(fault))
     _check_joined(model, catalogs, findings)
@@ -92,8 +92,8 @@ def _check(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findi
         findings.add(("interval",), "out of range; must be at least 1s, or -1 to disable")
 
 
-def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
-    joined = joined_tables(model.sql or "")
+def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
+    joined = find_joined_tables(model.sql or "")
     for name in joined:
         check_name(name, ("sql",), catalogs, findings)
         if name.split(".", 1)[0] != model.table.split(".", 1)[0]:
@@ -104,7 +104,7 @@ def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str]
         findings.add(("start",), "how the joined tables stood then cannot be told; leave it out")
 
 
-def _refuse_bigquery(table: str, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+def _refuse_bigquery(table: str, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     """Two states of a table are compared through Spark, which reads no BigQuery here."""
     catalog = catalogs.get(table.split(".", 1)[0])
     if isinstance(catalog, Catalog) and catalog.type == "bigquery":
@@ -114,7 +114,7 @@ def _refuse_bigquery(table: str, catalogs: Mapping[str, Catalog | str], findings
         findings.add(("table",), told)
 
 
-def _check_topics(model: PublicationModel, findings: Findings) -> None:
+def _check_topics(model: PublicationModel, findings: Problems) -> None:
     if model.topic is not None and model.topics:
         findings.add(("topic",), "topics are given too; keep topic, or topics with metadata.topic")
     elif model.topic is None and not model.topics:
@@ -126,11 +126,11 @@ def _check_topics(model: PublicationModel, findings: Findings) -> None:
     named: list[tuple[tuple[str | int, ...], str | None]] = [(("topic",), model.topic)]
     named += [(("topics", index), name) for index, name in enumerate(model.topics)]
     for path, name in (*named, (("state_topic",), model.state_topic)):
-        if name is not None and not TOPIC.fullmatch(name):
+        if name is not None and not TOPIC_PATTERN.fullmatch(name):
             findings.add(path, "not a topic name; letters, digits, dot, dash and underscore, at most 249")
 
 
-def _check_format(what: str, part: KeyOutModel | ValueOutModel, findings: Findings) -> None:
+def _check_format(what: str, part: KeyOutModel | ValueOutModel, findings: Problems) -> None:
     for word in ("avro", "protobuf", "csv"):
         if getattr(part, word) is not None and part.format != word:
             findings.add((what, word), f"options of another format than {part.format}; leave them out")
@@ -141,21 +141,21 @@ def _check_format(what: str, part: KeyOutModel | ValueOutModel, findings: Findin
         findings.add((what, "protobuf", "descriptor"), told)
 
 
-def _publication(name: str, model: PublicationModel) -> Publication:
+def _to_publication(name: str, model: PublicationModel) -> Publication:
     key, value = model.key, model.value
     return Publication(
         name=name,
         table=model.table,
         topics=(model.topic,) if model.topic is not None else tuple(model.topics),
-        key=KeyOut(tuple(key.fields), key.format, key.fields_prefix, _options(key)),
-        value=ValueOut(value.format, value.fields_include, _options(value)),
+        key=KeyOut(tuple(key.fields), key.format, key.fields_prefix, _to_options(key)),
+        value=ValueOut(value.format, value.fields_include, _to_options(value)),
         metadata=MetadataOut(model.metadata.headers, model.metadata.timestamp, model.metadata.topic),
         sql=model.sql or EVERYTHING,
-        joined=joined_tables(model.sql or ""),
-        grouped=read_sql(model.sql or EVERYTHING, tuple(key.fields)),
+        joined=find_joined_tables(model.sql or ""),
+        grouped=parse_publication_sql(model.sql or EVERYTHING, tuple(key.fields)),
         description=model.description,
         kafka=model.kafka,
-        start=_begin(model.start),
+        start=_to_begin(model.start),
         delivery=model.delivery,
         on_expired=model.on_expired,
         parallelism=model.parallelism,
@@ -171,11 +171,11 @@ def _publication(name: str, model: PublicationModel) -> Publication:
         interval_seconds=model.interval,
         on_table_change=model.on_table_change,
         heartbeat_topic=model.heartbeat.topic if model.heartbeat.produce else None,
-        spark=spark_target(model.spark),
+        spark=to_spark_target(model.spark),
     )
 
 
-def _options(part: KeyOutModel | ValueOutModel) -> dict[str, Any]:
+def _to_options(part: KeyOutModel | ValueOutModel) -> dict[str, Any]:
     """The options of the format that is used, those of a registry with their defaults."""
     if part.format == "avro":
         return (part.avro or AvroModel()).model_dump(by_alias=True)
@@ -184,7 +184,7 @@ def _options(part: KeyOutModel | ValueOutModel) -> dict[str, Any]:
     return {} if part.csv is None else part.csv.model_dump()
 
 
-def _begin(start: str | StartSnapshot | StartTimestamp) -> Begin:
+def _to_begin(start: str | StartSnapshot | StartTimestamp) -> Begin:
     if isinstance(start, StartSnapshot):
         return Begin("snapshot", snapshot_id=start.snapshot)
     if isinstance(start, StartTimestamp):

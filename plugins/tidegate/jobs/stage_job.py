@@ -12,9 +12,9 @@ from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Ranges
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
-from tidegate.spec.projection import Projection, projection_from
+from tidegate.spec.projection import Projection, parse_projection
 from tidegate.spec.table import Route
-from tidegate.spec.table_template import Naming
+from tidegate.spec.table_template import TableTemplate
 
 KAFKA_CONF, JOB_CONF = "spark.tidegate.secret.kafka", "spark.tidegate.job"
 FAILURE_CONF = "spark.tidegate.failure"  # the file in which a submitted job leaves its `JobFailure`
@@ -52,7 +52,7 @@ class StageTable:
     property: str
     create: tuple[str, ...] = ()
     last_per_raw_key: bool = False
-    naming: Naming | None = None
+    naming: TableTemplate | None = None
     most_names: int = 0
     sequence: tuple[str, ...] = ()
     set_aside: int | None = None
@@ -98,9 +98,9 @@ class StageJob:
     def from_json(cls, text: str) -> "StageJob":
         """Inverse of `to_json`."""
         data = json.loads(text)
-        tables = tuple(_stage_table(table) for table in data["tables"])
+        tables = tuple(_parse_stage_table(table) for table in data["tables"])
         letters = DeadLetterSource(**data["letters"]) if data["letters"] else None
-        finder = None if data["finder"] is None else _stage_table(data["finder"])
+        finder = None if data["finder"] is None else _parse_stage_table(data["finder"])
         known = {"ranges": Ranges.from_dict(data["ranges"]), "tables": tables, "letters": letters, "finder": finder}
         return cls(**{**data, **known})
 
@@ -135,23 +135,23 @@ class JobFailure:
         return cls(**json.loads(text))
 
 
-def _columns(data: list[dict[str, Any]] | None) -> tuple[Column, ...] | None:
+def _parse_columns(data: list[dict[str, Any]] | None) -> tuple[Column, ...] | None:
     return None if data is None else tuple(Column(**column) for column in data)
 
 
-def _stage_table(data: dict[str, Any]) -> StageTable:
+def _parse_stage_table(data: dict[str, Any]) -> StageTable:
     ready = dict(data)
     for name in ("key_columns", "value_columns"):
-        ready[name] = _columns(data[name])
+        ready[name] = _parse_columns(data[name])
     ready["key"] = KeyFormat(**{**data["key"], "fields": tuple(data["key"]["fields"]), "columns": None})
     ready["value"] = ValueFormat(**{**data["value"], "columns": None})
     ready |= {
         name: tuple(data[name]) for name in ("create", "sequence", "verified", "unchanged", "retracts", "grouped")
     }
-    ready["select"] = None if data["select"] is None else projection_from(data["select"])
+    ready["select"] = None if data["select"] is None else parse_projection(data["select"])
     naming = data["naming"]
     if naming is not None:
-        ready["naming"] = Naming(**{**naming, "namespaces": tuple(naming["namespaces"])})
+        ready["naming"] = TableTemplate(**{**naming, "namespaces": tuple(naming["namespaces"])})
     route = data["route"]
     ready["route"] = None if route is None else Route(route["field"], route["pattern"], tuple(route["names"]))
     ready["epochs"] = {

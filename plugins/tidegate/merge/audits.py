@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.jobs.merge_job import Audits
-from tidegate.merge.statements import merge_values
+from tidegate.merge.statements import build_merge_values
 from tidegate.merge.write_mode import is_folded
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
@@ -16,11 +16,11 @@ from tidegate.ports.sql import Sql
 from tidegate.spec.table import Table
 
 PLACEHOLDER = "{table}"
-SHOWN = 200  # letters of an audit in a message
+MAX_SHOWN_CHARACTERS = 200  # letters of an audit in a message
 
 
 @dataclass(frozen=True)
-class Audited:
+class BatchAudits:
     """The audits of one staged batch in one attempt to publish it; `texts` are the user's words, in the same order."""
 
     texts: tuple[str, ...]
@@ -28,16 +28,17 @@ class Audited:
     staged_attempt: str
 
 
-def audited(ports: Ports, table: Table, staged: StagedBatch, branch: str, attempt: str) -> Audited | None:
+def prepare_audits(ports: Ports, table: Table, staged: StagedBatch, branch: str, attempt: str) -> BatchAudits | None:
     """What to ask of the branch; None for a table without audits, or for a batch without rows."""
     if not table.audits or not staged.counts.staged:
         return None
-    values = merge_values(ports.pipeline, table, staged, branch)
+    values = build_merge_values(ports.pipeline, table, staged, branch)
     questions = tuple(
-        _question(ports.sql_for(table.name), audit, _rows(table, staged), values) for audit in table.audits
+        _render_audit(ports.sql_for(table.name), audit, _select_audited_rows(table, staged), values)
+        for audit in table.audits
     )
-    asked = Audits(questions, values["source"], resource_names.audit_property(staged.attempt), attempt)
-    return Audited(table.audits, asked, staged.attempt)
+    asked = Audits(questions, values["source"], resource_names.name_audit_property(staged.attempt), attempt)
+    return BatchAudits(table.audits, asked, staged.attempt)
 
 
 def is_query(audit: str) -> bool:
@@ -45,14 +46,16 @@ def is_query(audit: str) -> bool:
     return PLACEHOLDER in audit
 
 
-def check_audits(destination: Destination, where: str, audited: Audited) -> None:
+def check_audits(destination: Destination, where: str, audited: BatchAudits) -> None:
     """`AuditFailed` names every audit that does not hold; `RetryLater` when this attempt left no answers."""
-    answers = destination.audit_answers(audited.asked.table, audited.staged_attempt)
+    answers = destination.read_audit_answers(audited.asked.table, audited.staged_attempt)
     if answers is None or answers["attempt"] != audited.asked.attempt:
         raise RetryLater(
             f"{where}: the audits have no answer: attempt={audited.asked.attempt}; it will be merged again"
         )
-    broken = [_told(audit, rows) for audit, rows in zip(audited.texts, answers["broken"], strict=True) if rows]
+    broken = [
+        _describe_violation(audit, rows) for audit, rows in zip(audited.texts, answers["broken"], strict=True) if rows
+    ]
     if broken:
         raise AuditFailed(
             f"{where}: {'; '.join(broken)}; nothing was published and the batch stays staged; correct the audit in the "
@@ -60,21 +63,21 @@ def check_audits(destination: Destination, where: str, audited: Audited) -> None
         )
 
 
-def _rows(table: Table, staged: StagedBatch) -> str:
+def _select_audited_rows(table: Table, staged: StagedBatch) -> str:
     """Where the rows that a batch writes are found: among the staged ones, unless these may be changed on their way."""
     if table.sequence_by or table.history or table.deletes == "soft" or is_folded(table, staged):
         return "branch"
     return "upsert" if table.upsert else table.mode
 
 
-def _question(sql: Sql, audit: str, rows: str, values: Mapping[str, Any]) -> str:
+def _render_audit(sql: Sql, audit: str, rows: str, values: Mapping[str, Any]) -> str:
     """A statement whose answer is one number: how often the audit is broken."""
     if is_query(audit):
         return sql.render("audit_query", query=audit, target=values["target"], branch=values["branch"])
     return sql.render("audit_rows", condition=audit, rows=rows, **values)
 
 
-def _told(audit: str, rows: int) -> str:
+def _describe_violation(audit: str, rows: int) -> str:
     text = " ".join(audit.split())
-    shown = text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+    shown = text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 1] + "…"
     return f"audit={shown} does not hold" + ("" if is_query(audit) else f": rows={rows}")

@@ -11,16 +11,23 @@ from typing import Any, TypeVar
 
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.audits import Audited, check_audits
+from tidegate.merge.audits import BatchAudits, check_audits
 from tidegate.model import resource_names
 from tidegate.model.table_state import Reparenting, Source
 from tidegate.ports.context import Head, Ports, Publication, TableState
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
-PAUSES = (0.0, 1.0, 2.0, 4.0)  # seconds before each further cut: others' bursts, a compaction for one, are waited out
-CUTS = len(PAUSES) + 1  # of a table that others write to, before the task's own retry takes over
-TRIES = 20  # commits of one publish: each follows within a moment, so that even a busy writer leaves room for one
+RETRY_PAUSES_SECONDS = (
+    0.0,
+    1.0,
+    2.0,
+    4.0,
+)  # seconds before each further cut: others' bursts, a compaction for one, are waited out
+MAX_ROUNDS = len(RETRY_PAUSES_SECONDS) + 1  # of a table that others write to, before the task's own retry takes over
+MAX_SWAP_ATTEMPTS = (
+    20  # commits of one publish: each follows within a moment, so that even a busy writer leaves room for one
+)
 
 
 @dataclass(frozen=True)
@@ -44,26 +51,26 @@ class Swap:
     guard: Callable[[TableState | None], None]
     summary: dict[str, str] = field(default_factory=dict)
     tag: str | None = None
-    audited: Audited | None = None
+    audited: BatchAudits | None = None
     source: Source | None = None
     conf: dict[str, str] = field(default_factory=dict)
     must_add: int = 0
     reparenting: Reparenting | None = None
 
 
-def in_rounds(ports: Ports, where: str, once: Callable[[], Result]) -> Result:
+def retry_commits(ports: Ports, where: str, once: Callable[[], Result]) -> Result:
     """Call `once` until no commit of it is refused, with growing pauses; each round has to read the table again."""
-    for pause in (*PAUSES, None):
+    for pause in (*RETRY_PAUSES_SECONDS, None):
         try:
             return once()
         except CommitRefused as refused:
             log.info("cut again: %s: %s", where, refused)
         if pause:
             ports.pause(pause)
-    raise RetryLater(f"{where}: other writers moved main {CUTS} times during the merge; it will be tried again")
+    raise RetryLater(f"{where}: other writers moved main {MAX_ROUNDS} times during the merge; it will be tried again")
 
 
-def written(swap: Swap, batch: int, *statements: str) -> Head:
+def write_on_branch(swap: Swap, batch: int, *statements: str) -> Head:
     """Cut the branch, run the statements on it, and return the one snapshot that they made.
 
     Statements that change nothing make no snapshot in Spark; an empty one is put in its place. A destination without
@@ -72,25 +79,25 @@ def written(swap: Swap, batch: int, *statements: str) -> Head:
     if not swap.ports.destination.has_branches(swap.table):
         before = swap.state.snapshot_id or 0
         return Head(before + 1, before, swap.summary, statements)
-    with _branch_dropped_on_failure(swap):
-        return _written_on_branch(swap, batch, statements)
+    with _drop_branch_on_failure(swap):
+        return _run_on_branch(swap, batch, statements)
 
 
-def _written_on_branch(swap: Swap, batch: int, statements: tuple[str, ...]) -> Head:
+def _run_on_branch(swap: Swap, batch: int, statements: tuple[str, ...]) -> Head:
     destination, summary = swap.ports.destination, {**swap.summary, "tidegate.attempt": swap.attempt}
-    destination.cut(swap.table, swap.state, swap.branch)
+    destination.start_branch(swap.table, swap.state, swap.branch)
     log.info("cut: %s branch=%s from snapshot=%s", swap.where, swap.branch, swap.state.snapshot_id)
     if statements:
         told = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
         conf = {**swap.conf, **told}
         asked = swap.audited.asked if swap.audited else None
         swap.ports.engine.run(MergeJob(swap.ports.pipeline.name, batch, statements, conf, asked, swap.table))
-    head = destination.head(swap.table, swap.branch)
+    head = destination.read_head(swap.table, swap.branch)
     if head is not None and head.snapshot_id == swap.state.snapshot_id:
         if statements:
             _check_changed_nothing(swap)
         destination.append_empty(swap.table, swap.branch, summary)
-        head = destination.head(swap.table, swap.branch)
+        head = destination.read_head(swap.table, swap.branch)
     ours = head is not None and head.summary.get("tidegate.attempt") == swap.attempt
     if head is None or not ours or head.parent_id != swap.state.snapshot_id:
         raise RetryLater(f"{swap.where}: branch={swap.branch} is not as this attempt left it; it will be merged again")
@@ -101,7 +108,7 @@ def _written_on_branch(swap: Swap, batch: int, statements: tuple[str, ...]) -> H
 
 def _check_changed_nothing(swap: Swap) -> None:
     """A branch that stands where it was cut tells of no rows only if none were written anywhere."""
-    elsewhere = swap.ports.destination.snapshots_of(swap.table, swap.attempt)
+    elsewhere = swap.ports.destination.find_snapshots(swap.table, swap.attempt)
     if elsewhere:
         raise GiveUp(
             f"{swap.where}: Spark wrote snapshot={elsewhere[0]} outside of branch={swap.branch}, as it does when "
@@ -116,7 +123,7 @@ def _check_changed_nothing(swap: Swap) -> None:
 
 
 @contextmanager
-def _branch_dropped_on_failure(swap: Swap) -> Iterator[None]:
+def _drop_branch_on_failure(swap: Swap) -> Iterator[None]:
     """Drop the attempt's branch when it fails: no later attempt uses it, and it would keep its files alive.
 
     A job that still runs may make the branch again; clean_up drops that with its batch.
@@ -137,17 +144,17 @@ def publish(swap: Swap, head: Head) -> Head:
     The table is read again before each try: what it says decides, also after a lost answer. Where main has not moved
     something else is in the way, and is given time.
     """
-    with _branch_dropped_on_failure(swap):
-        publication, pauses, pause = _publication(swap, head), iter((*PAUSES, 0.0)), 0.0
-        for _ in range(TRIES):
+    with _drop_branch_on_failure(swap):
+        publication, pauses, pause = _build_commit(swap, head), iter((*RETRY_PAUSES_SECONDS, 0.0)), 0.0
+        for _ in range(MAX_SWAP_ATTEMPTS):
             if pause:
                 swap.ports.pause(pause)
-            state, pause = _read(swap), 0.0
-            if state.uuid == publication.uuid and _tells_of(swap, publication, state):
-                return _published(swap, head)
+            state, pause = _read_state(swap), 0.0
+            if state.uuid == publication.uuid and _carries_commit(swap, publication, state):
+                return _publish_branch(swap, head)
             swap.guard(state)
-            if _has_moved(publication, state):
-                moved = _reparented(swap, publication, state)
+            if _has_main_moved(publication, state):
+                moved = _reparent_branch(swap, publication, state)
                 if moved is None:
                     continue
                 head, publication = moved, replace(publication, cut=moved.parent_id or 0, head=moved.snapshot_id)
@@ -158,17 +165,17 @@ def publish(swap: Swap, head: Head) -> Head:
                 pause = following
             with suppress(CommitRefused, OutcomeUnknown):
                 swap.ports.destination.publish(publication)
-                return _published(swap, head)
+                return _publish_branch(swap, head)
         raise RetryLater(f"{swap.where}: the catalog refused the publish each time; it will be tried again")
 
 
-def _published(swap: Swap, head: Head) -> Head:
+def _publish_branch(swap: Swap, head: Head) -> Head:
     if swap.ports.destination.has_branches(swap.table):
         return head
-    return swap.ports.destination.head(swap.table, resource_names.tag(swap.ports.pipeline.name)) or head
+    return swap.ports.destination.read_head(swap.table, resource_names.name_tag(swap.ports.pipeline.name)) or head
 
 
-def _publication(swap: Swap, head: Head) -> Publication:
+def _build_commit(swap: Swap, head: Head) -> Publication:
     state = swap.state
     if state.snapshot_id is None:
         raise CommitRefused(f"{swap.where}: no snapshot to cut from")
@@ -185,32 +192,32 @@ def _publication(swap: Swap, head: Head) -> Publication:
         attempt=swap.attempt,
         statements=head.statements,
         source=swap.source if head.statements else None,
-        audits=_asked_in_publish(swap, head),
+        audits=_find_publish_audits(swap, head),
     )
 
 
-def _asked_in_publish(swap: Swap, head: Head) -> tuple[tuple[str, str], ...]:
+def _find_publish_audits(swap: Swap, head: Head) -> tuple[tuple[str, str], ...]:
     """The audits, where only the publish itself can ask them."""
     if swap.audited is None or not head.statements:
         return ()
     return tuple(zip(swap.audited.asked.questions, swap.audited.texts, strict=True))
 
 
-def _read(swap: Swap) -> TableState:
-    state = swap.ports.destination.state(swap.table, swap.ports.pipeline.name)
+def _read_state(swap: Swap) -> TableState:
+    state = swap.ports.destination.read_state(swap.table, swap.ports.pipeline.name)
     if state is None:
         raise CommitRefused(f"{swap.where}: the table is gone")
     return state
 
 
-def _has_moved(publication: Publication, state: TableState) -> bool:
+def _has_main_moved(publication: Publication, state: TableState) -> bool:
     return state.snapshot_id != publication.cut or state.schema_id != publication.schema_id
 
 
-def _reparented(swap: Swap, publication: Publication, state: TableState) -> Head | None:
+def _reparent_branch(swap: Swap, publication: Publication, state: TableState) -> Head | None:
     """The written rows above main as it is now, None when it moved again; `CommitRefused` asks for another merge."""
     again = CommitRefused(f"{swap.where}: main moved to snapshot={state.snapshot_id}")
-    if swap.reparenting is None or state.snapshot_id is None or not _is_same_but_for_main(swap.state, state):
+    if swap.reparenting is None or state.snapshot_id is None or not _is_same_except_main(swap.state, state):
         raise again
     try:
         head = swap.ports.destination.reparent(publication, state.snapshot_id, swap.reparenting.keys)
@@ -226,27 +233,27 @@ def _reparented(swap: Swap, publication: Publication, state: TableState) -> Head
     return head
 
 
-def _is_same_but_for_main(before: TableState, now: TableState) -> bool:
+def _is_same_except_main(before: TableState, now: TableState) -> bool:
     if now.rolled_back or before.rolled_back:
         return False
     return (before.uuid, before.schema_id, before.recorded) == (now.uuid, now.schema_id, now.recorded)
 
 
-def _tells_of(swap: Swap, publication: Publication, state: TableState) -> bool:
+def _carries_commit(swap: Swap, publication: Publication, state: TableState) -> bool:
     """Whether the table carries this publication's properties, and its tag is on this very snapshot."""
     if not publication.properties:
-        return _is_newest(swap, publication, state)
+        return _is_newest_commit(swap, publication, state)
     if any(state.marks.get(key) != value for key, value in publication.properties.items()):
         return False
     if publication.tag is None:
         return True
-    tagged = swap.ports.destination.head(swap.table, publication.tag)
+    tagged = swap.ports.destination.read_head(swap.table, publication.tag)
     if tagged is None or tagged.summary.get("tidegate.attempt") != publication.attempt:
         return False
     return tagged.snapshot_id == publication.head
 
 
-def _is_newest(swap: Swap, publication: Publication, state: TableState) -> bool:
+def _is_newest_commit(swap: Swap, publication: Publication, state: TableState) -> bool:
     """Whether this publication is the table's last: all that is known of one that leaves no property behind.
 
     One that others wrote over is not found, and its caller may merge it again.
@@ -254,11 +261,11 @@ def _is_newest(swap: Swap, publication: Publication, state: TableState) -> bool:
     destination, pipeline = swap.ports.destination, swap.ports.pipeline.name
     if destination.has_branches(swap.table):
         return state.snapshot_id == publication.head
-    last = destination.head(swap.table, resource_names.tag(pipeline))
+    last = destination.read_head(swap.table, resource_names.name_tag(pipeline))
     return last is not None and last.summary.get("tidegate.attempt") == publication.attempt
 
 
-def changed_rows(head: Head | None) -> dict[str, Any]:
+def count_changes(head: Head | None) -> dict[str, Any]:
     """Rows inserted, updated and deleted, as the snapshot's summary has them."""
 
     def count(name: str) -> int:
@@ -275,7 +282,7 @@ def changed_rows(head: Head | None) -> dict[str, Any]:
     }
 
 
-def cost(head: Head | None) -> dict[str, Any]:
+def read_cost(head: Head | None) -> dict[str, Any]:
     """The bytes that a publish was to scan and was billed, and its job, where the destination tells them."""
     summary = head.summary if head else {}
     scanned, billed = (summary.get(f"tidegate.bytes-{name}") for name in ("scanned", "billed"))

@@ -6,8 +6,8 @@ from tidegate.model import resource_names
 from tidegate.ports.context import Message, Ports
 from tidegate.spec.table import Table
 
-PREFIX = "__connect.errors."
-STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
+CONNECT_HEADER_PREFIX = "__connect.errors."
+CONNECT_STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
 
 
 def send_dead_letters(ports: Ports, table: Table, up_to_batch: int) -> int:
@@ -18,16 +18,18 @@ def send_dead_letters(ports: Ports, table: Table, up_to_batch: int) -> int:
     topic = table.errors.topic
     if topic is None:
         return 0
-    letters, name = [], resource_names.dead_letter_table(ports.pipeline)
-    for staged in ports.destination.staged(resource_names.intermediate_table(ports.pipeline, table), table.name):
+    letters, name = [], resource_names.name_dead_letter_table(ports.pipeline)
+    for staged in ports.destination.list_staged(
+        resource_names.name_intermediate_table(ports.pipeline, table), table.name
+    ):
         if staged.batch <= up_to_batch and staged.counts.dead_lettered:
-            letters += ports.destination.dead_letters_of(name, table.name, staged.attempt)
+            letters += ports.destination.read_letters_of_attempt(name, table.name, staged.attempt)
     if letters:
-        ports.broker.send(topic, [_message(ports.pipeline.name, table, letter) for letter in letters])
+        ports.broker.send(topic, [_build_message(ports.pipeline.name, table, letter) for letter in letters])
     return len(letters)
 
 
-def _message(pipeline: str, table: Table, letter: dict[str, Any]) -> Message:
+def _build_message(pipeline: str, table: Table, letter: dict[str, Any]) -> Message:
     """The record as it was, its own headers first; errors as text under Kafka Connect's names."""
     part = table.key.format if letter["stage"] == "key" else table.value.format
     error, message = letter["error_class"], letter["message"]
@@ -37,12 +39,12 @@ def _message(pipeline: str, table: Table, letter: dict[str, Any]) -> Message:
         "offset": letter["offset"],
         "connector.name": pipeline,
         "task.id": letter["batch"],
-        "stage": STAGES.get(letter["stage"], "TRANSFORMATION"),
+        "stage": CONNECT_STAGES.get(letter["stage"], "TRANSFORMATION"),
         "class.name": part,
         "exception.class.name": error,
         "exception.message": message,
         "exception.stacktrace": f"{error}: {message}\n\tat table={table.name} attempt={letter['attempt']}",
     }
     own = tuple((header["key"], header["value"]) for header in letter["headers"] or ())
-    headers = ((PREFIX + word, str(value).encode()) for word, value in told.items())
+    headers = ((CONNECT_HEADER_PREFIX + word, str(value).encode()) for word, value in told.items())
     return Message(letter["key"], letter["value"], (*own, *headers))

@@ -4,27 +4,27 @@ from typing import Any
 
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
-from tidegate.model.ownership import own_dead_letters
+from tidegate.model.ownership import describe_dead_letters
 from tidegate.ports.context import Ports
 
-PLACE = ("table", "topic", "partition", "offset")
-TOLD = ("stage", "error_class", "message", "batch")
+LETTER_ADDRESS = ("table", "topic", "partition", "offset")
+LETTER_REASON = ("stage", "error_class", "message", "batch")
 
 
-def dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[str, ...]:
+def render_dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[str, ...]:
     """Statements that bring the dead letters of a staged batch into their table, to be run before its rows are merged.
 
     They may be run again at any time: a place in the log is one dead letter for each table. A batch that is published
     has its dead letters written, and those that an attempt before it left at the same offsets are gone.
     """
-    name, own = resource_names.dead_letter_table(ports.pipeline), own_dead_letters(ports.pipeline)
+    name, own = resource_names.name_dead_letter_table(ports.pipeline), describe_dead_letters(ports.pipeline)
     values: dict[str, Any] = {"table": name, "target": staged.table, "attempt": staged.attempt}
     statements, sql = [], ports.sql_for(name)
-    if ports.destination.dead_letters_of_others(name, staged.table, staged.attempt, staged.ranges):
+    if ports.destination.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges):
         statements.append(sql.render("forget_dead_letters", ranges=list(staged.ranges), **values))
     if staged.counts.dead_lettered:
         table = next(table for table in ports.pipeline.tables if table.name == staged.table)
-        values |= {"source": resource_names.intermediate_table(ports.pipeline, table), "batch": staged.batch}
+        values |= {"source": resource_names.name_intermediate_table(ports.pipeline, table), "batch": staged.batch}
         statements += [
             sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
             sql.render("create_dead_letters", table=name, own=own),

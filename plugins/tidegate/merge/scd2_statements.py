@@ -7,77 +7,77 @@ from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.ports.sql import Sql
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Struct, ddl, parse
+from tidegate.schema.data_types import Array, DataType, Map, Struct, format_type, parse_type
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.spec.table import Table
-from tidegate.sql.spark import quoted
-from tidegate.tables.columns import destination_columns, sequence_columns, version_columns
+from tidegate.sql.spark import quote
+from tidegate.tables.columns import list_destination_columns, list_sequence_columns, list_version_columns
 
 # a time that a record always has: what a delete that shows none of its own falls back on
-TIMES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
-OURS = "_tidegate_"
-Typed = tuple[str, DataType | None]  # a column's name and type, None where nobody tells it
+TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
+RESERVED_PREFIX = "_tidegate_"
+TypedColumn = tuple[str, DataType | None]  # a column's name and type, None where nobody tells it
 
 
-def changes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns of the table that remembers changes: the destination's, and of each change its time and place."""
-    made = {c.name for c in version_columns(table, metadata)}
-    own = tuple(Column(c.name, c.type) for c in destination_columns(table, metadata) if c.name not in made)
-    held = ", ".join(f"{quoted(c.name)}: {c.type}" for c in sequence_columns(table, metadata))
-    place = {"valid_from": axis_type(table, metadata), "kind": "STRING", "topic": "STRING", "partition": "INT"}
+    made = {c.name for c in list_version_columns(table, metadata)}
+    own = tuple(Column(c.name, c.type) for c in list_destination_columns(table, metadata) if c.name not in made)
+    held = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
+    place = {"valid_from": get_axis_type(table, metadata), "kind": "STRING", "topic": "STRING", "partition": "INT"}
     place |= {"offset": "BIGINT", "i": "BIGINT", "timestamp": "TIMESTAMP"}
     place |= {"sequence": f"STRUCT<{held}>"} if held else {}
-    return (*own, *(Column(OURS + name, data_type) for name, data_type in place.items()))
+    return (*own, *(Column(RESERVED_PREFIX + name, data_type) for name, data_type in place.items()))
 
 
-def held_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_change_columns_as_held(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The same with the types that the destination holds, where a row's values go from one to the other as they are."""
-    held = {name.casefold(): ddl(kind) for name, kind in table.held.fields} if table.held else {}
-    found = changes_columns(table, metadata)
+    held = {name.casefold(): format_type(kind) for name, kind in table.held.fields} if table.held else {}
+    found = list_change_columns(table, metadata)
     return tuple(Column(c.name, held.get(c.name.casefold(), c.type)) for c in found)
 
 
-def axis_type(table: Table, metadata: dict[str, str]) -> str:
+def get_axis_type(table: Table, metadata: dict[str, str]) -> str:
     """The type of the time that versions are laid out in."""
-    return version_columns(table, metadata)[0].type
+    return list_version_columns(table, metadata)[0].type
 
 
-def history_statements(
+def render_history_statements(
     sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, values: dict[str, Any]
 ) -> tuple[str, ...]:
     """Remember the batch's changes, then lay out the rows of its keys anew. `values` are those of any merge."""
     assert table.history is not None
-    metadata, changes = pipeline.source.metadata, resource_names.changes_table(table)
-    ordered = sequence_columns(table, metadata)
+    metadata, changes = pipeline.source.metadata, resource_names.name_changes_table(table)
+    ordered = list_sequence_columns(table, metadata)
     asked = {
         **values,
-        **_names(table.history),
+        **_name_history_columns(table.history),
         "changes": changes,
         "sequence": [c.name for c in ordered],
-        **_compared(table, metadata, values["values"]),
+        **_list_compared_columns(table, metadata, values["values"]),
     }
     axis = ordered[0].type if ordered else "TIMESTAMP"
     # of what Kafka itself tells nothing is missing; a value, and what its format tells, is not in every delete
     always = [name for name, word in metadata.items() if not word.startswith("value.")]
     untimed = bool(ordered) and ordered[0].name not in always and staged.deletes > 0
-    held = ", ".join(f"{quoted(c.name)}: {c.type}" for c in ordered)
-    more = {"axis_type": axis, "is_time": axis in TIMES, "asks_rows": untimed, "sequence_type": f"STRUCT<{held}>"}
+    held = ", ".join(f"{quote(c.name)}: {c.type}" for c in ordered)
+    more = {"axis_type": axis, "is_time": axis in TIME_TYPES, "asks_rows": untimed, "sequence_type": f"STRUCT<{held}>"}
     unused = ("compared", "written", "is_current")
     remember = sql.render("remember_changes", **{k: v for k, v in asked.items() if k not in unused}, **more)
     return remember, sql.render("merge_history", **asked)
 
 
-def _names(history: History) -> dict[str, str]:
+def _name_history_columns(history: History) -> dict[str, str]:
     return {"valid_from": history.valid_from, "valid_to": history.valid_to, "is_current": history.is_current}
 
 
-def _compared(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, list[Typed]]:
+def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, list[TypedColumn]]:
     """The columns that are compared, with their types: all those of a row that is there, and those of two changes.
 
     A change that says the same as the one before it is told by all columns but those that say when and whence it came.
     """
-    types = {c.name.casefold(): parse(c.type) for c in destination_columns(table, metadata)}
+    types = {c.name.casefold(): parse_type(c.type) for c in list_destination_columns(table, metadata)}
     apart = {name.casefold() for name in (*table.sequence_by, *metadata, "topic", "partition", "offset", "timestamp")}
     stamps = apart - {c.name.casefold() for c in table.value.columns or ()}
     stamps |= {name.casefold() for name in table.sequence_by}
@@ -85,10 +85,10 @@ def _compared(table: Table, metadata: dict[str, str], columns: list[str]) -> dic
     return {"written": found, "compared": [(name, kind) for name, kind in found if name.casefold() not in stamps]}
 
 
-def comparable(column: Typed, of: str) -> str:
+def render_comparable(column: TypedColumn, of: str) -> str:
     """Spark's SQL for a column of `of` by which it is compared. Spark compares no maps: those are compared as text."""
     name, data_type = column
-    text = f"{of}.{quoted(name)}"
+    text = f"{of}.{quote(name)}"
     return f"to_json(struct({text}))" if data_type is None or _has_map(data_type) else text
 
 

@@ -14,27 +14,31 @@ APPEND, MERGE = "append", "merge"
 
 
 @dataclass(frozen=True)
-class Way:
+class WritePlan:
     """What was found of the table before a batch is written; without `bounds` nothing was looked for."""
 
     bounds: Bounds | None = None
     written_as: str = MERGE
 
 
-ANY_WAY = Way()
+MERGE_UNBOUNDED = WritePlan()
 
 
-def way_of(ports: Ports, table: Table, staged: StagedBatch, state: TableState, values: Mapping[str, Any]) -> Way:
+def choose_write_mode(
+    ports: Ports, table: Table, staged: StagedBatch, state: TableState, values: Mapping[str, Any]
+) -> WritePlan:
     """The way into the snapshot of `state`, from which the branch must then be cut: what is found holds for no other.
 
     `values` are what the merge is filled with.
     """
     if table.mode == "append":
-        return Way(written_as=APPEND)
+        return WritePlan(written_as=APPEND)
     if table.history is not None:
-        return ANY_WAY
-    bounds = ports.destination.bounds(table.name, {**values, "at": state.snapshot_id, "rows": staged.counts.staged})
-    return Way(bounds, APPEND if _adds_if_new(table, staged) and _is_all_new(bounds) else MERGE)
+        return MERGE_UNBOUNDED
+    bounds = ports.destination.find_bounds(
+        table.name, {**values, "at": state.snapshot_id, "rows": staged.counts.staged}
+    )
+    return WritePlan(bounds, APPEND if _only_adds_new_keys(table, staged) and _has_only_new_keys(bounds) else MERGE)
 
 
 def is_folded(table: Table, staged: StagedBatch) -> bool:
@@ -52,7 +56,7 @@ def is_always_written(table: Table, staged: StagedBatch) -> bool:
     return table.mode == "upsert" and table.history is None and not table.sequence_by and not is_folded(table, staged)
 
 
-def reparenting_of(table: Table, staged: StagedBatch, values: Mapping[str, Any]) -> Reparenting | None:
+def plan_reparenting(table: Table, staged: StagedBatch, values: Mapping[str, Any]) -> Reparenting | None:
     """How it can be proven that a merge does the same on a newer main; None where that takes its rows, not its files.
 
     A delete, or an upsert that writes each column, is the same whatever became of the row of its key. Audits ask about
@@ -74,11 +78,11 @@ def _writes_each_column(table: Table, values: Mapping[str, Any]) -> bool:
     return bool(values["values"]) and table.held is not None and {name for name, _ in table.held.fields} <= written
 
 
-def _is_all_new(bounds: Bounds) -> bool:
+def _has_only_new_keys(bounds: Bounds) -> bool:
     return bounds.overlap is not None and not bounds.overlap.files
 
 
-def _adds_if_new(table: Table, staged: StagedBatch) -> bool:
+def _only_adds_new_keys(table: Table, staged: StagedBatch) -> bool:
     """Whether a key that is not in the table is no more than a row to add, or a delete of nothing."""
     plain = table.upsert and table.deletes == "hard" and not table.sequence_by
     return plain and not is_folded(table, staged)

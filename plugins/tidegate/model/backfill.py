@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tidegate.model.offsets import Offsets, Ranges, capped, offset_of
+from tidegate.model.offsets import Offsets, Ranges, cap_ranges, get_offset
 
 DIGITS = 10  # of a backfill's id
 
 
-def sliced(ranges: Ranges, max_records: int) -> list[Ranges]:
+def cut_into_slices(ranges: Ranges, max_records: int) -> list[Ranges]:
     """Cut into consecutive ranges of at most `max_records` offsets, each in all partitions that still have some."""
     parts: list[Ranges] = []
     start, end = ranges.start, ranges.end
     while True:
-        part = capped(start, end, max_records)
+        part = cap_ranges(start, end, max_records)
         if not part.span:
             return parts
         parts.append(part)
@@ -55,7 +55,7 @@ class Backfill:
 
     def slices(self, table: str) -> list[Ranges]:
         """One table's slices; number 1 is the first."""
-        return sliced(self.ranges(table), self.max_records)
+        return cut_into_slices(self.ranges(table), self.max_records)
 
     def ranges(self, table: str) -> Ranges:
         """One table's ranges."""
@@ -104,17 +104,17 @@ class AppliedSlice:
         return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": snapshot}
 
 
-def covered(pieces: list[Ranges], start: Offsets) -> Offsets:
+def find_reach(pieces: list[Ranges], start: Offsets) -> Offsets:
     """How far `pieces` reach from `start` without a gap, per partition."""
     reach = {topic: dict(parts) for topic, parts in start.items()}
     for topic, partition, begin, end in sorted(entry for piece in pieces for entry in piece):
-        known = offset_of(reach, topic, partition)
+        known = get_offset(reach, topic, partition)
         if known is not None and begin <= known < end:
             reach[topic][partition] = end
     return reach
 
 
-def missing(start: Offsets, end: Offsets) -> Ranges:
+def find_missing_ranges(start: Offsets, end: Offsets) -> Ranges:
     """Ranges from `start` to `end` in the partitions of `start`; empty ones where `end` is not beyond it."""
-    reach = {t: {p: max(o, offset_of(end, t, p) or 0) for p, o in parts.items()} for t, parts in start.items()}
+    reach = {t: {p: max(o, get_offset(end, t, p) or 0) for p, o in parts.items()} for t, parts in start.items()}
     return Ranges.between(start, reach)

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from tidegate.model.offsets import Offsets, Ranges, offsets_from
+from tidegate.model.offsets import Offsets, Ranges, parse_offsets
 
 # What can become of a record that was read: the counts of these add up to `read`.
-FATES = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
-RECORDS = ("read", *FATES)
+DISPOSITIONS = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
+RECORD_COUNTS = ("read", *DISPOSITIONS)
 # What is counted beside them for tables with `sequence_by`.
-DELETES = ("deletes", "unsequenced_deletes")
+DELETE_COUNTS = ("deletes", "unsequenced_deletes")
 # What is counted where a record may keep some of the row's values: those that do.
-UNCHANGED = ("kept",)
+UNCHANGED_COUNTS = ("kept",)
 # How many rows a stage job wrote, dead letters included: a record may be several.
-ROWS = "rows"
+ROW_COUNT = "rows"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Counts:
     @classmethod
     def of(cls, span: int, outcome: Mapping[str, Any]) -> "Counts":
         """The counts that a stage job left behind, over ranges of that span."""
-        return cls(span, *(outcome[name] for name in RECORDS))
+        return cls(span, *(outcome[name] for name in RECORD_COUNTS))
 
     @property
     def gaps(self) -> int:
@@ -50,13 +50,13 @@ class Counts:
 
     def unexplained(self) -> str | None:
         """A sentence when the records do not add up, None when they do."""
-        if self.read == sum(getattr(self, name) for name in FATES) and self.gaps >= 0:
+        if self.read == sum(getattr(self, name) for name in DISPOSITIONS) and self.gaps >= 0:
             return None
         told = " ".join(f"{name}={value}" for name, value in asdict(self).items())
         return f"the records do not add up: {told}; nothing was merged"
 
 
-def are_too_many(bad: int, set_aside: int) -> bool:
+def exceeds_tolerance(bad: int, set_aside: int) -> bool:
     """Whether a batch has more bad records than may be set aside: then the schema is wrong, not a record."""
     return bad > set_aside
 
@@ -210,7 +210,7 @@ class StagedBatch:
         ready["snapshot_id"] = int(data["snapshot_id"])
         ready["ranges"] = Ranges.from_dict(data["ranges"])
         ready["counts"] = Counts(**data["counts"])
-        ready["timestamps"] = offsets_from(data["timestamps"])
+        ready["timestamps"] = parse_offsets(data["timestamps"])
         return cls(**ready)
 
     def for_table(self, uuid: str | None) -> "StagedBatch":
@@ -266,14 +266,14 @@ class PublishedBatch:
             snapshot_id=self.snapshot_id if later.snapshot_id is None else later.snapshot_id,
             valid_through_ms=later.valid_through_ms or self.valid_through_ms,
             outcome=self.outcome if later.snapshot_id is None else later.outcome,
-            bytes_scanned=_added(self.bytes_scanned, later.bytes_scanned),
-            bytes_billed=_added(self.bytes_billed, later.bytes_billed),
+            bytes_scanned=_add_known(self.bytes_scanned, later.bytes_scanned),
+            bytes_billed=_add_known(self.bytes_billed, later.bytes_billed),
             job=later.job or self.job,
             written_as=self.written_as if later.snapshot_id is None else later.written_as,
         )
 
 
-def _added(one: int | None, other: int | None) -> int | None:
+def _add_known(one: int | None, other: int | None) -> int | None:
     return None if one is None and other is None else (one or 0) + (other or 0)
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 # partition -> (first offset, epoch), ascending
 Epochs = dict[str, dict[int, list[tuple[int, int]]]]
 # the first record at or after an offset as (offset, epoch), None where none comes before the range's end
-Look = Callable[[int], tuple[int, int | None] | None]
+EpochLookup = Callable[[int], tuple[int, int | None] | None]
 
 
-def boundaries(look: Look, start: int, end: int) -> list[tuple[int, int]]:
+def find_epoch_starts(look: EpochLookup, start: int, end: int) -> list[tuple[int, int]]:
     """Where in ``[start, end)`` each epoch begins; empty where the broker keeps none.
 
     Epochs only grow with the offset, so two looks are enough for a range of one epoch, and some twenty more find each
@@ -21,11 +21,11 @@ def boundaries(look: Look, start: int, end: int) -> list[tuple[int, int]]:
         if seen is None or seen[1] is None:
             return found
         found.append((at, seen[1]))
-        at = _first_other(look, at, end, seen[1])
+        at = _find_next_epoch_offset(look, at, end, seen[1])
     return found
 
 
-def _first_other(look: Look, start: int, end: int, epoch: int) -> int:
+def _find_next_epoch_offset(look: EpochLookup, start: int, end: int, epoch: int) -> int:
     """The smallest offset whose next record is of another epoch, `end` without one."""
     same, other = start, end
     probe = end - 1  # most ranges are of one epoch: looked at first, the last record ends the search

@@ -10,19 +10,19 @@ from typing import Any
 Offsets = dict[str, dict[int, int]]
 
 
-def offsets_from(data: Mapping[str, Mapping[Any, Any]]) -> Offsets:
+def parse_offsets(data: Mapping[str, Mapping[Any, Any]]) -> Offsets:
     """Read offsets out of JSON, whose partition numbers are text."""
     return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in sorted(data.items())}
 
 
-def pairs(offsets: Offsets) -> Iterator[tuple[str, int, int]]:
+def iterate_offsets(offsets: Offsets) -> Iterator[tuple[str, int, int]]:
     """Yield (topic, partition, offset) in order."""
     for topic in sorted(offsets):
         for partition in sorted(offsets[topic]):
             yield topic, partition, offsets[topic][partition]
 
 
-def by_topic(flat: Mapping[tuple[str, int], int]) -> Offsets:
+def group_by_topic(flat: Mapping[tuple[str, int], int]) -> Offsets:
     """Offsets that are kept by (topic, partition)."""
     result: Offsets = {}
     for (topic, partition), offset in sorted(flat.items()):
@@ -30,35 +30,35 @@ def by_topic(flat: Mapping[tuple[str, int], int]) -> Offsets:
     return result
 
 
-def offset_of(offsets: Offsets, topic: str, partition: int) -> int | None:
+def get_offset(offsets: Offsets, topic: str, partition: int) -> int | None:
     """Return the offset of one partition, None where there is none."""
     return offsets.get(topic, {}).get(partition)
 
 
-def merged(*parts: Offsets) -> Offsets:
+def merge_offsets(*parts: Offsets) -> Offsets:
     """Union of several maps; a later one wins."""
     result: Offsets = {}
     for part in parts:
-        for topic, partition, offset in pairs(part):
+        for topic, partition, offset in iterate_offsets(part):
             result.setdefault(topic, {})[partition] = offset
     return result
 
 
-def lowest(*parts: Offsets) -> Offsets:
+def find_lowest(*parts: Offsets) -> Offsets:
     """Per partition the smallest offset of those maps that know it: the low watermark."""
     result: Offsets = {}
     for part in parts:
-        for topic, partition, offset in pairs(part):
+        for topic, partition, offset in iterate_offsets(part):
             known = result.setdefault(topic, {})
             known[partition] = min(offset, known.get(partition, offset))
     return result
 
 
-def highest(*parts: Offsets) -> Offsets:
+def find_highest(*parts: Offsets) -> Offsets:
     """Per partition the greatest number of those maps that know it."""
     result: Offsets = {}
     for part in parts:
-        for topic, partition, number in pairs(part):
+        for topic, partition, number in iterate_offsets(part):
             known = result.setdefault(topic, {})
             known[partition] = max(number, known.get(partition, number))
     return result
@@ -86,7 +86,7 @@ class Ranges:
     @classmethod
     def between(cls, start: Offsets, end: Offsets) -> "Ranges":
         """Ranges from `start` to `end`, which must name the same partitions."""
-        if {(t, p) for t, p, _ in pairs(start)} != {(t, p) for t, p, _ in pairs(end)}:
+        if {(t, p) for t, p, _ in iterate_offsets(start)} != {(t, p) for t, p, _ in iterate_offsets(end)}:
             raise ValueError(f"start and end name different partitions: start={start} end={end}")
         return cls({t: {p: (o, end[t][p]) for p, o in parts.items()} for t, parts in start.items()})
 
@@ -107,7 +107,7 @@ class Ranges:
 
     def joined(self, later: "Ranges") -> "Ranges":
         """From this start to the end of `later`, which continues these ranges and may know more partitions."""
-        return Ranges.between(merged(later.start, self.start), later.end)
+        return Ranges.between(merge_offsets(later.start, self.start), later.end)
 
     def only(self, topics: tuple[str, ...]) -> "Ranges":
         """The ranges of these topics alone."""
@@ -116,7 +116,7 @@ class Ranges:
     def continues(self, position: Offsets) -> bool:
         """Whether the ranges start exactly at `position`; partitions that the position does not know yet may join."""
         starts = self.start
-        return all(offset_of(starts, t, p) == offset for t, p, offset in pairs(position))
+        return all(get_offset(starts, t, p) == offset for t, p, offset in iterate_offsets(position))
 
     def to_dict(self) -> dict[str, dict[str, list[int]]]:
         """As people write them: ``{"topic": {"0": [100, 900]}}``."""
@@ -128,16 +128,16 @@ class Ranges:
         return cls({t: {int(p): (int(s), int(e)) for p, (s, e) in parts.items()} for t, parts in data.items()})
 
 
-def capped(start: Offsets, end: Offsets, max_records: int) -> Ranges:
+def cap_ranges(start: Offsets, end: Offsets, max_records: int) -> Ranges:
     """Ranges from `start` towards `end` with a span of at most `max_records`.
 
     Small backlogs are taken whole, and large ones share what is left evenly, so that no partition starves.
     """
-    backlog = {(t, p): (offset_of(end, t, p) or o) - o for t, p, o in pairs(start)}
+    backlog = {(t, p): (get_offset(end, t, p) or o) - o for t, p, o in iterate_offsets(start)}
     left, takes = max_records, {}
     waiting = sorted(backlog, key=lambda tp: (backlog[tp], tp))
     for position, partition in enumerate(waiting):
         takes[partition] = min(backlog[partition], left // (len(waiting) - position))
         left -= takes[partition]
     stop = {t: {p: o + takes[t, p] for p, o in parts.items()} for t, parts in start.items()}
-    return Ranges.between(start, merged(start, stop))
+    return Ranges.between(start, merge_offsets(start, stop))

@@ -10,19 +10,20 @@ from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 
-KIND, PIPELINE, TABLE = "tidegate.kind", "tidegate.pipeline", "tidegate.table"
-SHAPE = "tidegate.shape"  # what version 0.1 already wrote on intermediate tables
+KIND_PROPERTY, PIPELINE, TABLE = "tidegate.kind", "tidegate.pipeline", "tidegate.table"
+SHAPE_PROPERTY = "tidegate.shape"  # what version 0.1 already wrote on intermediate tables
 KIND_LABEL, OWNER_LABEL = "tidegate-kind", "tidegate-owner"  # tidegate_<pipeline> are those of destinations
-MEMORIES = ("deletes", "changes")
-STAGED = ("intermediate", "names")  # tables whose batches a clean-up removes
-PLACE = ("topic", "partition", "offset", "timestamp")
-DEAD_LETTERS = frozenset({
-    *PLACE, "key", "value", "headers", "stage", "error_class", "message", "batch", "attempt", "table", "written_at",
+MEMORY_KINDS = ("deletes", "changes")
+STAGING_KINDS = ("intermediate", "names")  # tables whose batches a clean-up removes
+RECORD_ADDRESS_COLUMNS = ("topic", "partition", "offset", "timestamp")
+DEAD_LETTER_COLUMNS = frozenset({
+    *RECORD_ADDRESS_COLUMNS, "key", "value", "headers", "stage", "error_class", "message", "batch", "attempt",
+    "table", "written_at",
     "replayed_at",
 })  # fmt: skip
-CHANGES = frozenset(f"_tidegate_{name}" for name in (*PLACE, "valid_from", "kind", "i"))
-BATCHES = frozenset({"batch", "published_at_ms", "table", "attempt", "ranges", "staged", "snapshot_id"})
-POSITIONS = frozenset({"pipeline", "version", "attempt", "properties", "changed"})
+CHANGE_COLUMNS = frozenset(f"_tidegate_{name}" for name in (*RECORD_ADDRESS_COLUMNS, "valid_from", "kind", "i"))
+BATCH_COLUMNS = frozenset({"batch", "published_at_ms", "table", "attempt", "ranges", "staged", "snapshot_id"})
+POSITION_COLUMNS = frozenset({"pipeline", "version", "attempt", "properties", "changed"})
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Ownership:
     @property
     def properties(self) -> dict[str, str]:
         """The mark on an Iceberg table."""
-        mark = {KIND: self.kind, PIPELINE: self.pipeline, TABLE: self.table}
+        mark = {KIND_PROPERTY: self.kind, PIPELINE: self.pipeline, TABLE: self.table}
         return {name: value for name, value in mark.items() if value}
 
     @property
@@ -76,7 +77,7 @@ def is_marked(name: str, own: Ownership, mark: Mapping[str, str], present: Mappi
 def check_recognised(name: str, own: Ownership, columns: Collection[str], shape: str | None) -> None:
     """`GiveUp` unless a table without a mark is one that version 0.1 made for this purpose."""
     found = {column.casefold() for column in columns}
-    if own.kind in STAGED and shape is not None:
+    if own.kind in STAGING_KINDS and shape is not None:
         return
     if own.needs and own.needs <= found and (not own.is_exact or found <= own.needs):
         return
@@ -96,53 +97,53 @@ def check_kind(name: str, kind: str | None, shape: str | None, kinds: Collection
     )
 
 
-def own_intermediate(pipeline: Pipeline, table: Table) -> Ownership:
+def describe_intermediate(pipeline: Pipeline, table: Table) -> Ownership:
     """The intermediate tables of a destination: the flush's, and those of backfills and replays."""
     return Ownership("intermediate", pipeline.name, table.identifier)
 
 
-def own_memory(table: Table, columns: Collection[Column]) -> Ownership:
+def describe_memory(table: Table, columns: Collection[Column]) -> Ownership:
     """What remembers deletes or changes of a destination, for all pipelines that write it; `columns` are its own."""
     branch = "" if table.branch == "main" else f" branch={table.branch}"
     if table.history is not None:
-        return Ownership("changes", "", table.identifier + branch, CHANGES, is_exact=False)
+        return Ownership("changes", "", table.identifier + branch, CHANGE_COLUMNS, is_exact=False)
     needs = frozenset(column.name.casefold() for column in columns)
     return Ownership("deletes", "", table.identifier + branch, needs)
 
 
-def own_dead_letters(pipeline: Pipeline) -> Ownership:
+def describe_dead_letters(pipeline: Pipeline) -> Ownership:
     """The dead letters of a pipeline."""
-    return Ownership("dead_letters", pipeline.name, "", DEAD_LETTERS)
+    return Ownership("dead_letters", pipeline.name, "", DEAD_LETTER_COLUMNS)
 
 
-def own_control(control: str) -> Ownership:
+def describe_control(control: str) -> Ownership:
     """The control table of the pipeline whose name is in its own."""
     pipeline = control.rpartition(".")[2].removeprefix("tidegate_").removesuffix("_batches")
-    return Ownership("batches", pipeline, "", BATCHES, is_exact=False)
+    return Ownership("batches", pipeline, "", BATCH_COLUMNS, is_exact=False)
 
 
-def own_names(pipeline: Pipeline) -> Ownership:
+def describe_name_registry(pipeline: Pipeline) -> Ownership:
     """The table that says how far a template's names have been looked for."""
     return Ownership("names", pipeline.name, "", frozenset({"name"}))
 
 
-def own_positions(table: str) -> Ownership:
+def describe_positions(table: str) -> Ownership:
     """The table of positions of a BigQuery destination, given by its full name."""
-    return Ownership("positions", "", table.split(".", 1)[1], POSITIONS)
+    return Ownership("positions", "", table.split(".", 1)[1], POSITION_COLUMNS)
 
 
-def tables_made_by(pipeline: Pipeline) -> dict[str, Ownership]:
+def list_product_tables(pipeline: Pipeline) -> dict[str, Ownership]:
     """Full names of the tables that a pipeline makes beside its destinations, but for what records name."""
     made: dict[str, Ownership] = {
-        resource_names.control_table(pipeline): own_control(resource_names.control_table(pipeline))
+        resource_names.name_control_table(pipeline): describe_control(resource_names.name_control_table(pipeline))
     }
-    made[resource_names.dead_letter_table(pipeline)] = own_dead_letters(pipeline)
+    made[resource_names.name_dead_letter_table(pipeline)] = describe_dead_letters(pipeline)
     if pipeline.template is not None:
-        made[resource_names.names_table(pipeline)] = own_names(pipeline)
+        made[resource_names.name_registry_table(pipeline)] = describe_name_registry(pipeline)
     for table in pipeline.tables:
         if table.naming is None:
-            made[resource_names.intermediate_table(pipeline, table)] = own_intermediate(pipeline, table)
-            made[resource_names.positions_table(table.name)] = own_positions(table.name)
+            made[resource_names.name_intermediate_table(pipeline, table)] = describe_intermediate(pipeline, table)
+            made[resource_names.name_positions_table(table.name)] = describe_positions(table.name)
             if table.remembers:
-                made[resource_names.memory_table(table)] = own_memory(table, ())
+                made[resource_names.name_memory_table(table)] = describe_memory(table, ())
     return made

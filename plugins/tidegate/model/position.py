@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidegate.model.offsets import Offsets, offsets_from, pairs
+from tidegate.model.offsets import Offsets, iterate_offsets, parse_offsets
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Position:
     @property
     def valid_through_ms(self) -> int | None:
         """Later records have a greater timestamp than this; None while some partition has shown no record."""
-        known = {(t, p): ms for t, p, ms in pairs(self.timestamps)}
-        all_of_them = [known.get((t, p)) for t, p, _ in pairs(self.offsets)]
+        known = {(t, p): ms for t, p, ms in iterate_offsets(self.timestamps)}
+        all_of_them = [known.get((t, p)) for t, p, _ in iterate_offsets(self.offsets)]
         seen = [ms for ms in all_of_them if ms is not None]
         return min(seen) if seen and len(seen) == len(all_of_them) else None
 
@@ -37,12 +37,12 @@ class Position:
         prefix = f"tidegate.{pipeline}."
         valid_through = self.valid_through_ms
         return {
-            prefix + "position": _compact(self.offsets),
+            prefix + "position": _format_compact(self.offsets),
             prefix + "batch": str(self.batch),
             prefix + "staged-attempt": self.staged_attempt,
-            prefix + "timestamps": _compact(self.timestamps),
+            prefix + "timestamps": _format_compact(self.timestamps),
             prefix + "cluster-id": self.cluster_id,
-            prefix + "topic-ids": _compact(self.topic_ids),
+            prefix + "topic-ids": _format_compact(self.topic_ids),
             prefix + "outside-watermark": "true" if self.outside else "",
             prefix + "valid-through-ts": "" if valid_through is None else str(valid_through),
         }
@@ -54,15 +54,15 @@ class Position:
         if prefix + "position" not in properties:
             return None
         return cls(
-            offsets=offsets_from(json.loads(properties[prefix + "position"])),
+            offsets=parse_offsets(json.loads(properties[prefix + "position"])),
             batch=int(properties.get(prefix + "batch", "0")),
             staged_attempt=properties.get(prefix + "staged-attempt", ""),
-            timestamps=offsets_from(json.loads(properties.get(prefix + "timestamps", "{}"))),
+            timestamps=parse_offsets(json.loads(properties.get(prefix + "timestamps", "{}"))),
             cluster_id=properties.get(prefix + "cluster-id", ""),
             topic_ids=json.loads(properties.get(prefix + "topic-ids", "{}")),
             outside=properties.get(prefix + "outside-watermark") == "true",
         )
 
 
-def _compact(value: object) -> str:
+def _format_compact(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

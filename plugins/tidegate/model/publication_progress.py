@@ -10,7 +10,7 @@ from typing import Any
 
 KEY = b"position"
 # what the changes of a run are told from; the last one moves no position: what is published is produced once more
-CHANGES, EVERYTHING, TOPIC, AGAIN = "changes", "everything", "topic", "again"
+CHANGES, EVERYTHING, TOPIC, REPUBLISH = "changes", "everything", "topic", "again"
 Target = tuple[int, dict[str, int]]
 
 
@@ -63,7 +63,7 @@ class Progress:
     @property
     def state(self) -> Target | None:
         """The state that the topics hold of the part's keys; None on the way. Producing again does not change it."""
-        return self.target if self.is_complete or self.mode == AGAIN else None
+        return self.target if self.is_complete or self.mode == REPUBLISH else None
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in the state topic."""
@@ -76,7 +76,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PartProgress:
     """Where all parts stand: `raw` is the newest record of each as it is in the state topic, None without one."""
 
     raw: tuple[str | None, ...]

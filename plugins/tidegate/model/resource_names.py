@@ -6,31 +6,31 @@ from collections.abc import Iterable
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 
-CREATED_BY = "tidegate.created-by"  # of a destination that a pipeline created: the pipeline
-NOTE = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for
+CREATED_BY_PROPERTY = "tidegate.created-by"  # of a destination that a pipeline created: the pipeline
+BACKFILL_PROPERTY = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for
 
 
-def intermediate_table(pipeline: Pipeline, table: Table) -> str:
+def name_intermediate_table(pipeline: Pipeline, table: Table) -> str:
     """The table that holds a destination's staged batches, beside the destination itself."""
-    return table.name + intermediate_suffix(pipeline)
+    return table.name + get_intermediate_suffix(pipeline)
 
 
-def intermediate_suffix(pipeline: Pipeline) -> str:
+def get_intermediate_suffix(pipeline: Pipeline) -> str:
     """What an intermediate table's name has behind that of its destination."""
     return f"_{pipeline.name}{pipeline.merge.intermediate_suffix}"
 
 
-def names_table(pipeline: Pipeline) -> str:
+def name_registry_table(pipeline: Pipeline) -> str:
     """The table that says how far the template's new names have been looked for."""
-    return f"{_home(pipeline)}.tidegate_{pipeline.name}_names"
+    return f"{_find_home_namespace(pipeline)}.tidegate_{pipeline.name}_names"
 
 
-def named_property(pipeline: Pipeline) -> str:
+def name_registry_property(pipeline: Pipeline) -> str:
     """The property of the table of names in which a stage job leaves the names it found."""
-    return mark(pipeline.name, "named")
+    return name_pipeline_property(pipeline.name, "named")
 
 
-def reserved(pipeline: Pipeline, taken: Iterable[str]) -> str:
+def build_reserved_pattern(pipeline: Pipeline, taken: Iterable[str]) -> str:
     """A regular expression of names that no record may give to a table: the product's own, and those in `taken`."""
     suffix = re.escape(pipeline.merge.intermediate_suffix.lower())
     beside = [".*_deletes", ".*_tidegate_position"]
@@ -40,7 +40,7 @@ def reserved(pipeline: Pipeline, taken: Iterable[str]) -> str:
     return "|".join([*own, *(re.escape(name.lower()) for name in taken)])
 
 
-def _home(pipeline: Pipeline) -> str:
+def _find_home_namespace(pipeline: Pipeline) -> str:
     """Catalog and namespace of the first entry; a template's first namespace."""
     first = pipeline.entries[0]
     if first is not pipeline.template:
@@ -48,80 +48,80 @@ def _home(pipeline: Pipeline) -> str:
     return f"{first.catalog}.{first.namespaces[0]}"
 
 
-def deletes_table(table: Table) -> str:
+def name_deletes_table(table: Table) -> str:
     """The table that remembers a destination's deletes, beside the destination itself."""
-    return f"{table.name}_{on_branch(table.branch)}deletes"
+    return f"{table.name}_{get_branch_suffix(table.branch)}deletes"
 
 
-def on_branch(branch: str) -> str:
+def get_branch_suffix(branch: str) -> str:
     """What the name of a memory has in it that belongs to a branch: nothing for main."""
     return "" if branch == "main" else re.sub(r"\W", "_", branch) + "_"
 
 
-def positions_table(table: str) -> str:
+def name_positions_table(table: str) -> str:
     """Where pipelines keep their positions in a destination that cannot carry them itself."""
     return f"{table}_tidegate_position"
 
 
-def changes_table(table: Table) -> str:
+def name_changes_table(table: Table) -> str:
     """The table that remembers the changes of a destination with history, beside the destination itself."""
-    return f"{table.name}_{on_branch(table.branch)}changes"
+    return f"{table.name}_{get_branch_suffix(table.branch)}changes"
 
 
-def memory_table(table: Table) -> str:
+def name_memory_table(table: Table) -> str:
     """What remembers deletes, or changes, of a destination that has such a memory."""
-    return deletes_table(table) if table.history is None else changes_table(table)
+    return name_deletes_table(table) if table.history is None else name_changes_table(table)
 
 
-def backfill_table(pipeline: Pipeline, table: Table, backfill: str) -> str:
+def name_backfill_table(pipeline: Pipeline, table: Table, backfill: str) -> str:
     """The intermediate table of one backfill of one destination."""
-    return f"{backfill_tables(pipeline.name, table.name)}{backfill}{pipeline.merge.intermediate_suffix}"
+    return f"{get_backfill_prefix(pipeline.name, table.name)}{backfill}{pipeline.merge.intermediate_suffix}"
 
 
-def backfill_tables(pipeline: str, table: str) -> str:
+def get_backfill_prefix(pipeline: str, table: str) -> str:
     """What the names of all intermediate tables of a destination's backfills begin with."""
     return f"{table}_{pipeline}_backfill_"
 
 
-def control_table(pipeline: Pipeline) -> str:
+def name_control_table(pipeline: Pipeline) -> str:
     """The pipeline's history for people, in the first table's catalog and namespace."""
-    return f"{_home(pipeline)}.tidegate_{pipeline.name}_batches"
+    return f"{_find_home_namespace(pipeline)}.tidegate_{pipeline.name}_batches"
 
 
-def dead_letter_table(pipeline: Pipeline) -> str:
+def name_dead_letter_table(pipeline: Pipeline) -> str:
     """The records that could not be read, in the first table's catalog and namespace."""
-    return f"{_home(pipeline)}.tidegate_{pipeline.name}_dead_letters"
+    return f"{_find_home_namespace(pipeline)}.tidegate_{pipeline.name}_dead_letters"
 
 
-def branch(pipeline: str, batch: int, attempt: str) -> str:
+def name_branch(pipeline: str, batch: int, attempt: str) -> str:
     """The branch of one merge attempt; never reused."""
     return f"tidegate_{pipeline}_{batch}_{attempt}"
 
 
-def backfill_branch(pipeline: str, backfill: str, number: int, attempt: str) -> str:
+def name_backfill_branch(pipeline: str, backfill: str, number: int, attempt: str) -> str:
     """The branch of one attempt at one slice of a backfill; a flush takes it for nobody's batch and leaves it alone."""
-    return f"{backfill_branches(pipeline, backfill)}{number}_{attempt}"
+    return f"{get_backfill_branch_prefix(pipeline, backfill)}{number}_{attempt}"
 
 
-def backfill_branches(pipeline: str, backfill: str) -> str:
+def get_backfill_branch_prefix(pipeline: str, backfill: str) -> str:
     """What the names of all branches of a backfill begin with."""
     return f"tidegate_{pipeline}_backfill_{backfill}_"
 
 
-def branch_batch(pipeline: str, name: str) -> int | None:
+def parse_branch_batch(pipeline: str, name: str) -> int | None:
     """The batch number in a branch name of this pipeline, None for any other branch.
 
     Names of branches only: the tag of a pipeline ``<pipeline>_<number>_<word>`` reads like one.
     """
-    return _attempt_number(f"tidegate_{pipeline}_", name)
+    return _parse_attempt_number(f"tidegate_{pipeline}_", name)
 
 
-def backfill_slice(pipeline: str, backfill: str, name: str) -> int | None:
+def parse_backfill_slice(pipeline: str, backfill: str, name: str) -> int | None:
     """The slice number in the name of a branch of this backfill, None for any other branch."""
-    return _attempt_number(backfill_branches(pipeline, backfill), name)
+    return _parse_attempt_number(get_backfill_branch_prefix(pipeline, backfill), name)
 
 
-def _attempt_number(prefix: str, name: str) -> int | None:
+def _parse_attempt_number(prefix: str, name: str) -> int | None:
     found = re.fullmatch(rf"{re.escape(prefix)}(\d+)_([A-Za-z0-9]+)", name)
     return int(found[1]) if found else None
 
@@ -131,47 +131,47 @@ def is_ours(reference: str) -> bool:
     return reference.startswith("tidegate_")
 
 
-def maintenance_property(pipeline: str) -> str:
+def name_maintenance_property(pipeline: str) -> str:
     """The table property in which the last maintenance left what it did."""
-    return mark(pipeline, "maintenance")
+    return name_pipeline_property(pipeline, "maintenance")
 
 
-def tag(pipeline: str) -> str:
+def name_tag(pipeline: str) -> str:
     """The tag on the last published snapshot."""
     return f"tidegate_{pipeline}"
 
 
-def tagged(reference: str) -> str:
+def parse_tag_pipeline(reference: str) -> str:
     """The pipeline that a tag is of."""
     return reference.removeprefix("tidegate_")
 
 
-def staged_property(attempt: str) -> str:
+def name_staged_property(attempt: str) -> str:
     """The intermediate table's property in which a stage job leaves its counts."""
     return f"tidegate.staged.{attempt}"
 
 
-def audit_property(attempt: str) -> str:
+def name_audit_property(attempt: str) -> str:
     """The intermediate table's property in which a merge job leaves what its audits of that staged attempt found."""
     return f"tidegate.audit.{attempt}"
 
 
-def mark(pipeline: str, what: str) -> str:
+def name_pipeline_property(pipeline: str, what: str) -> str:
     """A destination's property that belongs to this pipeline."""
     return f"tidegate.{pipeline}.{what}"
 
 
-def applied_property(number: int) -> str:
+def name_applied_property(number: int) -> str:
     """The property of a backfill's own table that says that a slice is applied."""
     return f"tidegate.applied.{number}"
 
 
-def applied_slice(name: str) -> int | None:
+def parse_applied_slice(name: str) -> int | None:
     """The slice that such a property is of, None for any other."""
     found = re.fullmatch(r"tidegate\.applied\.(\d+)", name)
     return int(found[1]) if found else None
 
 
-def backfill_mark(pipeline: str, backfill: str) -> str:
+def name_backfill_property(pipeline: str, backfill: str) -> str:
     """A destination's property: the staged attempt that a replay applied; for a backfill, what version 0.1 left."""
-    return mark(pipeline, f"backfill.{backfill}")
+    return name_pipeline_property(pipeline, f"backfill.{backfill}")

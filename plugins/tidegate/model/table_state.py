@@ -7,7 +7,7 @@ from tidegate.model.batch import StagedBatch
 from tidegate.model.position import Position
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct
-from tidegate.schema.evolution import struct_of
+from tidegate.schema.evolution import to_struct
 
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what brokers tell that do not know the id: all bits are zero
 
@@ -43,7 +43,7 @@ class TableState:
     @property
     def held(self) -> Struct:
         """What the table holds, with what is required and the other names that its fields are known by."""
-        return struct_of(self.columns) if self.schema is None else self.schema
+        return to_struct(self.columns) if self.schema is None else self.schema
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,20 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.errors import TidegateError
-from tidegate.model.offsets import Offsets, merged, offset_of, pairs
+from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
 from tidegate.ports.broker import Broker
 from tidegate.spec.pipeline import Pipeline
 
-METADATA = 60.0  # seconds for which the topics of a pattern are believed
-STALE = 600.0  # seconds for which a pipeline's progress is believed while little waits: it may have been moved back
-FRESH = 2.0  # the same while much waits, so that a flush under way is not asked for in every look
-AGAIN = 60.0  # seconds until a pipeline that has not come on is called again: it is paused, or it fails
+METADATA_TTL_SECONDS = 60.0  # seconds for which the topics of a pattern are believed
+PROGRESS_TTL_SECONDS = (
+    600.0  # seconds for which a pipeline's progress is believed while little waits: it may have been moved back
+)
+BUSY_PROGRESS_TTL_SECONDS = 2.0  # the same while much waits, so that a flush under way is not asked for in every look
+REPEAT_CALL_SECONDS = 60.0  # seconds until a pipeline that has not come on is called again: it is paused, or it fails
 
 
 @dataclass(frozen=True)
-class Watch:
+class MonitoredPipeline:
     """One pipeline whose backlog is watched: `threshold` records that wait make it flush.
 
     `from_end` says that, while the group has committed nothing, only records from now on count.
@@ -33,7 +35,7 @@ class Watch:
     from_end: bool = False
 
     @classmethod
-    def of(cls, pipeline: Pipeline) -> "Watch":
+    def from_pipeline(cls, pipeline: Pipeline) -> "MonitoredPipeline":
         """What there is to watch of a pipeline."""
         source = pipeline.source
         return cls(
@@ -52,13 +54,13 @@ class Watch:
         return {**asdict(self), "topics": list(self.topics), "ignored": list(self.ignored)}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Watch":
+    def from_dict(cls, data: dict[str, Any]) -> "MonitoredPipeline":
         """Inverse of `to_dict`."""
         return cls(**{**data, "topics": tuple(data["topics"]), "ignored": tuple(data["ignored"])})
 
 
 @dataclass
-class _Seen:
+class _PipelineProgress:
     """What is remembered of one pipeline between two looks: its progress, and when it was last called."""
 
     published: Offsets = field(default_factory=dict)
@@ -67,7 +69,7 @@ class _Seen:
     called_from: Offsets = field(default_factory=dict)
 
 
-class Lookout:
+class BacklogMonitor:
     """Looks at the backlog of any number of pipelines of one Kafka cluster; one look costs one request for all.
 
     `now` counts seconds. What a pipeline has published is its group's committed offsets, which every run refreshes;
@@ -76,75 +78,79 @@ class Lookout:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._seen: dict[Watch, _Seen] = {}
+        self._seen: dict[MonitoredPipeline, _PipelineProgress] = {}
         self._matching: dict[str, tuple[float, tuple[str, ...]]] = {}
         self.failures: dict[str, str] = {}
 
-    def look(self, broker: Broker, watches: Iterable[Watch]) -> dict[str, int]:
+    def poll(self, broker: Broker, watches: Iterable[MonitoredPipeline]) -> dict[str, int]:
         """The pipelines that are to flush now, with the offsets that wait.
 
         Each is called once: again when its progress has moved and enough waits still, or a minute later. One whose
         progress cannot be read is left out, and `failures` says why.
         """
         watched = tuple(watches)
-        self._seen = {watch: self._seen.get(watch, _Seen()) for watch in watched}
+        self._seen = {watch: self._seen.get(watch, _PipelineProgress()) for watch in watched}
         self.failures = {}
-        topics = {watch: self._topics(broker, watch) for watch in watched}
-        ends = _ends(broker, topics)
+        topics = {watch: self._list_topics(broker, watch) for watch in watched}
+        ends = _read_end_offsets(broker, topics)
         calls: dict[str, int] = {}
         for watch in watched:
             own = {topic: ends[watch.isolation][topic] for topic in topics[watch] if topic in ends[watch.isolation]}
-            waiting = self._waiting(broker, watch, own)
-            if waiting >= watch.threshold and self._may_call(watch):
+            waiting = self._count_waiting(broker, watch, own)
+            if waiting >= watch.threshold and self._claim_call(watch):
                 calls[watch.pipeline] = waiting
         return calls
 
-    def _topics(self, broker: Broker, watch: Watch) -> tuple[str, ...]:
-        topics = watch.topics if watch.pattern is None else self._matched(broker, watch.pattern)
+    def _list_topics(self, broker: Broker, watch: MonitoredPipeline) -> tuple[str, ...]:
+        topics = watch.topics if watch.pattern is None else self._match_topics(broker, watch.pattern)
         return tuple(t for t in topics if not any(re.fullmatch(pattern, t) for pattern in watch.ignored))
 
-    def _matched(self, broker: Broker, pattern: str) -> tuple[str, ...]:
+    def _match_topics(self, broker: Broker, pattern: str) -> tuple[str, ...]:
         known = self._matching.get(pattern)
-        if known is None or self._now() - known[0] > METADATA:
-            known = self._matching[pattern] = (self._now(), broker.topics(pattern))
+        if known is None or self._now() - known[0] > METADATA_TTL_SECONDS:
+            known = self._matching[pattern] = (self._now(), broker.list_topics(pattern))
         return known[1]
 
-    def _waiting(self, broker: Broker, watch: Watch, ends: Offsets) -> int:
+    def _count_waiting(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> int:
         """Offsets between what is published, as far as it is known, and the end of the log."""
         seen = self._seen[watch]
         age = None if seen.asked_at is None else self._now() - seen.asked_at
-        is_large = _beyond(seen.published, ends) >= watch.threshold
-        if age is None or age >= STALE or (is_large and age >= FRESH):
+        is_large = _count_beyond(seen.published, ends) >= watch.threshold
+        if age is None or age >= PROGRESS_TTL_SECONDS or (is_large and age >= BUSY_PROGRESS_TTL_SECONDS):
             try:
-                self._ask(broker, watch, ends)
+                self._refresh_progress(broker, watch, ends)
             except TidegateError as reason:
                 self.failures[watch.pipeline] = str(reason)
                 return 0
-        return _beyond(seen.published, ends)
+        return _count_beyond(seen.published, ends)
 
-    def _ask(self, broker: Broker, watch: Watch, ends: Offsets) -> None:
+    def _refresh_progress(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> None:
         seen, topics = self._seen[watch], tuple(ends)
-        committed = broker.committed(watch.group, topics)
+        committed = broker.read_committed(watch.group, topics)
         first = ends if watch.from_end and seen.asked_at is None else seen.published
-        if not watch.from_end and any(offset_of(committed, t, p) is None for t, p, _ in pairs(ends)):
-            first = broker.log(topics, watch.isolation).begin
-        seen.published, seen.asked_at = merged(first, committed), self._now()
+        if not watch.from_end and any(get_offset(committed, t, p) is None for t, p, _ in iterate_offsets(ends)):
+            first = broker.read_log(topics, watch.isolation).begin
+        seen.published, seen.asked_at = merge_offsets(first, committed), self._now()
 
-    def _may_call(self, watch: Watch) -> bool:
+    def _claim_call(self, watch: MonitoredPipeline) -> bool:
         seen, now = self._seen[watch], self._now()
-        if seen.called_at is not None and seen.called_from == seen.published and now - seen.called_at < AGAIN:
+        if (
+            seen.called_at is not None
+            and seen.called_from == seen.published
+            and now - seen.called_at < REPEAT_CALL_SECONDS
+        ):
             return False
         seen.called_at, seen.called_from = now, seen.published
         return True
 
 
-def _ends(broker: Broker, topics: dict[Watch, tuple[str, ...]]) -> dict[str, Offsets]:
+def _read_end_offsets(broker: Broker, topics: dict[MonitoredPipeline, tuple[str, ...]]) -> dict[str, Offsets]:
     """The ends of all topics by isolation level."""
     wanted: dict[str, set[str]] = {}
     for watch, names in topics.items():
         wanted.setdefault(watch.isolation, set()).update(names)
-    return {isolation: broker.ends(tuple(sorted(names)), isolation) for isolation, names in wanted.items()}
+    return {isolation: broker.read_end_offsets(tuple(sorted(names)), isolation) for isolation, names in wanted.items()}
 
 
-def _beyond(published: Offsets, ends: Offsets) -> int:
-    return sum(max(0, end - (offset_of(published, topic, p) or 0)) for topic, p, end in pairs(ends))
+def _count_beyond(published: Offsets, ends: Offsets) -> int:
+    return sum(max(0, end - (get_offset(published, topic, p) or 0)) for topic, p, end in iterate_offsets(ends))

@@ -4,24 +4,24 @@ import base64
 from datetime import datetime
 from typing import Any
 
-from tidegate.merge.dead_letters import PLACE, TOLD
+from tidegate.merge.dead_letters import LETTER_ADDRESS, LETTER_REASON
 
 
-def shown(row: dict[str, Any]) -> dict[str, Any]:
+def format_dead_letter(row: dict[str, Any]) -> dict[str, Any]:
     """One dead letter as plain data; bytes that are no text are given as base64 under another name."""
-    headers = [{"key": header["key"], **_readable("value", header["value"])} for header in row["headers"] or []]
+    headers = [{"key": header["key"], **_format_bytes("value", header["value"])} for header in row["headers"] or []]
     return {
-        **{name: row[name] for name in PLACE},
-        "timestamp": _time(row["timestamp"]),
-        **{name: row[name] for name in TOLD},
-        **_readable("key", row["key"]),
-        **_readable("value", row["value"]),
+        **{name: row[name] for name in LETTER_ADDRESS},
+        "timestamp": _format_time(row["timestamp"]),
+        **{name: row[name] for name in LETTER_REASON},
+        **_format_bytes("key", row["key"]),
+        **_format_bytes("value", row["value"]),
         "headers": headers,
-        "written_at": _time(row["written_at"]),
+        "written_at": _format_time(row["written_at"]),
     }
 
 
-def _readable(name: str, data: bytes | None) -> dict[str, str | None]:
+def _format_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
     try:
         text = None if data is None else data.decode()
     except UnicodeDecodeError:
@@ -29,5 +29,5 @@ def _readable(name: str, data: bytes | None) -> dict[str, str | None]:
     return {name: text}
 
 
-def _time(moment: datetime | None) -> str | None:
+def _format_time(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

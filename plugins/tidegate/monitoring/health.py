@@ -8,7 +8,7 @@ FAILING, CATCHING_UP, CURRENT = "failing", "catching up", "current"
 WORST_FIRST = (STUCK, FAILING, UNKNOWN, CATCHING_UP, PAUSED, CURRENT)
 
 # A flush that is merely slow shall not look stuck: ten of its intervals, and never less than a quarter of an hour.
-INTERVALS, LEAST_SECONDS = 10, 900.0
+STUCK_INTERVALS, MIN_STUCK_SECONDS = 10, 900.0
 
 
 @dataclass(frozen=True)
@@ -20,39 +20,39 @@ class Schedule:
     running: bool = False
 
 
-def in_words(row: dict[str, Any], schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[str, str]:
+def describe_state(row: dict[str, Any], schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[str, str]:
     """State and reason. `row` is an `overview` with `lately`; or an `error`, which may be one that `needs_person`.
 
     Somebody must act: stuck, failing. Somebody may want to know: unknown, catching up, paused. current: nothing.
     """
-    if blocked := _blocked(row):
+    if blocked := _find_blocker(row):
         return STUCK, blocked
     if schedule.paused:
-        return PAUSED, row.get("error") or (_behind(row) if row["lag"] else "nothing waits")
+        return PAUSED, row.get("error") or (_describe_lag(row) if row["lag"] else "nothing waits")
     if schedule.failed:
         return FAILING, schedule.failed
     if row.get("error"):
         return UNKNOWN, row["error"]
-    return _moving(row, schedule, interval_seconds, now_ms)
+    return _describe_progress(row, schedule, interval_seconds, now_ms)
 
 
-def _moving(row: dict[str, Any], schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[str, str]:
+def _describe_progress(row: dict[str, Any], schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[str, str]:
     """Of a pipeline that nothing stops: whether it moves, and fast enough."""
     if not row["lag"]:
         return CURRENT, "nothing waits"
     if row["lag"] < row.get("starts_at", 1):
         return CURRENT, f"{row['lag']} records wait: fewer than the {row['starts_at']} that start a flush"
     waited = row["lag_seconds"] or 0
-    patience = max(LEAST_SECONDS, float(INTERVALS * interval_seconds))
+    patience = max(MIN_STUCK_SECONDS, float(STUCK_INTERVALS * interval_seconds))
     idle = None if row["published_ms"] is None else (now_ms - row["published_ms"]) / 1000
     if waited > patience and (idle is None or idle > patience) and not schedule.running:
-        return STUCK, f"{_behind(row)}, and nothing was published meanwhile: is the scheduler running?"
+        return STUCK, f"{_describe_lag(row)}, and nothing was published meanwhile: is the scheduler running?"
     if waited > 2 * max(interval_seconds, 30) or row["open_batches"] > 1:
-        return CATCHING_UP, _behind(row)
+        return CATCHING_UP, _describe_lag(row)
     return CURRENT, "less than two intervals behind"
 
 
-def _blocked(row: dict[str, Any]) -> str | None:
+def _find_blocker(row: dict[str, Any]) -> str | None:
     """What only a person can resolve."""
     if row.get("error") and row.get("needs_person"):
         return str(row["error"])
@@ -67,6 +67,6 @@ def _blocked(row: dict[str, Any]) -> str | None:
     return None
 
 
-def _behind(row: dict[str, Any]) -> str:
+def _describe_lag(row: dict[str, Any]) -> str:
     age = "" if row["lag_seconds"] is None else f", the oldest for {round(row['lag_seconds'])} s"
     return f"{row['lag']} records wait{age}"

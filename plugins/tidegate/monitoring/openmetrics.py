@@ -33,19 +33,22 @@ FAMILIES = (
 )
 
 
-def openmetrics(rows: Iterable[dict[str, Any]], publications: Iterable[dict[str, Any]] = ()) -> str:
+def render_openmetrics(rows: Iterable[dict[str, Any]], publications: Iterable[dict[str, Any]] = ()) -> str:
     """Rows are overviews with `lately`, of `publications` their status, each with `state` and maybe an `error`."""
     samples: dict[str, list[Sample]] = {name: [] for name, _, _ in FAMILIES}
-    for sample in (*chain.from_iterable(map(_samples, rows)), *chain.from_iterable(map(_published, publications))):
+    for sample in (
+        *chain.from_iterable(map(_sample_pipeline, rows)),
+        *chain.from_iterable(map(_sample_publication, publications)),
+    ):
         samples[sample[0]].append(sample)
     lines = []
     for name, unit, told in FAMILIES:
         lines += [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else []), f"# HELP {name} {told}"]
-        lines += [f"{name}{_labels(labels)} {_number(value)}" for _, labels, value in samples[name]]
+        lines += [f"{name}{_format_labels(labels)} {_format_number(value)}" for _, labels, value in samples[name]]
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _samples(row: dict[str, Any]) -> Iterable[Sample]:
+def _sample_pipeline(row: dict[str, Any]) -> Iterable[Sample]:
     me = {"pipeline": row["pipeline"]}
     yield "tidegate_up", me, float(not row.get("error"))
     for state in WORST_FIRST:
@@ -55,18 +58,18 @@ def _samples(row: dict[str, Any]) -> Iterable[Sample]:
     for part in row["partitions"]:
         labels = {**me, "topic": part["topic"], "partition": part["partition"]}
         yield "tidegate_lag_records", labels, part["lag"]
-        yield from _known("tidegate_lag_seconds", labels, part["lag_seconds"])
+        yield from _sample_known("tidegate_lag_seconds", labels, part["lag_seconds"])
     for table in row["tables"]:
-        yield from _of_table({**me, "table": table["table"]}, table)
-    yield from _known("tidegate_dead_letters", me, row["dead_letters"])
+        yield from _sample_table({**me, "table": table["table"]}, table)
+    yield from _sample_known("tidegate_dead_letters", me, row["dead_letters"])
     if last := row["last_flush"]:
         yield "tidegate_last_batch_seconds", me, last["seconds"]
-        yield from _known("tidegate_last_batch_timestamp_seconds", me, _seconds(last["published_at"]))
+        yield from _sample_known("tidegate_last_batch_timestamp_seconds", me, _to_seconds(last["published_at"]))
         for what in ("inserted", "updated", "deleted"):
             yield "tidegate_last_batch_rows", {**me, "change": what}, last[what]
 
 
-def _published(row: dict[str, Any]) -> Iterable[Sample]:
+def _sample_publication(row: dict[str, Any]) -> Iterable[Sample]:
     me = {"publication": row["publication"]}
     yield "tidegate_publication_up", me, float(not row.get("error"))
     for state in WORST_FIRST:
@@ -74,37 +77,37 @@ def _published(row: dict[str, Any]) -> Iterable[Sample]:
     if "snapshots_behind" not in row:
         return
     for what in ("snapshots_behind", "rows_behind", "behind_seconds"):
-        yield from _known(f"tidegate_publication_{what}", me, row[what])
+        yield from _sample_known(f"tidegate_publication_{what}", me, row[what])
     if last := row["last_run"]:
         yield "tidegate_publication_last_run_timestamp_seconds", me, last["at_ms"] / 1000
         for what in ("inserted", "updated", "deleted"):
             yield "tidegate_publication_last_run_records", {**me, "change": what}, last[what]
 
 
-def _of_table(labels: dict[str, Any], table: dict[str, Any]) -> Iterable[Sample]:
+def _sample_table(labels: dict[str, Any], table: dict[str, Any]) -> Iterable[Sample]:
     yield "tidegate_table_lag_records", labels, table["lag"]
     yield "tidegate_open_batches", labels, table["open_batches"]
-    yield from _known("tidegate_oldest_unpublished_seconds", labels, table["lag_seconds"])
-    yield from _known("tidegate_valid_through_timestamp_seconds", labels, _seconds(table["valid_through"]))
+    yield from _sample_known("tidegate_oldest_unpublished_seconds", labels, table["lag_seconds"])
+    yield from _sample_known("tidegate_valid_through_timestamp_seconds", labels, _to_seconds(table["valid_through"]))
 
 
-def _known(name: str, labels: dict[str, Any], value: float | None) -> Iterable[Sample]:
+def _sample_known(name: str, labels: dict[str, Any], value: float | None) -> Iterable[Sample]:
     """A sample that is left out where nobody knows: a gap is seen, a zero would look well."""
     if value is not None:
         yield name, labels, value
 
 
-def _seconds(moment: str | None) -> float | None:
+def _to_seconds(moment: str | None) -> float | None:
     return None if moment is None else datetime.fromisoformat(moment).timestamp()
 
 
-def _labels(labels: dict[str, Any]) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(str(value))}"' for name, value in labels.items()) + "}"
+def _format_labels(labels: dict[str, Any]) -> str:
+    return "{" + ",".join(f'{name}="{_escape_label(str(value))}"' for name, value in labels.items()) + "}"
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def _escaped(text: str) -> str:
+def _escape_label(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.monitoring.overview import count_waiting_letters, overview
+from tidegate.monitoring.overview import build_overview, count_waiting_letters
 from tidegate.ports.context import Ports
-from tidegate.progress.heartbeat_records import Heard, hear, valid_through_ms
+from tidegate.progress.heartbeat_records import Observation, compute_valid_through_ms, observe
 
 
 @dataclass(frozen=True)
-class Measures:
+class RunMetrics:
     """What is measured at the end of a run. Ages are in seconds, None where nobody can tell them.
 
     `behind` is the age of the oldest record that is not published, 0 when there is none; `valid_through_age` that of
@@ -24,32 +24,32 @@ class Measures:
     dead_letters: int | None
     problems: int
 
-    def known(self) -> dict[str, float]:
+    def to_values(self) -> dict[str, float]:
         """By name, without what nobody can tell."""
         return {name: float(value) for name, value in vars(self).items() if value is not None}
 
 
-def measure(ports: Ports) -> Measures:
+def measure_pipeline(ports: Ports) -> RunMetrics:
     """Look at tables, log and dead letters; changes nothing."""
-    heard = hear(ports)
-    row = overview(ports, list(heard.tables), heard.log)
-    return Measures(
+    heard = observe(ports)
+    row = build_overview(ports, list(heard.tables), heard.log)
+    return RunMetrics(
         lag=row["lag"],
         behind=row["lag_seconds"],
-        valid_through_age=_age(ports, heard),
+        valid_through_age=_compute_valid_through_age(ports, heard),
         open_batches=row["open_batches"],
         dead_letters=count_waiting_letters(ports),
         problems=sum(table["problem"] is not None for table in row["tables"]),
     )
 
 
-def _age(ports: Ports, heard: Heard) -> float | None:
-    times = [valid_through_ms(view, heard.proof_ms) for view in heard.tables]
+def _compute_valid_through_age(ports: Ports, heard: Observation) -> float | None:
+    times = [compute_valid_through_ms(view, heard.proof_ms) for view in heard.tables]
     known = [time for time in times if time is not None]
     return max(0.0, (ports.now_ms() - min(known)) / 1000) if known and len(known) == len(times) else None
 
 
-def of_merge(published: Mapping[str, Any]) -> dict[str, float]:
+def to_merge_metrics(published: Mapping[str, Any]) -> dict[str, float]:
     """What is measured of one published queue: seconds, and rows by what became of them."""
     named = ("seconds", "staged", "inserted", "updated", "deleted")
     return {f"batch.{name}": float(published[name]) for name in named}

@@ -4,31 +4,37 @@ from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
-from tidegate.model.batch import RECORDS, StagedBatch
-from tidegate.model.offsets import offset_of
+from tidegate.model.batch import RECORD_COUNTS, StagedBatch
+from tidegate.model.offsets import get_offset
 from tidegate.ports.context import Log, Ports
-from tidegate.progress.heartbeat_records import proof_ms, valid_through_ms
-from tidegate.progress.risks import cautions
-from tidegate.progress.table_progress import View, come_to, published, see, views
-from tidegate.progress.topic_log import known_log
-from tidegate.reprocess.backfill import applied_slices, open_backfills
-from tidegate.spec.time_text import moment_at
+from tidegate.progress.heartbeat_records import compute_valid_through_ms, read_connector_heartbeat_ms
+from tidegate.progress.risks import find_risks
+from tidegate.progress.table_progress import (
+    TableWithLog,
+    compare_with_log,
+    find_published_offsets,
+    iterate_published,
+    observe_tables,
+)
+from tidegate.progress.topic_log import read_known_log
+from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
+from tidegate.spec.time_text import to_utc_datetime
 
-BATCHES = 10
-NO_LETTERS = {"dead_letters": None, "dead_letters_replayed": None, "newest_dead_letter": None}
+MAX_BATCHES = 10
+UNKNOWN_DEAD_LETTERS = {"dead_letters": None, "dead_letters_replayed": None, "newest_dead_letter": None}
 
 
-def status(ports: Ports) -> dict[str, Any]:
+def read_status(ports: Ports) -> dict[str, Any]:
     """Position, lag, last batches and freshness of one pipeline; changes nothing.
 
     A table that cannot go on (rolled back, log gone, schema missing) or be read is shown all the same, with the reason
     and way out as `problem`; `exists` is None where nobody knows. What else does not answer is named in `warnings`.
     """
-    proof = proof_ms(ports)
-    ports, seen = see(ports)
-    pipeline, (log, gone) = ports.pipeline, known_log(ports)
-    found = views(ports, seen, log, gone)
-    tables = [_table(ports, view, proof) for view in found]
+    proof = read_connector_heartbeat_ms(ports)
+    ports, seen = observe_tables(ports)
+    pipeline, (log, gone) = ports.pipeline, read_known_log(ports)
+    found = compare_with_log(ports, seen, log, gone)
+    tables = [_describe_table(ports, view, proof) for view in found]
     return {
         "pipeline": pipeline.name,
         "description": pipeline.description,
@@ -36,19 +42,19 @@ def status(ports: Ports) -> dict[str, Any]:
         "freshness": min((t["valid_through"] for t in tables if t["valid_through"]), default=None),
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
-        "partitions": _partitions(ports, log, found),
-        **_beside(ports, found, cautions(ports, log, come_to(log, found))),
+        "partitions": _describe_partitions(ports, log, found),
+        **_read_other_parts(ports, found, find_risks(ports, log, find_published_offsets(log, found))),
     }
 
 
-def _beside(ports: Ports, found: list[View], warnings: list[str]) -> dict[str, Any]:
+def _read_other_parts(ports: Ports, found: list[TableWithLog], warnings: list[str]) -> dict[str, Any]:
     """What other tables tell of the pipeline: each part that cannot be read is empty, and a warning says why."""
-    parts: dict[str, Any] = {"batches": [], "backfills": [], **NO_LETTERS}
-    history = resource_names.control_table(ports.pipeline)
+    parts: dict[str, Any] = {"batches": [], "backfills": [], **UNKNOWN_DEAD_LETTERS}
+    history = resource_names.name_control_table(ports.pipeline)
     for read in (
-        lambda: {"batches": [shown_batch(row) for row in ports.destination.history(history, BATCHES)]},
-        lambda: {"backfills": _backfills(ports, found)},
-        lambda: _dead_letters(ports),
+        lambda: {"batches": [format_batch(row) for row in ports.destination.read_history(history, MAX_BATCHES)]},
+        lambda: {"backfills": _describe_backfills(ports, found)},
+        lambda: _describe_dead_letters(ports),
     ):
         try:
             parts |= read()
@@ -57,22 +63,24 @@ def _beside(ports: Ports, found: list[View], warnings: list[str]) -> dict[str, A
     return {**parts, "warnings": warnings}
 
 
-def _backfills(ports: Ports, views: list[View]) -> list[dict[str, Any]]:
+def _describe_backfills(ports: Ports, views: list[TableWithLog]) -> list[dict[str, Any]]:
     """Backfills that are under way, stopped or given up, with the slices that each table has."""
     rows = []
-    for one in open_backfills(ports).values():
+    for one in read_open_backfills(ports).values():
         there, mine = {view.table.name for view in views if view.state}, sorted(t.table for t in one.tables)
-        applied = {table: numbers for table, numbers in applied_slices(ports, one).items() if table in there}
+        applied = {table: numbers for table, numbers in read_applied_slices(ports, one).items() if table in there}
         rows.append({"backfill": one.id, "tables": mine, "slices": len(one.numbers), "applied": applied})
     return rows
 
 
-def _table(ports: Ports, view: View, proof: int | None) -> dict[str, Any]:
+def _describe_table(ports: Ports, view: TableWithLog, proof: int | None) -> dict[str, Any]:
     position, state, name, problem = view.position, view.state, view.table.name, view.problem
     staged, rows = list[StagedBatch](), None
     try:
         if view.is_read:
-            staged = ports.destination.staged(resource_names.intermediate_table(ports.pipeline, view.table), name)
+            staged = ports.destination.list_staged(
+                resource_names.name_intermediate_table(ports.pipeline, view.table), name
+            )
             rows = ports.destination.count_rows(name)
     except (GiveUp, RetryLater) as reason:
         problem = problem or str(reason)
@@ -84,7 +92,7 @@ def _table(ports: Ports, view: View, proof: int | None) -> dict[str, Any]:
         "batch": position.batch if position else None,
         "position": position.offsets if position else None,
         "snapshot_id": str(state.snapshot_id) if state and state.snapshot_id else None,
-        "valid_through": as_time(valid_through_ms(view, proof)),
+        "valid_through": format_time_ms(compute_valid_through_ms(view, proof)),
         "rows": rows,
         "lag": view.lag,
         "rolled_back": state.rolled_back if state else False,
@@ -93,37 +101,37 @@ def _table(ports: Ports, view: View, proof: int | None) -> dict[str, Any]:
     }
 
 
-def _partitions(ports: Ports, log: Log, found: list[View]) -> list[dict[str, Any]]:
-    committed = ports.broker.committed(ports.pipeline.source.group, tuple(log.end))
+def _describe_partitions(ports: Ports, log: Log, found: list[TableWithLog]) -> list[dict[str, Any]]:
+    committed = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
     return [
         {
             "topic": topic,
             "partition": partition,
-            "begin": offset_of(log.begin, topic, partition),
+            "begin": get_offset(log.begin, topic, partition),
             "published": offset,
-            "committed": offset_of(committed, topic, partition),
+            "committed": get_offset(committed, topic, partition),
             "end": end,
-            **behind(ports, topic, partition, offset, end),
+            **measure_lag(ports, topic, partition, offset, end),
         }
-        for topic, partition, offset, end in published(log, found)
+        for topic, partition, offset, end in iterate_published(log, found)
     ]
 
 
-def behind(ports: Ports, topic: str, partition: int, offset: int, end: int) -> dict[str, float | None]:
+def measure_lag(ports: Ports, topic: str, partition: int, offset: int, end: int) -> dict[str, float | None]:
     """How far one partition is behind, in offsets and in seconds."""
-    return {"lag": max(0, end - offset), "lag_seconds": lag_seconds(ports, topic, partition, offset, end)}
+    return {"lag": max(0, end - offset), "lag_seconds": measure_lag_seconds(ports, topic, partition, offset, end)}
 
 
-def lag_seconds(ports: Ports, topic: str, partition: int, offset: int, end: int) -> float | None:
+def measure_lag_seconds(ports: Ports, topic: str, partition: int, offset: int, end: int) -> float | None:
     """Age of the first record that is not published; 0 when there is none, None when the brokers do not tell."""
     if offset >= end:
         return 0.0
-    oldest = ports.broker.timestamp_of(topic, partition, offset)
+    oldest = ports.broker.read_timestamp(topic, partition, offset)
     return None if oldest is None else max(0.0, round((ports.now_ms() - oldest) / 1000, 1))
 
 
-def _dead_letters(ports: Ports) -> dict[str, Any]:
-    found = ports.destination.dead_letters(resource_names.dead_letter_table(ports.pipeline), 1)
+def _describe_dead_letters(ports: Ports) -> dict[str, Any]:
+    found = ports.destination.read_dead_letters(resource_names.name_dead_letter_table(ports.pipeline), 1)
     told = ("table", "topic", "partition", "offset", "batch", "stage", "message")
     newest = [{name: row[name] for name in told} for row in found.newest]
     return {
@@ -133,20 +141,20 @@ def _dead_letters(ports: Ports) -> dict[str, Any]:
     }
 
 
-def shown_batch(row: dict[str, Any]) -> dict[str, Any]:
+def format_batch(row: dict[str, Any]) -> dict[str, Any]:
     """One row of history as reports name it."""
-    named = ("batch", "table", "span", *RECORDS, "inserted", "updated", "deleted", "seconds")
+    named = ("batch", "table", "span", *RECORD_COUNTS, "inserted", "updated", "deleted", "seconds")
     return {
         **{key: row[key] for key in named},
         "gaps": row["span"] - row["read"],
         "backfill": row.get("backfill"),
-        "published_at": as_time(row["published_at_ms"]),
-        "valid_through": as_time(row["valid_through_ms"]),
+        "published_at": format_time_ms(row["published_at_ms"]),
+        "valid_through": format_time_ms(row["valid_through_ms"]),
     }
 
 
-def as_time(milliseconds: int | None) -> str | None:
+def format_time_ms(milliseconds: int | None) -> str | None:
     """Milliseconds as ISO 8601 in UTC."""
     if milliseconds is None:
         return None
-    return moment_at(milliseconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return to_utc_datetime(milliseconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -12,15 +12,15 @@ from tidegate.model import resource_names
 from tidegate.ports.context import Ports
 
 log = logging.getLogger(__name__)
-FEW = 100_000  # so many are read in a moment: history is not asked for them
-BATCHES, MOST_ROWS = 5, 50  # newest batches that are looked at; a row of history is one table's
+HISTORY_MIN_BACKLOG_RECORDS = 100_000  # so many are read in a moment: history is not asked for them
+HISTORY_BATCHES, HISTORY_MAX_ROWS = 5, 50  # newest batches that are looked at; a row of history is one table's
 # A batch tells the rate of records if they, and not what every batch costs, are what took the time.
-TELLING_RECORDS, TELLING_SECONDS = 10_000, 10.0
-LEAST = 1000
+MEASURED_MIN_RECORDS, MEASURED_MIN_SECONDS = 10_000, 10.0
+MIN_BATCH_RECORDS = 1000
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredThroughput:
     """What the newest batches of a pipeline took; None where none of them tells."""
 
     records_per_second: float | None = None
@@ -28,66 +28,66 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Size:
+class BatchSize:
     """The most records of the next batch; `reason` says why it is less than the pipeline's own cap, if it is."""
 
     records: int
     reason: str = ""
 
 
-class Sizing:
+class BatchSizer:
     """The size of the next batch, the same for all tables that are in step; history is asked once, if at all."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._measured: Measured | None = None
+        self._measured: MeasuredThroughput | None = None
         self.reason = ""
 
     def most(self, backlog: int) -> int:
         """The most records of a batch when so many wait."""
         cap = self._ports.pipeline.merge.cap(backlog)
-        if min(backlog, cap) <= FEW:
+        if min(backlog, cap) <= HISTORY_MIN_BACKLOG_RECORDS:
             return cap
         if self._measured is None:
-            self._measured = measured(self._ports)
-        size = sized(self._ports, backlog, self._measured)
+            self._measured = measure_throughput(self._ports)
+        size = compute_batch_size(self._ports, backlog, self._measured)
         self.reason = self.reason or size.reason
         return size.records
 
 
-def sized(ports: Ports, backlog: int, found: Measured) -> Size:
+def compute_batch_size(ports: Ports, backlog: int, found: MeasuredThroughput) -> BatchSize:
     """The cap of the pipeline file, or less: what takes `merge.batch_time`, what stages `merge.max_bytes`."""
     merge = ports.pipeline.merge
     cap = merge.cap(backlog)
-    limits = [Size(cap)]
+    limits = [BatchSize(cap)]
     if merge.batch_seconds and found.records_per_second:
         rate = round(found.records_per_second)
         told = f"earlier batches took {rate} records a second, and merge.batch_time={merge.batch_seconds}s"
-        limits.append(Size(int(found.records_per_second * merge.batch_seconds), told))
+        limits.append(BatchSize(int(found.records_per_second * merge.batch_seconds), told))
     if merge.max_bytes and found.bytes_per_record:
         each = round(found.bytes_per_record)
         told = f"earlier batches staged {each} bytes for each record, and merge.max_bytes={merge.max_bytes}"
-        limits.append(Size(int(merge.max_bytes / found.bytes_per_record), told))
+        limits.append(BatchSize(int(merge.max_bytes / found.bytes_per_record), told))
     least = min(limits, key=lambda size: size.records)
-    records = max(least.records, min(cap, LEAST))
-    return Size(records, least.reason if records < min(cap, backlog) else "")
+    records = max(least.records, min(cap, MIN_BATCH_RECORDS))
+    return BatchSize(records, least.reason if records < min(cap, backlog) else "")
 
 
-def measured(ports: Ports) -> Measured:
+def measure_throughput(ports: Ports) -> MeasuredThroughput:
     """The fastest of the newest batches that tell, and the most bytes for a record; nothing if history is away."""
-    limit = min(BATCHES * len(ports.pipeline.tables), MOST_ROWS)
+    limit = min(HISTORY_BATCHES * len(ports.pipeline.tables), HISTORY_MAX_ROWS)
     try:
-        rows = ports.destination.history(resource_names.control_table(ports.pipeline), limit)
+        rows = ports.destination.read_history(resource_names.name_control_table(ports.pipeline), limit)
     except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
         log.warning("history cannot be read: pipeline=%s", ports.pipeline.name, exc_info=error)
-        return Measured()
-    batches = _batches(rows)[:BATCHES]
-    rates = [one["read"] / one["seconds"] for one in batches if one["seconds"] >= TELLING_SECONDS]
+        return MeasuredThroughput()
+    batches = _sum_by_batch(rows)[:HISTORY_BATCHES]
+    rates = [one["read"] / one["seconds"] for one in batches if one["seconds"] >= MEASURED_MIN_SECONDS]
     sizes = [one["bytes"] / one["read"] for one in batches if one["bytes"]]
-    return Measured(max(rates, default=None), max(sizes, default=None))
+    return MeasuredThroughput(max(rates, default=None), max(sizes, default=None))
 
 
-def _batches(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
+def _sum_by_batch(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
     """Batches that tell, newest first: tables share a batch's read, and its merges add up."""
     found: dict[int, dict[str, float]] = {}
     for row in rows:
@@ -97,5 +97,5 @@ def _batches(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
             one["seconds"] += row["seconds"]
             one["staging"] = max(one["staging"], row["stage_seconds"])
             one["bytes"] += row["staged_bytes"] or 0
-    telling = (batch for batch in sorted(found, reverse=True) if found[batch]["read"] >= TELLING_RECORDS)
+    telling = (batch for batch in sorted(found, reverse=True) if found[batch]["read"] >= MEASURED_MIN_RECORDS)
     return [{**found[batch], "seconds": found[batch]["seconds"] + found[batch]["staging"]} for batch in telling]

@@ -16,7 +16,7 @@ Failure = tuple[str, GiveUp]  # a table that cannot be staged, and why
 
 
 @dataclass(frozen=True)
-class Refused:
+class BlockedTable:
     """One table that cannot go on, and why."""
 
     table: Table
@@ -34,7 +34,7 @@ class Refused:
         return self.position
 
 
-def told(ports: Ports, refused: Sequence[Refused], *, has_work: bool) -> tuple[Refusal, ...]:
+def to_refusals(ports: Ports, refused: Sequence[BlockedTable], *, has_work: bool) -> tuple[Refusal, ...]:
     """The refusals as they travel with a plan.
 
     Raised instead: the reason where all tables are refused, first one that may pass; `SomeTables` where the others have
@@ -44,12 +44,12 @@ def told(ports: Ports, refused: Sequence[Refused], *, has_work: bool) -> tuple[R
         raise next((one.error for one in refused if isinstance(one.error, RetryLater)), refused[0].error)
     found = note_refusals([(one.table.name, one.error) for one in refused])
     if found and not has_work:
-        raise join_tables(in_words(ports, found), [type(one.error) for one in refused])
+        raise join_tables(format_refusals(ports, found), [type(one.error) for one in refused])
     return found
 
 
 @contextmanager
-def keep_apart(table: str, failures: list[Failure]) -> Iterator[None]:
+def isolate_failure(table: str, failures: list[Failure]) -> Iterator[None]:
     """Note what a person must mend in one table, and let the others go on."""
     try:
         yield
@@ -71,7 +71,7 @@ def join_failures(failures: Sequence[Failure]) -> GiveUp:
     return first if len(words) == 1 else type(first)("\n".join(words))
 
 
-def in_words(ports: Ports, refusals: Sequence[Refusal]) -> str:
+def format_refusals(ports: Ports, refusals: Sequence[Refusal]) -> str:
     """A line that names the tables that are refused, and one for each reason."""
     tables = ", ".join(refusal.table for refusal in refusals)
     reasons = dict.fromkeys(refusal.message for refusal in refusals)

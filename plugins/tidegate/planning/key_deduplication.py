@@ -16,13 +16,15 @@ from tidegate.spec.table import Table
 # options by which more than a key's bytes says what it is, or by which the last record of a key may be no row's
 BESIDE_BYTES = ("wire_format", "ignored_records", WIRE, OTHER_IDS)
 # offsets of a batch from which its keys are looked at; choosing the last records of a smaller one costs no second
-LARGE = 100_000
-ENOUGH = 500  # keys: fewer say nothing
-OFTEN = 4  # times in a sample: a key by itself, which says nothing of the others
-WORTH_IT = 0.5  # of the records: what it costs to leave them out is then saved in decoding, writing and merging them
+SAMPLED_MIN_RECORDS = 100_000
+MIN_SAMPLED_KEYS = 500  # keys: fewer say nothing
+FREQUENT_KEY_COUNT = 4  # times in a sample: a key by itself, which says nothing of the others
+MIN_SUPERSEDED_SHARE = (
+    0.5  # of the records: what it costs to leave them out is then saved in decoding, writing and merging them
+)
 
 
-def last_per_raw_key(pipeline: Pipeline, table: Table) -> bool:
+def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
     """Whether staging only the last record of each raw key provably gives the same table.
 
     Only where the last record of a key decides alone, by its offset: not where a condition looks at a value, where
@@ -55,30 +57,30 @@ def _is_found_in_bytes(placeholder: str | None) -> bool:
     return placeholder is None or re.fullmatch("[A-Za-z0-9_]+", placeholder) is not None
 
 
-def is_worth_it(share: float | None) -> bool:
+def is_deduplication_worth_it(share: float | None) -> bool:
     """Whether so many records would be left out that it pays; where nothing is known, it is done."""
-    return share is None or share >= WORTH_IT
+    return share is None or share >= MIN_SUPERSEDED_SHARE
 
 
-def superseded_share(keys: Mapping[tuple[str, int], Sequence[bytes | None]], ranges: Ranges) -> float | None:
+def estimate_superseded_share(keys: Mapping[tuple[str, int], Sequence[bytes | None]], ranges: Ranges) -> float | None:
     """About which share of the records a later one of their key supersedes; None where too few keys were seen.
 
     From how many records of each partition's sample have the same key: two records of `n` have it by chance as often
     as two of the whole range. Keys that are seen often stand for themselves; a record without a key is of no other.
     """
     spans = {(topic, partition): end - start for topic, partition, start, end in ranges}
-    known = {place: sample for place, sample in keys.items() if len(sample) >= ENOUGH}
+    known = {place: sample for place, sample in keys.items() if len(sample) >= MIN_SAMPLED_KEYS}
     weight = sum(spans[place] for place in known)
     if not weight:
         return None
-    shares = (spans[place] * _share(sample, spans[place]) for place, sample in known.items())
+    shares = (spans[place] * _estimate_partition_share(sample, spans[place]) for place, sample in known.items())
     return round(sum(shares) / weight, 2)
 
 
-def _share(sample: Sequence[bytes | None], span: int) -> float:
+def _estimate_partition_share(sample: Sequence[bytes | None], span: int) -> float:
     counts = Counter(key for key in sample if key is not None)
-    often = sum(count for count in counts.values() if count >= OFTEN)
+    often = sum(count for count in counts.values() if count >= FREQUENT_KEY_COUNT)
     rest = len(sample) - often
-    same = sum(count * (count - 1) for count in counts.values() if count < OFTEN)
+    same = sum(count * (count - 1) for count in counts.values() if count < FREQUENT_KEY_COUNT)
     others = span * rest / len(sample) * same / (rest * (rest - 1)) if rest > 1 else 0.0
     return (often + rest * others / (1 + others)) / len(sample)

@@ -3,33 +3,33 @@
 import json
 
 from tidegate.errors import ConfigurationError
-from tidegate.model.offsets import Offsets, merged
+from tidegate.model.offsets import Offsets, merge_offsets
 from tidegate.ports.context import Ports
-from tidegate.progress.topic_log import known_log
-from tidegate.spec.time_text import EXAMPLE, time_ms
+from tidegate.progress.topic_log import read_known_log
+from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 
-WORDS = f'write latest, group, group:<id>, a time like {EXAMPLE}, or offsets like {{"topic": {{"0": 42}}}}'
+STOP_SYNTAX_HELP = f'write latest, group, group:<id>, a time like {EXAMPLE}, or offsets like {{"topic": {{"0": 42}}}}'
 
 
-def ends(ports: Ports, until: str) -> Offsets:
+def resolve_stop_offsets(ports: Ports, until: str) -> Offsets:
     """The offsets that a read stops before, of every partition there is now; ConfigurationError for other words.
 
     A group's partitions without a committed offset, and those that `until` does not name, are not read: they end where
     their log begins. `latest` is the end of the log as it is now, so that what comes later is not chased.
     """
-    log, _ = known_log(ports)
+    log, _ = read_known_log(ports)
     topics = tuple(log.begin)
     if until == "latest":
         return log.end
     if until == "group" or until.startswith("group:"):
         group = until.partition(":")[2] or ports.pipeline.source.group
-        return merged(log.begin, _known(ports.broker.committed(group, topics), log.begin))
+        return merge_offsets(log.begin, _keep_known_partitions(ports.broker.read_committed(group, topics), log.begin))
     if until.lstrip().startswith("{"):
-        return merged(log.begin, _known(_offsets(until), log.begin))
-    return ports.broker.offsets_at(topics, time_ms("until", until, WORDS))
+        return merge_offsets(log.begin, _keep_known_partitions(_parse_stop_offsets(until), log.begin))
+    return ports.broker.find_offsets_at(topics, parse_timestamp_ms("until", until, STOP_SYNTAX_HELP))
 
 
-def bounded(end: Offsets, bounds: Offsets, reached: Offsets) -> Offsets:
+def cap_at(end: Offsets, bounds: Offsets, reached: Offsets) -> Offsets:
     """The log's `end`, brought down to `bounds`; never before what is `reached` already."""
     return {
         topic: {
@@ -42,13 +42,13 @@ def bounded(end: Offsets, bounds: Offsets, reached: Offsets) -> Offsets:
     }
 
 
-def _offsets(text: str) -> Offsets:
+def _parse_stop_offsets(text: str) -> Offsets:
     try:
         return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in json.loads(text).items()}
     except (ValueError, AttributeError, TypeError) as error:
-        raise ConfigurationError(f"until={text}: {WORDS}") from error
+        raise ConfigurationError(f"until={text}: {STOP_SYNTAX_HELP}") from error
 
 
-def _known(offsets: Offsets, there: Offsets) -> Offsets:
+def _keep_known_partitions(offsets: Offsets, there: Offsets) -> Offsets:
     """Without topics and partitions that the log does not have."""
     return {t: {p: o for p, o in parts.items() if p in there[t]} for t, parts in offsets.items() if t in there}

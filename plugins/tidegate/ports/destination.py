@@ -15,11 +15,11 @@ from tidegate.sql.pruning import Bounds
 class Destination(Protocol):
     """The tables of one or more catalogs. Tables are named ``catalog.namespace.table``."""
 
-    def tables_in(self, namespace: str) -> list[str]:
+    def list_tables(self, namespace: str) -> list[str]:
         """Names, without the namespace, of the tables in ``catalog.namespace``; none where there is no namespace."""
         ...
 
-    def state(self, table: str, pipeline: str) -> TableState | None:
+    def read_state(self, table: str, pipeline: str) -> TableState | None:
         """What stands there now; None where there is no table."""
         ...
 
@@ -31,7 +31,7 @@ class Destination(Protocol):
         """Make the table able to hold `columns`; additive only, idempotent; says what it changed."""
         ...
 
-    def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+    def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
         """Where the rows lie that a merge filled with `values` can touch; in the snapshot that `at` names, if any."""
         ...
 
@@ -39,11 +39,11 @@ class Destination(Protocol):
         """Whether a merge is written beside the table, and seen, before it is published; else the publish does both."""
         ...
 
-    def cut(self, table: str, state: TableState, branch: str) -> None:
+    def start_branch(self, table: str, state: TableState, branch: str) -> None:
         """Start `branch` at the snapshot that `state` was read from; `CommitRefused` if main has moved."""
         ...
 
-    def head(self, table: str, branch: str) -> Head | None:
+    def read_head(self, table: str, branch: str) -> Head | None:
         """The branch's newest snapshot; None where the branch is gone."""
         ...
 
@@ -63,7 +63,7 @@ class Destination(Protocol):
         """Remove one branch; nothing happens where it is gone."""
         ...
 
-    def snapshots_of(self, table: str, attempt: str) -> list[int]:
+    def find_snapshots(self, table: str, attempt: str) -> list[int]:
         """The snapshots, on whatever branch or on none, that this attempt wrote."""
         ...
 
@@ -71,11 +71,11 @@ class Destination(Protocol):
         """Remove this pipeline's branches of batches up to that one; returns how many."""
         ...
 
-    def landing(self, intermediate: str, batch: int, attempt: str) -> str | None:
+    def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
         """The folder in which a stage job leaves this attempt's files; None where it writes the table itself."""
         ...
 
-    def land(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+    def load_staged_files(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
         """Bring the files that a stage job left in its folder into the table; only then is the attempt finished."""
         ...
 
@@ -87,27 +87,27 @@ class Destination(Protocol):
         """Attempts that are signed and whose files are still there."""
         ...
 
-    def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
         """What a job left last in its `landing`; None if it did not finish."""
         ...
 
-    def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+    def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         """Complete batches that stand in the intermediate table, oldest first; highest attempt of each batch only."""
         ...
 
-    def staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         """What the stage job of this attempt left behind (with its snapshot id), None if it did not finish."""
         ...
 
-    def staging(self, intermediate: str, table: str) -> Staging | None:
+    def read_staging(self, intermediate: str, table: str) -> Staging | None:
         """What the newest snapshot holds, without batches whose newest attempt is unfinished; None if there is none."""
         ...
 
-    def backfills(self, table: str, pipeline: str) -> list[str]:
+    def list_backfills(self, table: str, pipeline: str) -> list[str]:
         """Of each backfill of `table` that has an intermediate table: what was noted when that was made."""
         ...
 
-    def applied(self, intermediate: str, shape: str) -> frozenset[int]:
+    def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:
         """The slices that a backfill's table says are applied; none where there is no table of that shape."""
         ...
 
@@ -119,11 +119,11 @@ class Destination(Protocol):
         """Drop an intermediate table with all its files, also of attempts that were killed; `GiveUp` if not ours."""
         ...
 
-    def forget(self, table: str, pipeline: str, backfill: str) -> None:
+    def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:
         """Remove a backfill's branches, and its mark on the table; `CommitRefused` if others commit meanwhile."""
         ...
 
-    def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         """What the last merge of this staged attempt found when it asked its audits; None if none did."""
         ...
 
@@ -131,7 +131,7 @@ class Destination(Protocol):
         """Properties of a table of our own, None where there is none. One that 0.1 made is marked; else `GiveUp`."""
         ...
 
-    def highest_staged(self, intermediate: str) -> int:
+    def find_highest_batch(self, intermediate: str) -> int:
         """The highest batch number that was ever written there, 0 for none; not of attempts that are never merged."""
         ...
 
@@ -139,7 +139,7 @@ class Destination(Protocol):
         """Remove batches up to that one, and later attempts that are never merged, with all files; returns counts."""
         ...
 
-    def pipelines(self, table: str) -> tuple[str, ...]:
+    def list_pipelines(self, table: str) -> tuple[str, ...]:
         """Every pipeline that may have published into what is written of the table, this one among them."""
         ...
 
@@ -147,31 +147,31 @@ class Destination(Protocol):
         """Remove remembered deletes of older records; returns how many. One that is dear may go `every_ms` only."""
         ...
 
-    def record(self, control: str, row: dict[str, Any]) -> None:
+    def append_history(self, control: str, row: dict[str, Any]) -> None:
         """Append one row of history; created if missing."""
         ...
 
-    def history(self, control: str, limit: int) -> list[dict[str, Any]]:
+    def read_history(self, control: str, limit: int) -> list[dict[str, Any]]:
         """The newest rows of history, newest first."""
         ...
 
-    def files(self, table: str) -> TableFiles | None:
+    def read_files(self, table: str) -> TableFiles | None:
         """What the table consists of, from its metadata; None where there is no table."""
         ...
 
-    def property(self, table: str, name: str) -> str | None:
+    def read_property(self, table: str, name: str) -> str | None:
         """One property of a table; None where there is no such property or table."""
         ...
 
-    def dead_letters(self, name: str, limit: int) -> DeadLetters:
+    def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
         """What stands in a dead-letter table: counts, and the newest `limit` that wait, newest first."""
         ...
 
-    def waiting_dead_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+    def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
         """Topic, partition and offset of each dead letter of `table` that was not replayed."""
         ...
 
-    def dead_letters_of(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
         """The dead letters of `table` that one attempt left, with their bytes, in the order of their places."""
         ...
 
@@ -179,7 +179,7 @@ class Destination(Protocol):
         """Copy those that wait to files beside `intermediate`; their folder, empty where Spark reads them itself."""
         ...
 
-    def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+    def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """Dead letters of `table` in these ranges that another attempt than `attempt` left."""
         ...
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from tidegate.jobs.publish_job import TouchedFiles
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
-from tidegate.model.publication_progress import Standing
+from tidegate.model.publication_progress import PartProgress
 from tidegate.ports.engine import Engine
 from tidegate.spec.publication import Publication
 
@@ -57,7 +57,7 @@ class Made:
 class Topics(Protocol):
     """Kafka, as far as a publication needs it."""
 
-    def found(self, publication: Publication) -> FoundTopics:
+    def find_topics(self, publication: Publication) -> FoundTopics:
         """What is there now; GiveUp names a topic that is not compacted, unless that is allowed."""
         ...
 
@@ -69,7 +69,7 @@ class Topics(Protocol):
         """Produce to a topic that is created if it is missing, and wait for the brokers."""
         ...
 
-    def standing(self, publication: Publication, at_rest: bool = False) -> Standing:
+    def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
         """The newest record of each part; GiveUp when the state topic has another number of partitions.
 
         `at_rest` waits a little for transactions that are still being ended.

@@ -8,7 +8,7 @@ from tidegate.spec.table import Table
 class Schemas(Protocol):
     """Where keys and values are described outside of the pipeline file."""
 
-    def described(self, table: Table) -> Table:
+    def describe_table(self, table: Table) -> Table:
         """`table` with columns and decoding options of its formats; the same answer for the life of this object."""
         ...
 
@@ -16,6 +16,6 @@ class Schemas(Protocol):
 class DeclaredSchemas:
     """Implements `Schemas` for formats that the pipeline file or the destination describes."""
 
-    def described(self, table: Table) -> Table:
+    def describe_table(self, table: Table) -> Table:
         """The table as it is."""
         return table

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from tidegate.model import resource_names
 from tidegate.model.batch import Counts, StagedBatch
-from tidegate.model.offsets import Offsets, highest
+from tidegate.model.offsets import Offsets, find_highest
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports, TableState
 from tidegate.spec.table import Table
-from tidegate.tables.columns import resolved, shape
-from tidegate.tables.dimension_tables import described
+from tidegate.tables.columns import compute_shape, resolve_columns
+from tidegate.tables.dimension_tables import describe_table
 
 
-def queue_of(
+def read_queue(
     ports: Ports, table: Table, state: TableState | None, position: Position | None
 ) -> tuple[StagedBatch, ...]:
     """The staged batches that lead on from `position` without a hole, oldest first.
@@ -23,8 +23,8 @@ def queue_of(
     middle of the log never becomes the first of a new table.
     """
     metadata = ports.pipeline.source.metadata
-    found = ports.destination.staged(resource_names.intermediate_table(ports.pipeline, table), table.name)
-    wanted = shape(resolved(described(ports, table), metadata, state), metadata) if found else ""
+    found = ports.destination.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name)
+    wanted = compute_shape(resolve_columns(describe_table(ports, table), metadata, state), metadata) if found else ""
     queue: list[StagedBatch] = []
     for staged in found:
         if _fits(staged, state, wanted) and _is_next(staged, queue, position):
@@ -47,19 +47,19 @@ def _is_next(staged: StagedBatch, queue: Sequence[StagedBatch], position: Positi
     return staged.ranges.continues(position.offsets) if position else not staged.follows
 
 
-def waiting(queue: Sequence[StagedBatch]) -> int:
+def count_mergeable(queue: Sequence[StagedBatch]) -> int:
     """How many batches wait for a merge: those without rows ahead of the first with some need none."""
     first = next((n for n, staged in enumerate(queue) if staged.counts.to_write), len(queue))
     return len(queue) - first
 
 
-def end_of_empty(queue: Sequence[StagedBatch]) -> Offsets:
+def find_rowless_end(queue: Sequence[StagedBatch]) -> Offsets:
     """Where the batches without rows at the head of the queue end: as good as published, the position follows."""
-    ahead = queue[: len(queue) - waiting(queue)]
+    ahead = queue[: len(queue) - count_mergeable(queue)]
     return ahead[-1].ranges.end if ahead else {}
 
 
-def moves_without_rows(ports: Ports, table: Table, state: TableState | None, staged: StagedBatch) -> bool:
+def publishes_without_rows(ports: Ports, table: Table, state: TableState | None, staged: StagedBatch) -> bool:
     """Whether a batch without rows makes a snapshot, so that the position follows it.
 
     Once per heartbeat interval; after a whole batch of `merge.max_records`, which would be read again if it were lost;
@@ -71,7 +71,7 @@ def moves_without_rows(ports: Ports, table: Table, state: TableState | None, sta
     return 0 < interval_ms <= ports.now_ms() - (state.snapshot_ms if state else 0)
 
 
-def groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
+def merge_groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
     """Cut a queue into what is merged at once: a batch with rows, and those without rows just ahead of it."""
     group: list[StagedBatch] = []
     for staged in queue:
@@ -83,32 +83,32 @@ def groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
         yield tuple(group)
 
 
-def together(group: Sequence[StagedBatch]) -> StagedBatch:
+def combine(group: Sequence[StagedBatch]) -> StagedBatch:
     """One batch that stands for a group: the last one, with the ranges and counts of all."""
     first, last = group[0], group[-1]
     if first is last:
         return last
-    totals = (sum(numbers) for numbers in zip(*(_numbers(staged.counts) for staged in group), strict=True))
+    totals = (sum(numbers) for numbers in zip(*(_list_counts(staged.counts) for staged in group), strict=True))
     return replace(
         last,
         ranges=first.ranges.joined(last.ranges),
         counts=Counts(*totals),
-        timestamps=highest(*(staged.timestamps for staged in group)),
+        timestamps=find_highest(*(staged.timestamps for staged in group)),
         follows=first.follows,
         watermark="joins" if first.watermark != "inside" and last.watermark == "inside" else last.watermark,
         together=len(group),
     )
 
 
-def _numbers(counts: Counts) -> tuple[int, ...]:
+def _list_counts(counts: Counts) -> tuple[int, ...]:
     return tuple(vars(counts).values())
 
 
-def full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
+def describe_full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
     """A sentence for a queue that holds `max_pending` batches: the pipeline reads on when the table takes them."""
     first = next(staged for staged in queue if staged.counts.to_write)
     return (
-        f"pipeline={ports.pipeline.name} table={table.name}: its queue is full: waiting={waiting(queue)} "
+        f"pipeline={ports.pipeline.name} table={table.name}: its queue is full: waiting={count_mergeable(queue)} "
         f"max_pending={table.max_pending}, so no table gets a new batch; merge of batch={first.batch} is what fails "
         "first: correct what its message says, and the next flush publishes the queue and reads on"
     )

@@ -7,49 +7,53 @@ from typing import Any
 
 from tidegate.model.offsets import Offsets
 from tidegate.ports.context import Log, Message, Ports
-from tidegate.progress.table_progress import View, see, views
-from tidegate.progress.topic_log import ignored_topics, known_log
+from tidegate.progress.table_progress import TableWithLog, compare_with_log, observe_tables
+from tidegate.progress.topic_log import list_ignored_topics, read_known_log
 
 
 @dataclass(frozen=True)
-class Heard:
-    """One look at the tables and the log; `proof_ms` is the time that change-data connectors have vouched for."""
+class Observation:
+    """One look at the tables and the log; `read_connector_heartbeat_ms` is the time that change-data connectors have
+    vouched for.
+    """
 
     log: Log
-    tables: tuple[View, ...]
+    tables: tuple[TableWithLog, ...]
     proof_ms: int | None
 
 
-def hear(ports: Ports) -> Heard:
+def observe(ports: Ports) -> Observation:
     """Look at the proof, the tables and the log, in this order: it holds for who is at an end that is read later."""
-    proof = proof_ms(ports)
-    ports, seen = see(ports)
-    log, gone = known_log(ports)
-    return Heard(log, tuple(views(ports, seen, log, gone)), proof)
+    proof = read_connector_heartbeat_ms(ports)
+    ports, seen = observe_tables(ports)
+    log, gone = read_known_log(ports)
+    return Observation(log, tuple(compare_with_log(ports, seen, log, gone)), proof)
 
 
-def proof_ms(ports: Ports) -> int | None:
+def read_connector_heartbeat_ms(ports: Ports) -> int | None:
     """The time of the newest heartbeat of each change-data connector, the oldest of them; None while one has sent none.
 
     A connector sends its heartbeat after all changes that it has seen, so what is at the end of the log that is read
     afterwards has everything up to that time.
     """
-    topics = tuple(t for t in ignored_topics(ports) if t != ports.pipeline.heartbeat.topic)
+    topics = tuple(t for t in list_ignored_topics(ports) if t != ports.pipeline.heartbeat.topic)
     isolation = ports.pipeline.source.isolation
-    newest: Offsets = ports.broker.newest(ports.broker.ends(topics, isolation)) if topics else {}
+    newest: Offsets = (
+        ports.broker.read_newest_timestamps(ports.broker.read_end_offsets(topics, isolation)) if topics else {}
+    )
     times = [max(newest[topic].values(), default=None) if topic in newest else None for topic in topics]
     known = [time for time in times if time is not None]
     return min(known) if known and len(known) == len(times) else None
 
 
-def valid_through_ms(view: View, proof: int | None) -> int | None:
+def compute_valid_through_ms(view: TableWithLog, proof: int | None) -> int | None:
     """Up to which time everything is in a table: by its own records, or by a connector's heartbeat if nothing waits."""
     own = view.position.valid_through_ms if view.position else None
     proven = proof if view.position is not None and view.problem is None and not view.lag else None
     return max((time for time in (own, proven) if time is not None), default=None)
 
 
-def records(ports: Ports, heard: Heard) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def build_heartbeat_records(ports: Ports, heard: Observation) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Key and value of one heartbeat record for each table that has a position."""
     name, group = ports.pipeline.name, ports.pipeline.source.group
     return [
@@ -62,7 +66,7 @@ def records(ports: Ports, heard: Heard) -> list[tuple[dict[str, Any], dict[str, 
                 "batch": view.position.batch,
                 "position": {t: {str(p): o for p, o in parts.items()} for t, parts in view.position.offsets.items()},
                 "lag": view.lag,
-                "valid_through_ms": valid_through_ms(view, heard.proof_ms),
+                "valid_through_ms": compute_valid_through_ms(view, heard.proof_ms),
                 "sent_ms": ports.now_ms(),
             },
         )
@@ -71,10 +75,10 @@ def records(ports: Ports, heard: Heard) -> list[tuple[dict[str, Any], dict[str, 
     ]
 
 
-def encoded(found: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[Message]:
+def encode_records(found: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[Message]:
     """Keys and values as JSON; one table's records have one key."""
-    return [Message(_json(key), _json(value)) for key, value in found]
+    return [Message(_encode_json(key), _encode_json(value)) for key, value in found]
 
 
-def _json(data: dict[str, Any]) -> bytes:
+def _encode_json(data: dict[str, Any]) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()

@@ -3,23 +3,23 @@
 from collections.abc import Callable
 
 from tidegate.errors import GiveUp, TidegateError
-from tidegate.model.offsets import Offsets, merged, offset_of, pairs
+from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
 from tidegate.ports.context import Ports
 
 
-def hooked(ports: Ports, published: Offsets, quiet: Offsets) -> Offsets:
+def apply_offset_hook(ports: Ports, published: Offsets, quiet: Offsets) -> Offsets:
     """What the pipeline's hook makes of the offsets; `GiveUp` when it lowers or removes one, or goes too far.
 
     It may raise offsets and add partitions, up to what is published: `published` for topics that carry rows, and the
     end of the log for all others, which nobody publishes.
     """
-    offsets = merged(published, quiet)
+    offsets = merge_offsets(published, quiet)
     if ports.heartbeat_hook is None:
         return offsets
     where = f"pipeline={ports.pipeline.name} heartbeat.hook={ports.pipeline.heartbeat.hook}"
-    proposed = _answer(ports.heartbeat_hook, where, ports.pipeline.name, offsets)
-    for topic, partition, offset in pairs(offsets):
-        given = offset_of(proposed, topic, partition)
+    proposed = _call_hook(ports.heartbeat_hook, where, ports.pipeline.name, offsets)
+    for topic, partition, offset in iterate_offsets(offsets):
+        given = get_offset(proposed, topic, partition)
         if given is None or given < offset:
             raise GiveUp(
                 f"{where}: topic={topic} partition={partition} offset={offset} became {given}: a hook may raise and "
@@ -29,9 +29,9 @@ def hooked(ports: Ports, published: Offsets, quiet: Offsets) -> Offsets:
     return proposed
 
 
-def _answer(hook: Callable[[str, Offsets], Offsets], where: str, pipeline: str, offsets: Offsets) -> Offsets:
+def _call_hook(hook: Callable[[str, Offsets], Offsets], where: str, pipeline: str, offsets: Offsets) -> Offsets:
     try:
-        proposed = hook(pipeline, merged(offsets))  # a copy: what it does to its argument changes nothing
+        proposed = hook(pipeline, merge_offsets(offsets))  # a copy: what it does to its argument changes nothing
         return {str(t): {int(p): int(o) for p, o in parts.items()} for t, parts in proposed.items()}
     except TidegateError:
         raise
@@ -41,16 +41,17 @@ def _answer(hook: Callable[[str, Offsets], Offsets], where: str, pipeline: str, 
 
 def _check_limits(ports: Ports, where: str, proposed: Offsets, published: Offsets) -> None:
     others = tuple(topic for topic in proposed if topic not in published)
-    ends = ports.broker.ends(others, ports.pipeline.source.isolation) if others else {}
-    limits = merged(ends, published)
-    for topic, partition, offset in pairs(proposed):
-        limit = offset_of(limits, topic, partition)
+    ends = ports.broker.read_end_offsets(others, ports.pipeline.source.isolation) if others else {}
+    limits = merge_offsets(ends, published)
+    for topic, partition, offset in iterate_offsets(proposed):
+        limit = get_offset(limits, topic, partition)
         if limit is None or offset > limit:
             raise GiveUp(
-                f"{where}: topic={topic} partition={partition} offset={offset} lies beyond {_told(limit)}: a hook "
+                f"{where}: topic={topic} partition={partition} offset={offset} lies beyond "
+                f"{_format_limit(limit)}: a hook "
                 "never reports what is not published; correct it, or take it out of the pipeline file"
             )
 
 
-def _told(limit: int | None) -> str:
+def _format_limit(limit: int | None) -> str:
     return "the log, which has no such partition" if limit is None else f"what is published, offset={limit}"

@@ -1,23 +1,24 @@
 """Where a table stands against the log: its effective position, and every reason not to read on from it."""
 
 from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere, RetryLater
-from tidegate.model.offsets import Offsets, Ranges, merged, offset_of, pairs
+from tidegate.model.offsets import Offsets, Ranges, get_offset, iterate_offsets, merge_offsets
 from tidegate.model.position import Position
-from tidegate.model.resource_names import positions_table
+from tidegate.model.resource_names import name_positions_table
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, TableState
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 
 
-def effective_position(pipeline: Pipeline, table: Table, state: TableState | None) -> Position | None:
+def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None) -> Position | None:
     """The position to go on from, None for a table that has none; a rolled back table answers by `on_rollback`."""
     if state is None:
         return None
     if state.position_lost:
         raise PositionLost(
             f"pipeline={pipeline.name} table={table.name}: the table has rows of this pipeline, and its position is "
-            f"gone: {positions_table(table.name)} was dropped or has expired, or the pipeline's row in it was removed; "
+            f"gone: {name_positions_table(table.name)} was dropped or has expired, or the pipeline's row in it "
+            f"was removed; "
             "nothing is read again from the start, which would bring rows in twice; say where to go on, e.g. where the "
             f"consumer group stands: tidegate rebase {pipeline.name} --to group"
         )
@@ -27,10 +28,10 @@ def effective_position(pipeline: Pipeline, table: Table, state: TableState | Non
         return state.recorded
     if pipeline.on_rollback == "rewind" and state.position is not None:
         return state.position
-    raise PositionLost(_rolled_back(pipeline, table, state))
+    raise PositionLost(_describe_rollback(pipeline, table, state))
 
 
-def _rolled_back(pipeline: Pipeline, table: Table, state: TableState) -> str:
+def _describe_rollback(pipeline: Pipeline, table: Table, state: TableState) -> str:
     recorded = state.recorded.offsets if state.recorded else {}
     if state.untraceable:
         return (
@@ -57,16 +58,16 @@ def check_not_overtaken(pipeline: Pipeline, table: Table, state: TableState | No
     A number that is not above the table's highest is of a batch that was published, or of one from before a rebase,
     whose offsets may mean other records by now.
     """
-    position = effective_position(pipeline, table, state)
+    position = resolve_position(pipeline, table, state)
     is_old = state is not None and batch <= state.highest_batch
     if position is not None and (is_old or not ranges.continues(position.offsets)):
         raise PublishedElsewhere(
-            f"pipeline={pipeline.name} table={table.name} batch={batch}: {_overtaken(state)}: "
+            f"pipeline={pipeline.name} table={table.name} batch={batch}: {_describe_overtaken(state)}: "
             f"position={position.offsets} start={ranges.start}; nothing was changed and nothing needs repair"
         )
 
 
-def _overtaken(state: TableState | None) -> str:
+def _describe_overtaken(state: TableState | None) -> str:
     return "the table was rolled back meanwhile" if state and state.rolled_back else "another run published first"
 
 
@@ -83,7 +84,7 @@ def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) ->
         )
     for topic, recorded in position.topic_ids.items():
         _check_topic(where, topic, recorded, position, log)
-    for topic, partition, offset in pairs(position.offsets):
+    for topic, partition, offset in iterate_offsets(position.offsets):
         _check_offset(where, topic, partition, offset, log)
 
 
@@ -110,7 +111,7 @@ def _check_topic(where: str, topic: str, recorded: str, position: Position, log:
 
 
 def _check_offset(where: str, topic: str, partition: int, offset: int, log: Log) -> None:
-    begin, end = offset_of(log.begin, topic, partition), offset_of(log.end, topic, partition)
+    begin, end = get_offset(log.begin, topic, partition), get_offset(log.end, topic, partition)
     at = f"{where}: topic={topic} partition={partition} position={offset}"
     if begin is None or end is None:
         raise PositionLost(f"{at}: the log has no such partition; move the position with: tidegate rebase")
@@ -128,8 +129,8 @@ def _check_offset(where: str, topic: str, partition: int, offset: int, log: Log)
 
 def check_start(pipeline: Pipeline, table: Table, asked: Offsets, log: Log) -> None:
     """Raise when a first batch cannot start where it is asked to: the log has lost those records already."""
-    for topic, partition, offset in pairs(asked):
-        begin = offset_of(log.begin, topic, partition)
+    for topic, partition, offset in iterate_offsets(asked):
+        begin = get_offset(log.begin, topic, partition)
         if begin is not None and offset < begin:
             raise PositionLost(
                 f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} asks for "
@@ -141,7 +142,7 @@ def check_start(pipeline: Pipeline, table: Table, asked: Offsets, log: Log) -> N
 
 def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
     """Raise when a table would lack keys for good: what a compacted topic keeps is told once, at whatever offset."""
-    for topic, partition, offset in pairs(start):
+    for topic, partition, offset in iterate_offsets(start):
         left_out = offset - log.begin[topic][partition]
         if topic in compacted and left_out > 0:
             raise PositionLost(
@@ -151,11 +152,11 @@ def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...],
             )
 
 
-def starts(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Offsets:
+def resolve_next_start(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Offsets:
     """Where the next batch starts: the position, and the log's begin for partitions that it does not know."""
     grown = [
         (topic, partition)
-        for topic, partition, _ in pairs(log.begin)
+        for topic, partition, _ in iterate_offsets(log.begin)
         if topic in position.offsets and partition not in position.offsets[topic]
     ]
     ordered_by_offset = (table.upsert or table.delete) and not table.sequence_by
@@ -166,7 +167,7 @@ def starts(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Of
             "have moved between partitions, so offsets no longer order them; "
             "if that is harmless here, set on_partition_growth: accept"
         )
-    return merged(log.begin, position.offsets)
+    return merge_offsets(log.begin, position.offsets)
 
 
 def check_is_destination(where: str, state: TableState | None) -> None:

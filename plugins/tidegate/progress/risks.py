@@ -1,24 +1,24 @@
 """What may go wrong soon on a record's way: transactions that never end, and records that wait until they expire."""
 
 from tidegate.errors import TidegateError
-from tidegate.model.offsets import Offsets, offset_of, pairs
+from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
 from tidegate.ports.context import Log, Ports, Retention
-from tidegate.spec.time_text import moment_at
+from tidegate.spec.time_text import to_utc_datetime
 
 # The brokers end a transaction after transaction.max.timeout.ms at the latest, 15 minutes by default.
-HANGING_MS = 15 * 60_000
+HANGING_TRANSACTION_MS = 15 * 60_000
 SKIPS_TOMBSTONES = ("debezium-json", "debezium-avro")  # with key.from: value, as their delete events have the row
-NEARING = 0.5  # of the time that records, or tombstones, are kept
+RETENTION_WARNING_SHARE = 0.5  # of the time that records, or tombstones, are kept
 
 
-def cautions(ports: Ports, log: Log, following: Offsets) -> list[str]:
+def find_risks(ports: Ports, log: Log, following: Offsets) -> list[str]:
     """One sentence for each danger; `following` are the pipeline's next offsets. Asks the brokers; changes nothing.
 
     What the pipeline's file says and probably does not mean comes first. What the brokers will not tell, for want of
     rights, is a sentence of its own.
     """
     found: list[str] = [*ports.pipeline.warnings]
-    for look in (_hanging, _expiring, _lone_tombstones):
+    for look in (_find_hanging_transactions, _find_expiring_records, _lone_tombstones):
         try:
             found += look(ports, log, following)
         except TidegateError as reason:
@@ -26,39 +26,41 @@ def cautions(ports: Ports, log: Log, following: Offsets) -> list[str]:
     return found
 
 
-def _hanging(ports: Ports, log: Log, _: Offsets) -> list[str]:
+def _find_hanging_transactions(ports: Ports, log: Log, _: Offsets) -> list[str]:
     """Open transactions hold back everything behind them from readers of committed records."""
     if ports.pipeline.source.isolation != "read_committed":
         return []
     found = []
-    high = ports.broker.ends(tuple(log.end), "read_uncommitted")
-    for topic, partition, stable in pairs(log.end):
-        behind = (offset_of(high, topic, partition) or 0) - stable
-        began = ports.broker.timestamp_of(topic, partition, stable, "read_uncommitted") if behind > 0 else None
-        if began is not None and ports.now_ms() - began >= HANGING_MS:
+    high = ports.broker.read_end_offsets(tuple(log.end), "read_uncommitted")
+    for topic, partition, stable in iterate_offsets(log.end):
+        behind = (get_offset(high, topic, partition) or 0) - stable
+        began = ports.broker.read_timestamp(topic, partition, stable, "read_uncommitted") if behind > 0 else None
+        if began is not None and ports.now_ms() - began >= HANGING_TRANSACTION_MS:
             found.append(
                 f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: a transaction has been open at "
-                f"offset={stable} since {_time(began)}, and hides records={behind} behind it; find its producer with "
+                f"offset={stable} since {_format_duration(began)}, and hides records={behind} behind it; find "
+                f"its producer with "
                 "kafka-transactions.sh find-hanging, and end it with kafka-transactions.sh abort"
             )
     return found
 
 
-def _expiring(ports: Ports, log: Log, following: Offsets) -> list[str]:
+def _find_expiring_records(ports: Ports, log: Log, following: Offsets) -> list[str]:
     """Records that wait for more than half of the time that their topic keeps them, or its tombstones."""
-    late = {t for t, p, end in pairs(log.end) if (offset_of(following, t, p) or 0) < end}
-    retentions = ports.broker.retention(tuple(sorted(late))) if late else {}
+    late = {t for t, p, end in iterate_offsets(log.end) if (get_offset(following, t, p) or 0) < end}
+    retentions = ports.broker.read_retention(tuple(sorted(late))) if late else {}
     found = []
-    for topic, partition, end in pairs(log.end):
-        start, kept = offset_of(following, topic, partition) or 0, retentions.get(topic)
-        oldest = ports.broker.timestamp_of(topic, partition, start) if kept and start < end else None
+    for topic, partition, end in iterate_offsets(log.end):
+        start, kept = get_offset(following, topic, partition) or 0, retentions.get(topic)
+        oldest = ports.broker.read_timestamp(topic, partition, start) if kept and start < end else None
         if kept is not None and oldest is not None:
             waits = ports.now_ms() - oldest
             found += [
                 f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: records wait since "
-                f"{_time(oldest)}, more than half of {name}={limit}: {danger}; let the pipeline catch up, or raise it"
-                for name, limit, danger in _limits(kept)
-                if waits >= NEARING * limit
+                f"{_format_duration(oldest)}, more than half of {name}={limit}: {danger}; let the pipeline "
+                f"catch up, or raise it"
+                for name, limit, danger in _list_retention_limits(kept)
+                if waits >= RETENTION_WARNING_SHARE * limit
             ]
     return found
 
@@ -71,11 +73,11 @@ def _lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:
         f"pipeline={ports.pipeline.name} topic={topic}: the topic is compacted and key.from is value: where only the "
         "tombstone of a deleted row is left, it deletes nothing; set cleanup.policy=delete, or take the key from the "
         "record"
-        for topic in (ports.broker.compacted(topics) if topics else ())
+        for topic in (ports.broker.filter_compacted(topics) if topics else ())
     ]
 
 
-def _limits(kept: Retention) -> list[tuple[str, int, str]]:
+def _list_retention_limits(kept: Retention) -> list[tuple[str, int, str]]:
     found = []
     if kept.records_ms is not None:
         found.append(("retention.ms", kept.records_ms, "then they are gone before they are read"))
@@ -84,5 +86,5 @@ def _limits(kept: Retention) -> list[tuple[str, int, str]]:
     return found
 
 
-def _time(milliseconds: int) -> str:
-    return moment_at(milliseconds).isoformat(timespec="seconds").replace("+00:00", "Z")
+def _format_duration(milliseconds: int) -> str:
+    return to_utc_datetime(milliseconds).isoformat(timespec="seconds").replace("+00:00", "Z")

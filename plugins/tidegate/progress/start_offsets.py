@@ -1,49 +1,49 @@
 """Where a table without a position begins to read: the start that the pipeline file names, held to the log."""
 
-from tidegate.model.offsets import Offsets, merged, pairs
+from tidegate.model.offsets import Offsets, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Ports
 from tidegate.progress.position_checks import check_complete, check_start
 from tidegate.spec.table import Table
 
 
-def complete_start(ports: Ports, table: Table, log: Log) -> Offsets:
+def resolve_complete_start(ports: Ports, table: Table, log: Log) -> Offsets:
     """Where a table without a position begins; refused where that leaves out what was asked for, or keys for good."""
-    asked = _read_start(ports, log)
-    start = _clamp(asked, log)
+    asked = _read_configured_start(ports, log)
+    start = _clamp_to_log(asked, log)
     if ports.pipeline.on_incomplete_start == "fail":
         check_start(ports.pipeline, table, asked, log)
     if table.upsert and ports.pipeline.on_incomplete_start == "fail":
-        behind = tuple(sorted({t for t, p, offset in pairs(start) if offset > log.begin[t][p]}))
-        check_complete(ports.pipeline, table, ports.broker.compacted(behind) if behind else (), start, log)
+        behind = tuple(sorted({t for t, p, offset in iterate_offsets(start) if offset > log.begin[t][p]}))
+        check_complete(ports.pipeline, table, ports.broker.filter_compacted(behind) if behind else (), start, log)
     return start
 
 
-def first_start(ports: Ports, log: Log) -> Offsets:
+def resolve_first_start(ports: Ports, log: Log) -> Offsets:
     """Where a table without a position begins, by `source.start`; a start outside the log is moved into it.
 
     `latest` means what it means to Kafka's consumers: the end, unless the group has committed something. The heartbeat
     commits the first end that was seen, or the start would move on with every record and nothing would ever be read.
     """
-    return _clamp(_read_start(ports, log), log)
+    return _clamp_to_log(_read_configured_start(ports, log), log)
 
 
-def _read_start(ports: Ports, log: Log) -> Offsets:
+def _read_configured_start(ports: Ports, log: Log) -> Offsets:
     source = ports.pipeline.source
     topics = tuple(log.begin)
     wanted: Offsets = {}
     match source.start.kind:
         case "latest":
-            wanted = merged(log.end, ports.broker.committed(source.group, topics))
+            wanted = merge_offsets(log.end, ports.broker.read_committed(source.group, topics))
         case "group":
-            wanted = ports.broker.committed(source.group, topics)
+            wanted = ports.broker.read_committed(source.group, topics)
         case "timestamp":
-            wanted = ports.broker.offsets_at(topics, source.start.timestamp_ms or 0)
+            wanted = ports.broker.find_offsets_at(topics, source.start.timestamp_ms or 0)
         case "offsets":
             wanted = source.start.offsets
-    return merged(log.begin, {t: parts for t, parts in wanted.items() if t in log.begin})
+    return merge_offsets(log.begin, {t: parts for t, parts in wanted.items() if t in log.begin})
 
 
-def _clamp(asked: Offsets, log: Log) -> Offsets:
+def _clamp_to_log(asked: Offsets, log: Log) -> Offsets:
     return {
         t: {p: min(max(asked[t][p], begin), log.end[t][p]) for p, begin in parts.items()}
         for t, parts in log.begin.items()

@@ -10,10 +10,10 @@ from tidegate.spec.table import Table
 
 def read_log(ports: Ports) -> Log:
     """The log of all topics that carry rows; ignored topics are left out."""
-    return ports.broker.log(row_topics(ports), ports.pipeline.source.isolation)
+    return ports.broker.read_log(list_row_topics(ports), ports.pipeline.source.isolation)
 
 
-def known_log(ports: Ports) -> tuple[Log, dict[str, GiveUp]]:
+def read_known_log(ports: Ports) -> tuple[Log, dict[str, GiveUp]]:
     """The log of the topics that can be read, and why the others cannot; one call to the brokers unless some cannot."""
     try:
         return read_log(ports), {}
@@ -21,9 +21,9 @@ def known_log(ports: Ports) -> tuple[Log, dict[str, GiveUp]]:
         if not ports.pipeline.has_several:
             raise
     log, gone = Log("", {}, {}, {}), dict[str, GiveUp]()
-    for topic in row_topics(ports):
+    for topic in list_row_topics(ports):
         try:
-            part = ports.broker.log((topic,), ports.pipeline.source.isolation)
+            part = ports.broker.read_log((topic,), ports.pipeline.source.isolation)
         except GiveUp as error:
             gone[topic] = error
         else:
@@ -31,24 +31,24 @@ def known_log(ports: Ports) -> tuple[Log, dict[str, GiveUp]]:
     return log, gone
 
 
-def missing_topic(table: Table, gone: Mapping[str, GiveUp]) -> GiveUp | None:
+def find_missing_topic(table: Table, gone: Mapping[str, GiveUp]) -> GiveUp | None:
     """Why the table cannot be read: one of its topics is not there."""
     return next((error for topic, error in gone.items() if not table.topics or topic in table.topics), None)
 
 
-def row_topics(ports: Ports) -> tuple[str, ...]:
+def list_row_topics(ports: Ports) -> tuple[str, ...]:
     """The pipeline's topics without those that `heartbeat.ignore_topics` names."""
-    return tuple(t for t in _all_topics(ports) if not _is_ignored(ports, t))
+    return tuple(t for t in _list_topics(ports) if not _is_ignored(ports, t))
 
 
-def ignored_topics(ports: Ports) -> tuple[str, ...]:
+def list_ignored_topics(ports: Ports) -> tuple[str, ...]:
     """Topics of the pipeline whose offsets advance without a row."""
-    return tuple(t for t in _all_topics(ports) if _is_ignored(ports, t))
+    return tuple(t for t in _list_topics(ports) if _is_ignored(ports, t))
 
 
-def _all_topics(ports: Ports) -> tuple[str, ...]:
+def _list_topics(ports: Ports) -> tuple[str, ...]:
     source = ports.pipeline.source
-    return source.topics if source.topic_pattern is None else ports.broker.topics(source.topic_pattern)
+    return source.topics if source.topic_pattern is None else ports.broker.list_topics(source.topic_pattern)
 
 
 def _is_ignored(ports: Ports, topic: str) -> bool:
@@ -56,7 +56,7 @@ def _is_ignored(ports: Ports, topic: str) -> bool:
     return (own.produce and topic == own.topic) or any(re.fullmatch(pattern, topic) for pattern in own.ignore_topics)
 
 
-def table_log(log: Log, table: Table) -> Log:
+def filter_table_log(log: Log, table: Table) -> Log:
     """The part of the log that feeds `table`."""
     if not table.topics:
         return log

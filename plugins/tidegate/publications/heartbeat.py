@@ -5,13 +5,13 @@ from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.progress.heartbeat_records import encoded
-from tidegate.publications.status import status
+from tidegate.progress.heartbeat_records import encode_records
+from tidegate.publications.status import read_publication_status
 
 log = logging.getLogger(__name__)
 
 
-def heartbeat(ports: PublicationPorts) -> dict[str, Any] | None:
+def send_heartbeat(ports: PublicationPorts) -> dict[str, Any] | None:
     """Send one record at the end of a run, also of one without work; what it said, None where nothing is sent.
 
     `valid_through_ms`: every change of the table that was committed before is in the topic. A failure here is a
@@ -22,7 +22,7 @@ def heartbeat(ports: PublicationPorts) -> dict[str, Any] | None:
         return None
     looked_ms = ports.now_ms()
     try:
-        found = status(ports)
+        found = read_publication_status(ports)
         behind = found["behind_seconds"]
         valid = (
             looked_ms if not found["snapshots_behind"] else None if behind is None else looked_ms - behind * 1000 - 1
@@ -37,7 +37,7 @@ def heartbeat(ports: PublicationPorts) -> dict[str, Any] | None:
             "sent_ms": ports.now_ms(),
         }
         key = {"publication": publication.name, "table": publication.table}
-        ports.topics.send(publication.heartbeat_topic, encoded([(key, told)]))
+        ports.topics.send(publication.heartbeat_topic, encode_records([(key, told)]))
     except TidegateError as reason:
         log.warning("publication=%s: the heartbeat was not sent: %s", publication.name, reason)
         return None

@@ -9,7 +9,7 @@ from tidegate.ports.publication_ports import PublicationPorts
 Snapshots = Mapping[str, int]
 
 
-def joined_now(ports: PublicationPorts) -> dict[str, int]:
+def read_joined_snapshots(ports: PublicationPorts) -> dict[str, int]:
     """The current snapshot of each; NothingToDo while one has none."""
     found: dict[str, int] = {}
     for name in ports.publication.joined:
@@ -20,7 +20,7 @@ def joined_now(ports: PublicationPorts) -> dict[str, int]:
     return found
 
 
-def are_same(ports: PublicationPorts, old: Snapshots, new: Snapshots) -> bool:
+def is_unchanged(ports: PublicationPorts, old: Snapshots, new: Snapshots) -> bool:
     """Whether no row of theirs can have changed between the two."""
     return all(
         name in old and (old[name] == to or ports.snapshots.touched(name, old[name], to) == TouchedFiles())
@@ -28,7 +28,7 @@ def are_same(ports: PublicationPorts, old: Snapshots, new: Snapshots) -> bool:
     )
 
 
-def lost(ports: PublicationPorts, *needed: Snapshots) -> str | None:
+def find_lost_snapshot(ports: PublicationPorts, *needed: Snapshots) -> str | None:
     """One of these snapshots that can no longer be read, in words; None where all are there."""
     for snapshots in needed:
         for name, snapshot in snapshots.items():

@@ -5,16 +5,16 @@ from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.jobs.publish_job import Part, TouchedFiles
-from tidegate.model.publication_progress import AGAIN, CHANGES, EVERYTHING, TOPIC, Progress, Standing
+from tidegate.model.publication_progress import CHANGES, EVERYTHING, REPUBLISH, TOPIC, PartProgress, Progress
 from tidegate.ports.publication_ports import FoundTopics, PublicationPorts, TableNow
-from tidegate.publications.joined_tables import are_same, joined_now, lost
-from tidegate.publications.unfinished_parts import Rest, next_rest
+from tidegate.publications.joined_tables import find_lost_snapshot, is_unchanged, read_joined_snapshots
+from tidegate.publications.unfinished_parts import UnfinishedGroup, find_next_group
 
 REMEDY = "run `bin/tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRun:
     """The next run: the position that it leads to, the parts that it has to bring there, the files that it reads."""
 
     position: Progress
@@ -36,7 +36,7 @@ class Planned:
         }
 
 
-def plan(ports: PublicationPorts, resynchronise: bool = False) -> Planned:
+def plan_run(ports: PublicationPorts, resynchronise: bool = False) -> PlannedRun:
     """Decide the next run; changes nothing.
 
     1. Parts that do not stand together are brought together first, a group at a time: see `unfinished`.
@@ -47,58 +47,68 @@ def plan(ports: PublicationPorts, resynchronise: bool = False) -> Planned:
 
     `NothingToDo` when no row can have changed; `GiveUp` when the recorded progress no longer fits table or topic.
     """
-    table, found, standing = look(ports)
+    table, found, standing = observe_publication(ports)
     if not resynchronise:
-        refuse_estranged(ports, standing, found, table)
+        refuse_lost_progress(ports, standing, found, table)
         if standing.is_new:
-            return _next(ports, standing, found, table)
-        rest = _rest(ports, standing, found, table)
+            return _plan_next(ports, standing, found, table)
+        rest = _find_next_group(ports, standing, found, table)
         wanted = rest.position if rest else standing.settled
-        if wanted is not None and _fits(ports, found, table, wanted) and _missing(ports, wanted, rest) is None:
-            return _next(ports, standing, found, table) if rest is None else _rest_of(ports, standing, rest, found)
-    return planned(ports, standing, found, _position(ports, TOPIC, None, table, found))
+        if (
+            wanted is not None
+            and _is_compatible(ports, found, table, wanted)
+            and _find_missing_snapshot(ports, wanted, rest) is None
+        ):
+            return (
+                _plan_next(ports, standing, found, table) if rest is None else _plan_group(ports, standing, rest, found)
+            )
+    return plan_all_parts(ports, standing, found, _build_position(ports, TOPIC, None, table, found))
 
 
-def look(ports: PublicationPorts) -> tuple[TableNow, FoundTopics, Standing]:
+def observe_publication(ports: PublicationPorts) -> tuple[TableNow, FoundTopics, PartProgress]:
     """The table, the topics and the progress; NothingToDo without a table, GiveUp for topics that have grown."""
     publication = ports.publication
     table = ports.snapshots.table(publication.table)
     if table is None or table.snapshot_id is None:
         raise NothingToDo(f"publication={publication.name}: table={publication.table} does not exist yet")
-    found, standing = ports.topics.found(publication), ports.topics.standing(publication)
+    found, standing = ports.topics.find_topics(publication), ports.topics.read_progress(publication)
     _refuse_growth(ports, standing, found)
     return table, found, standing
 
 
-def refuse_estranged(ports: PublicationPorts, standing: Standing, found: FoundTopics, table: TableNow) -> None:
+def refuse_lost_progress(ports: PublicationPorts, standing: PartProgress, found: FoundTopics, table: TableNow) -> None:
     """GiveUp where the recorded progress says nothing about this table and this topic any more."""
-    reason = _estranged(ports, standing, found, table)
+    reason = _find_mismatch(ports, standing, found, table)
     if reason:
         raise GiveUp(f"publication={ports.publication.name}: {reason}; {REMEDY.format(name=ports.publication.name)}")
 
 
-def _estranged(ports: PublicationPorts, standing: Standing, found: FoundTopics, table: TableNow) -> str | None:
+def _find_mismatch(ports: PublicationPorts, standing: PartProgress, found: FoundTopics, table: TableNow) -> str | None:
     publication, last = ports.publication, standing.last
     if last is None:
         full = publication.start.kind == "full"
-        return f"no progress is recorded, and topics={_list(found.ids)} hold records" if full and _held(found) else None
-    if not any(_fits(ports, found, table, part, same_table=False) for part in standing.known):
+        return (
+            f"no progress is recorded, and topics={_format_topics(found.ids)} hold records"
+            if full and _has_records(found)
+            else None
+        )
+    if not any(_is_compatible(ports, found, table, part, same_table=False) for part in standing.known):
         if last.digest != publication.digest:
             return "its file has changed what the topic's records look like since the last run"
         topic = next(topic for topic in publication.topics if last.topic_ids.get(topic) != found.ids.get(topic))
         return f"topic={topic} was deleted or made anew since the last run"
     if publication.on_expired == "fail":
-        if not any(_fits(ports, found, table, part) for part in standing.known):
+        if not any(_is_compatible(ports, found, table, part) for part in standing.known):
             return f"table={publication.table} was replaced by another of that name since the last run"
-        rest = _rest(ports, standing, found, table)
+        rest = _find_next_group(ports, standing, found, table)
         wanted = rest.position if rest else standing.settled
-        gone = None if wanted is None else _missing(ports, wanted, rest)
+        gone = None if wanted is None else _find_missing_snapshot(ports, wanted, rest)
         if gone is not None:
             return f"{gone}, which was published last, has expired"
     return None
 
 
-def _fits(
+def _is_compatible(
     ports: PublicationPorts, found: FoundTopics, table: TableNow, part: Progress, same_table: bool = True
 ) -> bool:
     """Whether a position is one of records that look like those of now, in these very topics and of this very table."""
@@ -107,29 +117,31 @@ def _fits(
     return is_ours and part.digest == publication.digest and (not same_table or part.table_uuid == table.uuid)
 
 
-def _rest(ports: PublicationPorts, standing: Standing, found: FoundTopics, table: TableNow) -> Rest | None:
-    return next_rest(ports, standing, lambda part: _fits(ports, found, table, part))
+def _find_next_group(
+    ports: PublicationPorts, standing: PartProgress, found: FoundTopics, table: TableNow
+) -> UnfinishedGroup | None:
+    return find_next_group(ports, standing, lambda part: _is_compatible(ports, found, table, part))
 
 
-def _held(found: FoundTopics) -> bool:
+def _has_records(found: FoundTopics) -> bool:
     return found.holds_records
 
 
-def _list(ids: dict[str, str]) -> str:
+def _format_topics(ids: dict[str, str]) -> str:
     return ", ".join(sorted(ids))
 
 
-def _missing(ports: PublicationPorts, position: Progress, rest: Rest | None) -> str | None:
+def _find_missing_snapshot(ports: PublicationPorts, position: Progress, rest: UnfinishedGroup | None) -> str | None:
     """A snapshot that the next run would have to read and cannot; without `rest` it begins at `position`."""
     needed = [position.to] if rest is None else [position.origin, position.until, position.to]
     table = ports.publication.table
     own = next((one for one in needed if one is not None and not ports.snapshots.has(table, one)), None)
     if own is not None:
         return f"snapshot={own} of table={table}"
-    return lost(ports, position.joined, {} if rest is None else position.joined_origin)
+    return find_lost_snapshot(ports, position.joined, {} if rest is None else position.joined_origin)
 
 
-def _refuse_growth(ports: PublicationPorts, standing: Standing, found: FoundTopics) -> None:
+def _refuse_growth(ports: PublicationPorts, standing: PartProgress, found: FoundTopics) -> None:
     """Keys of a topic with another number of partitions lie elsewhere: their old records would never be replaced."""
     for part in standing.parts:
         for topic, partitions in (part.partitions if part else {}).items():
@@ -142,25 +154,25 @@ def _refuse_growth(ports: PublicationPorts, standing: Standing, found: FoundTopi
                 )
 
 
-def _next(ports: PublicationPorts, standing: Standing, found: FoundTopics, table: TableNow) -> Planned:
+def _plan_next(ports: PublicationPorts, standing: PartProgress, found: FoundTopics, table: TableNow) -> PlannedRun:
     publication, settled = ports.publication, standing.settled
-    origin = settled.to if settled else _beginning(ports)
+    origin = settled.to if settled else _find_start_snapshot(ports)
     to = table.snapshot_id
-    joined, before = joined_now(ports), settled.joined if settled else {}
-    is_same = are_same(ports, before, joined)
+    joined, before = read_joined_snapshots(ports), settled.joined if settled else {}
+    is_same = is_unchanged(ports, before, joined)
     if origin == to and is_same:
         raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
     mode = EVERYTHING if origin is None else CHANGES
-    position = _position(ports, mode, origin, table, found)
+    position = _build_position(ports, mode, origin, table, found)
     if mode == CHANGES:
         position = replace(position, joined=joined, joined_origin=joined if is_same else before)
-    following = planned(ports, standing, found, position)
+    following = plan_all_parts(ports, standing, found, position)
     if following.touched == TouchedFiles() and settled is not None:
         raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
     return following
 
 
-def _beginning(ports: PublicationPorts) -> int | None:
+def _find_start_snapshot(ports: PublicationPorts) -> int | None:
     """The snapshot that a first run begins at; None for nothing."""
     publication, start = ports.publication, ports.publication.start
     if start.kind == "full":
@@ -176,28 +188,34 @@ def _beginning(ports: PublicationPorts) -> int | None:
     return wanted
 
 
-def _position(ports: PublicationPorts, mode: str, origin: int | None, table: TableNow, found: FoundTopics) -> Progress:
+def _build_position(
+    ports: PublicationPorts, mode: str, origin: int | None, table: TableNow, found: FoundTopics
+) -> Progress:
     to, digest = table.snapshot_id or 0, ports.publication.digest
     return Progress(ports.new_run(), mode, origin, to, digest, table.uuid, found.ids, found.partitions,
-        joined=joined_now(ports),
+        joined=read_joined_snapshots(ports),
     )  # fmt: skip
 
 
-def planned(ports: PublicationPorts, standing: Standing, found: FoundTopics, position: Progress) -> Planned:
+def plan_all_parts(
+    ports: PublicationPorts, standing: PartProgress, found: FoundTopics, position: Progress
+) -> PlannedRun:
     """A run of all parts, from where each of them stands."""
     parts = tuple(Part(number, raw) for number, raw in enumerate(standing.raw))
-    return Planned(position, parts, _touched(ports, position), found)
+    return PlannedRun(position, parts, _find_touched_files(ports, position), found)
 
 
-def _touched(ports: PublicationPorts, position: Progress) -> TouchedFiles | None:
-    if position.mode not in (CHANGES, AGAIN) or position.origin is None:
+def _find_touched_files(ports: PublicationPorts, position: Progress) -> TouchedFiles | None:
+    if position.mode not in (CHANGES, REPUBLISH) or position.origin is None:
         return None
     if position.joined != position.joined_origin:  # any row may look different then
         return None
     return ports.snapshots.touched(ports.publication.table, position.origin, position.until or position.to)
 
 
-def _rest_of(ports: PublicationPorts, standing: Standing, rest: Rest, found: FoundTopics) -> Planned:
+def _plan_group(
+    ports: PublicationPorts, standing: PartProgress, rest: UnfinishedGroup, found: FoundTopics
+) -> PlannedRun:
     """The run of one group; parts that are between its two states go on behind the key that they have come to."""
     position = replace(
         rest.position, run=ports.new_run(), topic_ids=found.ids, partitions=found.partitions,
@@ -209,4 +227,4 @@ def _rest_of(ports: PublicationPorts, standing: Standing, rest: Rest, found: Fou
         is_on_the_way = part is not None and part.state is None and part.pair == position.pair and part.mode != TOPIC
         after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})
         parts.append(Part(number, standing.raw[number], after, counts))
-    return Planned(position, tuple(parts), _touched(ports, position), found, resumed=True)
+    return PlannedRun(position, tuple(parts), _find_touched_files(ports, position), found, resumed=True)

@@ -7,19 +7,19 @@ from typing import Any
 
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.jobs.publish_job import PublishJob
-from tidegate.model.publication_progress import AGAIN, TOPIC, Progress, Standing
+from tidegate.model.publication_progress import REPUBLISH, TOPIC, PartProgress, Progress
 from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.publications.heartbeat import heartbeat
-from tidegate.publications.plan import Planned, plan
-from tidegate.publications.republish import Again, plan_again
+from tidegate.publications.heartbeat import send_heartbeat
+from tidegate.publications.plan import PlannedRun, plan_run
+from tidegate.publications.republish import RepublishRequest, plan_republish
 
 log = logging.getLogger(__name__)
-COUNTS = ("inserted", "updated", "deleted")
-MOST_ROUNDS = 20  # each brings one group of parts on; there are hardly ever more than three
+COUNT_NAMES = ("inserted", "updated", "deleted")
+MAX_ROUNDS = 20  # each brings one group of parts on; there are hardly ever more than three
 
 
 @dataclass(frozen=True)
-class Published:
+class PublicationResult:
     """What one run did; the counts are changes, so of produced records."""
 
     publication: str
@@ -36,21 +36,25 @@ class Published:
         return dict(vars(self))
 
 
-def publish(ports: PublicationPorts, resynchronise: bool = False, again: Again | None = None) -> Published:
+def publish(
+    ports: PublicationPorts, resynchronise: bool = False, again: RepublishRequest | None = None
+) -> PublicationResult:
     """One run, and a heartbeat behind it, if asked for: also behind a run that finds nothing to do.
 
-    See `run`; what it raises is raised.
+    See `publish_changes`; what it raises is raised.
     """
     try:
-        done = run(ports, resynchronise, again)
+        done = publish_changes(ports, resynchronise, again)
     except NothingToDo:
-        heartbeat(ports)
+        send_heartbeat(ports)
         raise
-    heartbeat(ports)
+    send_heartbeat(ports)
     return done
 
 
-def run(ports: PublicationPorts, resynchronise: bool = False, again: Again | None = None) -> Published:
+def publish_changes(
+    ports: PublicationPorts, resynchronise: bool = False, again: RepublishRequest | None = None
+) -> PublicationResult:
     """Bring the topic to the table's current snapshot.
 
     1. Create topics that are missing, before the first run and before a resynchronisation.
@@ -66,54 +70,53 @@ def run(ports: PublicationPorts, resynchronise: bool = False, again: Again | Non
     A repeat call finds nothing to do. `RetryLater` where a part has not arrived; the next call goes on from there.
     """
     publication = ports.publication
-    if resynchronise or ports.topics.standing(publication).is_new:
+    if resynchronise or ports.topics.read_progress(publication).is_new:
         ports.topics.create(publication)
-    pins = _pins(ports)
-    first = planned = plan(ports, resynchronise) if again is None else plan_again(ports, again)
+    pins = _read_pins(ports)
+    first = planned = plan_run(ports, resynchronise) if again is None else plan_republish(ports, again)
     counts: Counter[str] = Counter()
-    for _ in range(MOST_ROUNDS):
-        for table, snapshot in _needed(ports, planned.position):
-            pins.setdefault(table, set()).add(pin_name(publication.name, snapshot))
-        standing = _produce(ports, planned)
-        counts.update(_counts(ports, planned, standing))
-        settled = standing.settled
-        if settled is not None:
-            _let_go(ports, settled, pins)
-            counted = {name: counts[name] for name in COUNTS}
+    for _ in range(MAX_ROUNDS):
+        for table, snapshot in _list_needed_snapshots(ports, planned.position):
+            pins.setdefault(table, set()).add(format_pin_name(publication.name, snapshot))
+        standing = _produce_round(ports, planned)
+        counts.update(_count_changes(ports, planned, standing))
+        if (settled := standing.settled) is not None:
+            _release_pins(ports, settled, pins)
+            counted = {name: counts[name] for name in COUNT_NAMES}
             one = first.position
-            return Published(
+            return PublicationResult(
                 publication.name, one.origin, settled.to, one.mode, **counted, topics=[*publication.topics]
             )
-        planned = plan(ports)
+        planned = plan_run(ports)
     raise RetryLater(
-        f"publication={publication.name}: after {MOST_ROUNDS} rounds its parts are in different states still, because "
+        f"publication={publication.name}: after {MAX_ROUNDS} rounds its parts are in different states still, because "
         "other runs publish at the same time; let one run at a time, and run it again"
     )
 
 
-def _produce(ports: PublicationPorts, planned: Planned) -> Standing:
+def _produce_round(ports: PublicationPorts, planned: PlannedRun) -> PartProgress:
     """One round, and where the parts stand behind it."""
     publication = ports.publication
     if planned.position.mode == TOPIC:  # also where the file asks for it
         ports.topics.create(publication)
-        found = ports.topics.found(publication)
+        found = ports.topics.find_topics(publication)
         position = replace(planned.position, topic_ids=found.ids, partitions=found.partitions)
         planned = replace(planned, found=found, position=position)
-    for table, snapshot in _needed(ports, planned.position):
-        ports.snapshots.pin(table, snapshot, pin_name(publication.name, snapshot))
+    for table, snapshot in _list_needed_snapshots(ports, planned.position):
+        ports.snapshots.pin(table, snapshot, format_pin_name(publication.name, snapshot))
     log.info("publishing: publication=%s %s", publication.name, planned.to_dict())
-    ports.engine.run(job_of(ports, planned))
-    return ports.topics.standing(publication, at_rest=True)
+    ports.engine.run(build_publish_job(ports, planned))
+    return ports.topics.read_progress(publication, at_rest=True)
 
 
-def _needed(ports: PublicationPorts, position: Progress) -> list[tuple[str, int]]:
+def _list_needed_snapshots(ports: PublicationPorts, position: Progress) -> list[tuple[str, int]]:
     """Table and snapshot of all that a run reads."""
     own = (position.origin, position.until, position.to)
     joined = [*position.joined_origin.items(), *position.joined.items()]
     return [*((ports.publication.table, one) for one in own if one is not None), *joined]
 
 
-def job_of(ports: PublicationPorts, planned: Planned) -> PublishJob:
+def build_publish_job(ports: PublicationPorts, planned: PlannedRun) -> PublishJob:
     """What Spark is asked for."""
     asked = ports.publication
     return PublishJob(
@@ -136,17 +139,17 @@ def job_of(ports: PublicationPorts, planned: Planned) -> PublishJob:
     )
 
 
-def pins_of(publication: str) -> str:
+def format_pin_prefix(publication: str) -> str:
     """What the names of a publication's tags begin with; no pipeline's begin so."""
     return f"tidegate-publication-{publication}-"
 
 
-def pin_name(publication: str, snapshot_id: int) -> str:
+def format_pin_name(publication: str, snapshot_id: int) -> str:
     """The tag that keeps a published snapshot from expiring."""
-    return f"{pins_of(publication)}{snapshot_id}"
+    return f"{format_pin_prefix(publication)}{snapshot_id}"
 
 
-def _counts(ports: PublicationPorts, planned: Planned, standing: Standing) -> dict[str, int]:
+def _count_changes(ports: PublicationPorts, planned: PlannedRun, standing: PartProgress) -> dict[str, int]:
     """The counts of the round's parts; PublishedElsewhere or RetryLater where another run has taken some of them over.
 
     Where it brought them to the very same state, nothing is missing; but not where every record was asked for anew.
@@ -156,29 +159,34 @@ def _counts(ports: PublicationPorts, planned: Planned, standing: Standing) -> di
     ours = [part for part in parts if part is not None and part.is_complete and part.run == position.run]
     is_short = len(ours) < len(parts)
     is_same = all(part is not None and part.state == position.target for part in parts)
-    if is_short and (position.mode in (AGAIN, TOPIC) or not is_same):
+    if is_short and (position.mode in (REPUBLISH, TOPIC) or not is_same):
         kind = RetryLater if ours or standing.is_new else PublishedElsewhere
         raise kind(
             f"publication={publication.name} snapshot={position.to}: {len(ours)} of {len(planned.parts)} parts arrived "
             "there, others are where another run has brought them; run it again"
         )
-    return {name: sum(part.counts.get(name, 0) for part in ours) for name in COUNTS}
+    return {name: sum(part.counts.get(name, 0) for part in ours) for name in COUNT_NAMES}
 
 
-def _pins(ports: PublicationPorts) -> dict[str, set[str]]:
+def _read_pins(ports: PublicationPorts) -> dict[str, set[str]]:
     """The publication's pins, by table."""
     names = [ports.publication.table, *ports.publication.joined]
-    prefix, there = pins_of(ports.publication.name), [n for n in names if ports.snapshots.table(n) is not None]
+    prefix, there = (
+        format_pin_prefix(ports.publication.name),
+        [n for n in names if ports.snapshots.table(n) is not None],
+    )
     return {
         name: {tag for tag in ports.snapshots.pins(name, prefix) if tag.removeprefix(prefix).isdigit()}
         for name in there
     }
 
 
-def _let_go(ports: PublicationPorts, settled: Progress, pins: dict[str, set[str]]) -> None:
+def _release_pins(ports: PublicationPorts, settled: Progress, pins: dict[str, set[str]]) -> None:
     """Pins that were there before the run, and its own, but for those of where the topics stand.
 
     A pin that came meanwhile belongs to a run which has begun behind this one.
     """
     for table, snapshot in {ports.publication.table: settled.to, **settled.joined}.items():
-        ports.snapshots.unpin(table, sorted(pins.get(table, set()) - {pin_name(ports.publication.name, snapshot)}))
+        ports.snapshots.unpin(
+            table, sorted(pins.get(table, set()) - {format_pin_name(ports.publication.name, snapshot)})
+        )

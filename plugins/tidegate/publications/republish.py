@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.jobs.publish_job import TouchedFiles
-from tidegate.model.publication_progress import AGAIN, Progress
+from tidegate.model.publication_progress import REPUBLISH, Progress
 from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.publications.plan import Planned, look, planned, refuse_estranged
+from tidegate.publications.plan import PlannedRun, observe_publication, plan_all_parts, refuse_lost_progress
 from tidegate.spec.time_text import EXAMPLE as A_TIME
-from tidegate.spec.time_text import time_ms
+from tidegate.spec.time_text import parse_timestamp_ms
 
-NEITHER = f"neither a snapshot nor a time; write a snapshot's id, or a time like {A_TIME}"
+INVALID_BOUND = f"neither a snapshot nor a time; write a snapshot's id, or a time like {A_TIME}"
 
 
 @dataclass(frozen=True)
-class Again:
+class RepublishRequest:
     """Keys that changed after `begin`, None for all keys, up to `end`, None for what is published.
 
     Both are a snapshot's id, or a time, which stands for the snapshot that was current then.
@@ -28,11 +28,11 @@ class Again:
     end: str | None = None
 
 
-def plan_again(ports: PublicationPorts, asked: Again) -> Planned:
+def plan_republish(ports: PublicationPorts, asked: RepublishRequest) -> PlannedRun:
     """The run that produces again; changes nothing. NothingToDo where no row changed in the range."""
     publication = ports.publication
-    table, found, standing = look(ports)
-    refuse_estranged(ports, standing, found, table)
+    table, found, standing = observe_publication(ports)
+    refuse_lost_progress(ports, standing, found, table)
     if standing.is_new:
         raise NothingToDo(f"publication={publication.name}: nothing was published yet, so nothing is produced again")
     stands = standing.settled
@@ -41,26 +41,30 @@ def plan_again(ports: PublicationPorts, asked: Again) -> Planned:
             f"publication={publication.name}: a run is unfinished; finish it by `bin/tidegate publish "
             f"{publication.name}`, and then ask again"
         )
-    origin = None if asked.begin is None else _snapshot(ports, "from", asked.begin)
-    until = None if asked.end is None else _snapshot(ports, "to", asked.end)
+    origin = None if asked.begin is None else _resolve_snapshot(ports, "from", asked.begin)
+    until = None if asked.end is None else _resolve_snapshot(ports, "to", asked.end)
     if asked.end is not None and until is None:
         raise NothingToDo(
             f"publication={publication.name}: table={publication.table} had no snapshot by to={asked.end}"
         )
     position = Progress(
-        ports.new_run(), AGAIN, origin, stands.to, publication.digest, table.uuid, found.ids, found.partitions,
+        ports.new_run(), REPUBLISH, origin, stands.to, publication.digest, table.uuid, found.ids, found.partitions,
         until=None if until == stands.to else until, joined=stands.joined, joined_origin=stands.joined,
     )  # fmt: skip
-    run = planned(ports, standing, found, position)
+    run = plan_all_parts(ports, standing, found, position)
     if run.touched == TouchedFiles():
         raise NothingToDo(f"publication={publication.name}: no row changed between from={asked.begin} to={asked.end}")
     return run
 
 
-def _snapshot(ports: PublicationPorts, name: str, text: str) -> int | None:
+def _resolve_snapshot(ports: PublicationPorts, name: str, text: str) -> int | None:
     """The snapshot that `text` stands for; None where the table had none at that time."""
     publication = ports.publication
-    wanted = int(text) if text.isdecimal() else ports.snapshots.at(publication.table, time_ms(name, text, NEITHER))
+    wanted = (
+        int(text)
+        if text.isdecimal()
+        else ports.snapshots.at(publication.table, parse_timestamp_ms(name, text, INVALID_BOUND))
+    )
     if wanted is not None and not ports.snapshots.has(publication.table, wanted):
         raise GiveUp(
             f"publication={publication.name} table={publication.table} {name}={text}: snapshot={wanted} has expired or "

@@ -3,28 +3,28 @@
 from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
-from tidegate.model.publication_progress import Progress, Standing
+from tidegate.model.publication_progress import PartProgress, Progress
 from tidegate.monitoring.health import CATCHING_UP, CURRENT, FAILING, PAUSED, STUCK, UNKNOWN, Schedule
 from tidegate.ports.publication_ports import Behind, PublicationPorts
-from tidegate.publications.plan import plan
+from tidegate.publications.plan import plan_run
 
-COUNTS = ("inserted", "updated", "deleted")
-LEAST_SECONDS = 120.0  # a run that is merely under way shall not look like one that is behind
+COUNT_NAMES = ("inserted", "updated", "deleted")
+MIN_BEHIND_SECONDS = 120.0  # a run that is merely under way shall not look like one that is behind
 
 
-def status(ports: PublicationPorts) -> dict[str, Any]:
+def read_publication_status(ports: PublicationPorts) -> dict[str, Any]:
     """Where the topic stands against the table; changes nothing.
 
     `snapshots_behind` and `rows_behind` count what changed rows and is not published, the rows at most;
     `behind_seconds` is the age of the oldest of it. All are 0 when nothing waits.
     """
     publication = ports.publication
-    standing, table = ports.topics.standing(publication), ports.snapshots.table(publication.table)
-    waiting, problem = _waiting(ports)
+    standing, table = ports.topics.read_progress(publication), ports.snapshots.table(publication.table)
+    waiting, problem = _plan_next_run(ports)
     stands, current = standing.settled or standing.unfinished, table.snapshot_id if table else None
-    behind = _behind(ports, stands) if waiting or problem else Behind()
+    behind = _measure_lag(ports, stands) if waiting or problem else Behind()
     age = None if behind.since_ms is None else max(0.0, (ports.now_ms() - behind.since_ms) / 1000)
-    last = last_run(standing)
+    last = describe_last_run(standing)
     return {
         "publication": publication.name,
         "description": publication.description,
@@ -44,7 +44,7 @@ def status(ports: PublicationPorts) -> dict[str, Any]:
     }
 
 
-def _behind(ports: PublicationPorts, stands: Progress | None) -> Behind:
+def _measure_lag(ports: PublicationPorts, stands: Progress | None) -> Behind:
     """What the table and those that the SQL joins have come to since."""
     before = {ports.publication.table: stands.to, **stands.joined} if stands else {}
     found = []
@@ -56,17 +56,17 @@ def _behind(ports: PublicationPorts, stands: Progress | None) -> Behind:
     return Behind(sum(one.snapshots for one in found), sum(one.rows for one in found), since)
 
 
-def _waiting(ports: PublicationPorts) -> tuple[dict[str, Any] | None, str | None]:
+def _plan_next_run(ports: PublicationPorts) -> tuple[dict[str, Any] | None, str | None]:
     """The next run, and why there can be none."""
     try:
-        return plan(ports).to_dict(), None
+        return plan_run(ports).to_dict(), None
     except NothingToDo:
         return None, None
     except GiveUp as reason:
         return None, str(reason)
 
 
-def last_run(standing: Standing) -> dict[str, Any] | None:
+def describe_last_run(standing: PartProgress) -> dict[str, Any] | None:
     """What the run did that was recorded last; None before the first."""
     parts: tuple[Progress, ...] = standing.newest
     if not parts:
@@ -76,34 +76,34 @@ def last_run(standing: Standing) -> dict[str, Any] | None:
         "from_snapshot_id": parts[0].origin,
         "to_snapshot_id": parts[0].to,
         "compared_with": parts[0].mode,
-        **{name: sum(part.counts.get(name, 0) for part in parts) for name in COUNTS},
+        **{name: sum(part.counts.get(name, 0) for part in parts) for name in COUNT_NAMES},
     }
 
 
-def in_words(row: dict[str, Any], schedule: Schedule) -> tuple[str, str]:
-    """State and reason, in the words of pipelines; `row` is a `status`, or an `error` that may `needs_person`."""
+def describe_state(row: dict[str, Any], schedule: Schedule) -> tuple[str, str]:
+    """State and reason, in the words of pipelines; `row` is a status, or an `error` that may `needs_person`."""
     if row.get("problem") or (row.get("error") and row.get("needs_person")):
         return STUCK, str(row.get("problem") or row["error"])
-    told = _told(row)
+    told = _describe_lag(row)
     if schedule.paused:
         return PAUSED, row.get("error") or told
     if schedule.failed:
         return FAILING, schedule.failed
     if row.get("error"):
         return UNKNOWN, row["error"]
-    is_behind = row["unfinished"] or (row["behind_seconds"] or 0) > LEAST_SECONDS
+    is_behind = row["unfinished"] or (row["behind_seconds"] or 0) > MIN_BEHIND_SECONDS
     return (CATCHING_UP if is_behind and row["waiting"] else CURRENT), told
 
 
-def _told(row: dict[str, Any]) -> str:
+def _describe_lag(row: dict[str, Any]) -> str:
     if not row.get("waiting"):
         return "nothing waits"
     said = f"{row['snapshots_behind']} snapshots with at most {row['rows_behind']} changed rows wait"
     return f"a run is unfinished; {said}" if row["unfinished"] else said
 
 
-def measures(row: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a `status` for those who watch many, without what nobody can tell."""
+def to_metrics(row: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a status for those who watch many, without what nobody can tell."""
     known = {
         "snapshots_behind": row["snapshots_behind"],
         "rows_behind": row["rows_behind"],

@@ -8,20 +8,22 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tidegate.model.publication_progress import CHANGES, TOPIC, Progress, Standing, Target
+from tidegate.model.publication_progress import CHANGES, TOPIC, PartProgress, Progress, Target
 from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.publications.joined_tables import are_same, lost
+from tidegate.publications.joined_tables import find_lost_snapshot, is_unchanged
 
 
 @dataclass(frozen=True)
-class Rest:
+class UnfinishedGroup:
     """One group: the states between which its parts are, or have to be, and their numbers. `position.run` is old."""
 
     position: Progress
     numbers: tuple[int, ...]
 
 
-def next_rest(ports: PublicationPorts, standing: Standing, fits: Callable[[Progress], bool]) -> Rest | None:
+def find_next_group(
+    ports: PublicationPorts, standing: PartProgress, fits: Callable[[Progress], bool]
+) -> UnfinishedGroup | None:
     """The group to bring on next; None where all parts stand together, or none has begun.
 
     1. Parts that a comparison with the topic has not reached yet, where one was begun, or whose position fits neither
@@ -34,14 +36,16 @@ def next_rest(ports: PublicationPorts, standing: Standing, fits: Callable[[Progr
     if standing.settled is not None and fits(standing.settled):
         return None
     return (
-        _not_compared(ports, standing, fits)
-        or _on_the_way(ports, standing)
-        or _not_begun(ports, standing)
-        or _behind(ports, standing)
+        _find_not_compared(ports, standing, fits)
+        or _find_in_progress(ports, standing)
+        or _find_not_begun(ports, standing)
+        or _find_behind(ports, standing)
     )
 
 
-def _not_compared(ports: PublicationPorts, standing: Standing, fits: Callable[[Progress], bool]) -> Rest | None:
+def _find_not_compared(
+    ports: PublicationPorts, standing: PartProgress, fits: Callable[[Progress], bool]
+) -> UnfinishedGroup | None:
     last, good = standing.last, [part for part in standing.known if fits(part)]
     if last is None or not good:
         return None
@@ -49,7 +53,7 @@ def _not_compared(ports: PublicationPorts, standing: Standing, fits: Callable[[P
     is_begun = last.mode == TOPIC or any(part.state is None for part in compared)
     if not is_begun and len(good) == len(standing.known):
         return None
-    goal = _newest(ports, compared or good)
+    goal = _find_newest(ports, compared or good)
     done = (TOPIC, goal.target) if is_begun else None
 
     def is_done(part: Progress | None) -> bool:
@@ -59,21 +63,21 @@ def _not_compared(ports: PublicationPorts, standing: Standing, fits: Callable[[P
 
     numbers = tuple(number for number, part in enumerate(standing.parts) if not is_done(part))
     position = replace(goal, mode=TOPIC, origin=None, until=None, joined_origin={})
-    return Rest(position, numbers) if numbers else None
+    return UnfinishedGroup(position, numbers) if numbers else None
 
 
-def _on_the_way(ports: PublicationPorts, standing: Standing) -> Rest | None:
+def _find_in_progress(ports: PublicationPorts, standing: PartProgress) -> UnfinishedGroup | None:
     begun = [part for part in standing.known if part.state is None]
     if not begun:
         return None
-    goal = _newest(ports, begun)
+    goal = _find_newest(ports, begun)
 
     def belongs(part: Progress | None) -> bool:
         if part is None:  # while there are such, every run has begun where the first one did
             return True
         return part.pair == goal.pair if part.state is None else _is_origin(ports, part, goal)
 
-    return Rest(goal, tuple(number for number, part in enumerate(standing.parts) if belongs(part)))
+    return UnfinishedGroup(goal, tuple(number for number, part in enumerate(standing.parts) if belongs(part)))
 
 
 def _is_origin(ports: PublicationPorts, part: Progress, run: Progress) -> bool:
@@ -82,32 +86,36 @@ def _is_origin(ports: PublicationPorts, part: Progress, run: Progress) -> bool:
         return False
     if part.joined == run.joined_origin:
         return True
-    return lost(ports, part.joined, run.joined_origin) is None and are_same(ports, part.joined, run.joined_origin)
+    return find_lost_snapshot(ports, part.joined, run.joined_origin) is None and is_unchanged(
+        ports, part.joined, run.joined_origin
+    )
 
 
-def _not_begun(ports: PublicationPorts, standing: Standing) -> Rest | None:
+def _find_not_begun(ports: PublicationPorts, standing: PartProgress) -> UnfinishedGroup | None:
     numbers = tuple(number for number, part in enumerate(standing.parts) if part is None)
     if not numbers or not standing.known:
         return None
-    goal = _newest(ports, standing.known)
-    return Rest(goal, numbers)
+    goal = _find_newest(ports, standing.known)
+    return UnfinishedGroup(goal, numbers)
 
 
-def _behind(ports: PublicationPorts, standing: Standing) -> Rest | None:
+def _find_behind(ports: PublicationPorts, standing: PartProgress) -> UnfinishedGroup | None:
     if not standing.known:
         return None
-    goal = _newest(ports, standing.known)
+    goal = _find_newest(ports, standing.known)
     stays = next((part for part in standing.known if part.target != goal.target), None)
     if stays is None:
         return None
     numbers = tuple(n for n, part in enumerate(standing.parts) if part is not None and part.target == stays.target)
-    is_same = lost(ports, stays.joined, goal.joined) is None and are_same(ports, stays.joined, goal.joined)
+    is_same = find_lost_snapshot(ports, stays.joined, goal.joined) is None and is_unchanged(
+        ports, stays.joined, goal.joined
+    )
     before = goal.joined if is_same else stays.joined
     position = replace(goal, mode=CHANGES, origin=stays.to, until=None, joined_origin=before)
-    return Rest(position, numbers)
+    return UnfinishedGroup(position, numbers)
 
 
-def _newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress, ...]) -> Progress:
+def _find_newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress, ...]) -> Progress:
     """The one whose target the tables came to last, so that no reader is led back; of equal ones the last."""
     targets: list[Target] = []
     for part in parts:
@@ -115,7 +123,7 @@ def _newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress, ...
             targets.append(part.target)
     if len(targets) == 1:
         return max(parts, key=lambda part: part.at_ms)
-    ages = {name: _ages(ports, name) for name in (ports.publication.table, *ports.publication.joined)}
+    ages = {name: _read_snapshot_ages(ports, name) for name in (ports.publication.table, *ports.publication.joined)}
 
     def age(part: Progress) -> tuple[int, ...]:
         found = {ports.publication.table: part.to, **part.joined}
@@ -124,6 +132,6 @@ def _newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress, ...
     return min(parts, key=lambda part: (age(part), -part.at_ms))
 
 
-def _ages(ports: PublicationPorts, name: str) -> dict[int, int]:
+def _read_snapshot_ages(ports: PublicationPorts, name: str) -> dict[int, int]:
     """How many snapshots were made behind each one on the table's current line."""
     return {made.snapshot_id: age for age, made in enumerate(ports.snapshots.line(name, sys.maxsize))}

@@ -7,20 +7,20 @@ from contextlib import suppress
 from functools import partial
 
 from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
-from tidegate.merge.compare_and_swap import in_rounds
+from tidegate.merge.compare_and_swap import retry_commits
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice, Backfill
-from tidegate.model.ownership import own_intermediate
+from tidegate.model.ownership import describe_intermediate
 from tidegate.ports.context import Ports
 from tidegate.reprocess.backfill_merge import merge_slice
-from tidegate.reprocess.backfill_plan import standing_position
+from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.backfill_stage import Slice, stage_missing
 from tidegate.tables.batch_history import record_slice
 
 log = logging.getLogger(__name__)
 
 
-def backfill(ports: Ports, planned: Backfill, told: Callable[[AppliedSlice], None]) -> None:
+def apply_backfill(ports: Ports, planned: Backfill, told: Callable[[AppliedSlice], None]) -> None:
     """Apply every slice, newest first, and clean up; `told` hears of each slice and table.
 
     A repeat call goes on where the last one stopped: what is staged and what is applied stand in the backfill's own
@@ -39,11 +39,11 @@ def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSli
     2. Merge and publish each table on its own; one that fails does not hold up the others.
     """
     slices = [
-        Slice.of(ports, planned, mine.table, number)
+        Slice.from_backfill(ports, planned, mine.table, number)
         for mine in planned.tables
         if number <= len(planned.slices(mine.table))
     ]
-    stage_missing([(one, _position(one)) for one in slices if not one.is_applied])
+    stage_missing([(one, _read_position(one)) for one in slices if not one.is_applied])
     results: list[AppliedSlice] = []
     failures: list[TidegateError] = []
     for one in slices:
@@ -55,16 +55,16 @@ def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSli
         if staged is not None:
             record_slice(ports, staged, result)
         results.append(result)
-    _raise(ports, slices, failures)
+    _raise_failures(ports, slices, failures)
     return results
 
 
-def _position(one: Slice) -> dict[str, dict[int, int]]:
-    state = one.ports.destination.state(one.table.name, one.ports.pipeline.name)
-    return standing_position(one.ports, one.table, state).offsets
+def _read_position(one: Slice) -> dict[str, dict[int, int]]:
+    state = one.ports.destination.read_state(one.table.name, one.ports.pipeline.name)
+    return require_position(one.ports, one.table, state).offsets
 
 
-def _raise(ports: Ports, slices: list[Slice], failures: list[TidegateError]) -> None:
+def _raise_failures(ports: Ports, slices: list[Slice], failures: list[TidegateError]) -> None:
     if failures and len(slices) == 1:
         raise failures[0]
     if failures:
@@ -73,19 +73,22 @@ def _raise(ports: Ports, slices: list[Slice], failures: list[TidegateError]) -> 
         raise join_tables(message, map(type, failures))
 
 
-def open_backfills(ports: Ports) -> dict[str, Backfill]:
+def read_open_backfills(ports: Ports) -> dict[str, Backfill]:
     """Backfills that have intermediate tables, by id: under way, stopped, or given up."""
-    notes = [n for table in ports.pipeline.tables for n in ports.destination.backfills(table.name, ports.pipeline.name)]
+    notes = [
+        n for table in ports.pipeline.tables for n in ports.destination.list_backfills(table.name, ports.pipeline.name)
+    ]
     found = [Backfill.from_dict(json.loads(note)) for note in notes]
     return {one.id: one for one in found}
 
 
-def applied_slices(ports: Ports, planned: Backfill) -> dict[str, list[int]]:
+def read_applied_slices(ports: Ports, planned: Backfill) -> dict[str, list[int]]:
     """The slices of each table of the pipeline that are applied and need not be again, newest first."""
     known = {table.name for table in ports.pipeline.tables}
-    slices = [Slice.of(ports, planned, mine.table, 1) for mine in planned.tables if mine.table in known]
+    slices = [Slice.from_backfill(ports, planned, mine.table, 1) for mine in planned.tables if mine.table in known]
     return {
-        one.table.name: sorted(ports.destination.applied(one.intermediate, one.shape), reverse=True) for one in slices
+        one.table.name: sorted(ports.destination.list_applied_slices(one.intermediate, one.shape), reverse=True)
+        for one in slices
     }
 
 
@@ -96,19 +99,19 @@ def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:
     """
     dropped = []
     for table in ports.pipeline.tables:
-        own = resource_names.backfill_table(ports.pipeline, table, backfill_id)
-        if ports.destination.claim(own, own_intermediate(ports.pipeline, table)) is not None:
+        own = resource_names.name_backfill_table(ports.pipeline, table, backfill_id)
+        if ports.destination.claim(own, describe_intermediate(ports.pipeline, table)) is not None:
             ports.destination.drop(own)
             dropped.append(own)
-        forget = partial(ports.destination.forget, table.name, ports.pipeline.name, backfill_id)
+        forget = partial(ports.destination.forget_backfill, table.name, ports.pipeline.name, backfill_id)
         with suppress(RetryLater):  # branches of a backfill without a table mean nothing; the next call drops them
-            in_rounds(ports, f"pipeline={ports.pipeline.name} table={table.name} backfill={backfill_id}", forget)
+            retry_commits(ports, f"pipeline={ports.pipeline.name} table={table.name} backfill={backfill_id}", forget)
     return dropped
 
 
-def abandon(ports: Ports, backfill_id: str) -> list[str]:
+def abandon_backfill(ports: Ports, backfill_id: str) -> list[str]:
     """Give up an open backfill; its slices that are applied stay applied."""
-    known = open_backfills(ports)
+    known = read_open_backfills(ports)
     if backfill_id not in known:
         raise GiveUp(
             f"pipeline={ports.pipeline.name} backfill={backfill_id}: there is no such backfill; "

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from functools import partial
 
 from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater
-from tidegate.merge.compare_and_swap import Swap, changed_rows, cost, in_rounds, publish, written
-from tidegate.merge.statements import backfill_statements
+from tidegate.merge.compare_and_swap import Swap, count_changes, publish, read_cost, retry_commits, write_on_branch
+from tidegate.merge.statements import render_backfill_statements
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.batch import StagedBatch
 from tidegate.model.position import Position
 from tidegate.model.table_state import Source
 from tidegate.ports.context import Head, TableState
-from tidegate.reprocess.backfill_plan import standing_position
-from tidegate.reprocess.backfill_stage import Slice, complete
-from tidegate.tables.columns import destination_columns, resolved
+from tidegate.reprocess.backfill_plan import require_position
+from tidegate.reprocess.backfill_stage import Slice, complete_staging
+from tidegate.tables.columns import list_destination_columns, resolve_columns
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Cut:
+class _SliceRound:
     """What holds for one round: the table as it was read, the slice as it is staged, and when the work began."""
 
     slice: Slice
@@ -41,25 +41,25 @@ def merge_slice(one: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
 
     Main moved, by a flush or by others: back to 1, so that a newer record is never overwritten.
     """
-    return in_rounds(one.ports, one.where, partial(_round, one, one.ports.now_ms()))
+    return retry_commits(one.ports, one.where, partial(_merge_round, one, one.ports.now_ms()))
 
 
-def _round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:
+def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:
     destination, name = one.ports.destination, one.ports.pipeline.name
-    state = destination.state(one.table.name, name)
-    position = standing_position(one.ports, one.table, state)
+    state = destination.read_state(one.table.name, name)
+    position = require_position(one.ports, one.table, state)
     _check_same_topics(one, position)
     if state is None or one.is_applied:
-        return _result(one, None, None, started_ms, "already applied"), None
-    table = resolved(one.table, one.ports.pipeline.source.metadata, state)
-    columns = destination_columns(table, one.ports.pipeline.source.metadata)
+        return _build_result(one, None, None, started_ms, "already applied"), None
+    table = resolve_columns(one.table, one.ports.pipeline.source.metadata, state)
+    columns = list_destination_columns(table, one.ports.pipeline.source.metadata)
     if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
-        state = destination.state(one.table.name, name) or state
-        position = standing_position(one.ports, one.table, state)
-    staged = next(batch for batch in complete(one, position.offsets).batches if batch.batch == one.number)
+        state = destination.read_state(one.table.name, name) or state
+        position = require_position(one.ports, one.table, state)
+    staged = next(batch for batch in complete_staging(one, position.offsets).batches if batch.batch == one.number)
     if not staged.counts.staged:
-        return _result(one, None, staged, started_ms, "no rows"), staged
-    return _cut_merge_publish(_Cut(one, state, staged, started_ms)), staged
+        return _build_result(one, None, staged, started_ms, "no rows"), staged
+    return _merge_and_publish(_SliceRound(one, state, staged, started_ms)), staged
 
 
 def _check_same_topics(one: Slice, position: Position) -> None:
@@ -73,11 +73,11 @@ def _check_same_topics(one: Slice, position: Position) -> None:
             )
 
 
-def _cut_merge_publish(cut: _Cut) -> AppliedSlice:
+def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:
     one, ports = cut.slice, cut.slice.ports
     name, attempt = ports.pipeline.name, ports.new_attempt()
-    branch = resource_names.backfill_branch(name, one.backfill.id, one.number, attempt)
-    told = {"id": one.backfill.id, "slice": one.number, "slices": len(one.all), "attempt": cut.staged.attempt}
+    branch = resource_names.name_backfill_branch(name, one.backfill.id, one.number, attempt)
+    told = {"id": one.backfill.id, "slice": one.number, "slices": len(one.all_ranges), "attempt": cut.staged.attempt}
     swap = Swap(
         ports=ports,
         where=one.where,
@@ -86,24 +86,24 @@ def _cut_merge_publish(cut: _Cut) -> AppliedSlice:
         branch=branch,
         attempt=attempt,
         properties={},
-        guard=partial(_check_fits, cut),
+        guard=partial(_check_same_table, cut),
         summary={
             "tidegate.pipeline": name,
-            resource_names.NOTE: json.dumps({**told, "ranges": cut.staged.ranges.to_dict()}),
+            resource_names.BACKFILL_PROPERTY: json.dumps({**told, "ranges": cut.staged.ranges.to_dict()}),
         },
         source=Source(one.intermediate, cut.staged.batch, cut.staged.attempt),
     )
-    table = resolved(one.table, ports.pipeline.source.metadata, cut.state)
-    statements = backfill_statements(ports, table, cut.staged, branch, one.intermediate)
-    head = written(swap, one.number, *statements)
+    table = resolve_columns(one.table, ports.pipeline.source.metadata, cut.state)
+    statements = render_backfill_statements(ports, table, cut.staged, branch, one.intermediate)
+    head = write_on_branch(swap, one.number, *statements)
     head = publish(swap, head)
     with suppress(CommitRefused, RetryLater, GiveUp):  # without it, or its table, the slice is applied once more
         ports.destination.mark_applied(one.intermediate, one.number)
     log.info("applied: %s snapshot=%s", one.where, head.snapshot_id)
-    return _result(one, head, cut.staged, cut.started_ms, "published")
+    return _build_result(one, head, cut.staged, cut.started_ms, "published")
 
 
-def _check_fits(cut: _Cut, state: TableState | None) -> None:
+def _check_same_table(cut: _SliceRound, state: TableState | None) -> None:
     """Raise when the branch was cut from another table than the one that is there."""
     if state is None or state.uuid != cut.state.uuid:
         raise PositionLost(
@@ -112,16 +112,18 @@ def _check_fits(cut: _Cut, state: TableState | None) -> None:
         )
 
 
-def _result(one: Slice, head: Head | None, staged: StagedBatch | None, started_ms: int, outcome: str) -> AppliedSlice:
+def _build_result(
+    one: Slice, head: Head | None, staged: StagedBatch | None, started_ms: int, outcome: str
+) -> AppliedSlice:
     return AppliedSlice(
         table=one.table.name,
         backfill=one.backfill.id,
         slice=one.number,
-        slices=len(one.all),
-        ranges=one.all[one.number - 1],
+        slices=len(one.all_ranges),
+        ranges=one.all_ranges[one.number - 1],
         staged=staged.counts.staged if staged else 0,
-        **changed_rows(head),
-        **cost(head),
+        **count_changes(head),
+        **read_cost(head),
         seconds=round((one.ports.now_ms() - started_ms) / 1000, 2),
         snapshot_id=head.snapshot_id if head else None,
         outcome=outcome,

@@ -7,23 +7,23 @@ from typing import Any
 
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost
 from tidegate.merge.scd2_statements import refuse_history
-from tidegate.model.backfill import Backfill, TableBackfill, missing
-from tidegate.model.offsets import Offsets, Ranges, offset_of
+from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
+from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
 from tidegate.ports.context import Log, Ports, TableState
-from tidegate.progress.position_checks import check_log, effective_position
-from tidegate.progress.topic_log import ignored_topics, read_log, table_log
+from tidegate.progress.position_checks import check_log, resolve_position
+from tidegate.progress.topic_log import filter_table_log, list_ignored_topics, read_log
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
-from tidegate.spec.time_text import time_ms
+from tidegate.spec.time_text import parse_timestamp_ms
 from tidegate.tables.templated_tables import refuse_template
 
 MAX_SLICES = 1000  # each is a task; Airflow maps over 1024 at most
-EXAMPLE = '{"topic": {"0": [100, 900]}}'
+RANGES_EXAMPLE = '{"topic": {"0": [100, 900]}}'
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BackfillRequest:
     """What was asked for: `ranges`, or the records from one time to another; `tables` are all when it is empty."""
 
     ranges: Ranges | None = None
@@ -39,7 +39,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Part:
+class BackfillPart:
     """One partition of one table in a backfill; `later` offsets must be read to decide what may be written."""
 
     table: str
@@ -51,11 +51,11 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Proposed:
+class ProposedBackfill:
     """A backfill as it will be applied, for people first."""
 
     backfill: Backfill
-    parts: tuple[Part, ...]
+    parts: tuple[BackfillPart, ...]
     resumed: bool
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,20 +84,24 @@ class Proposed:
         return entries
 
 
-def wanted(ranges: Any, from_time: str | None, to_time: str | None, tables: tuple[str, ...] = ()) -> Wanted:
+def parse_request(
+    ranges: Any, from_time: str | None, to_time: str | None, tables: tuple[str, ...] = ()
+) -> BackfillRequest:
     """Read the user's words; `ranges` is JSON text or the object itself. ConfigurationError says what is wrong."""
     times = (from_time, to_time)
     if (ranges is None) == (times == (None, None)) or (ranges is None and None in times):
-        raise ConfigurationError(f"name either ranges, like {EXAMPLE}, or both from and to, like 2026-01-01T00:00:00Z")
+        raise ConfigurationError(
+            f"name either ranges, like {RANGES_EXAMPLE}, or both from and to, like 2026-01-01T00:00:00Z"
+        )
     if ranges is not None:
-        return Wanted(_ranges(ranges), tables=tables)
-    begin, end = time_ms("from", from_time or ""), time_ms("to", to_time or "")
+        return BackfillRequest(_parse_ranges(ranges), tables=tables)
+    begin, end = parse_timestamp_ms("from", from_time or ""), parse_timestamp_ms("to", to_time or "")
     if begin >= end:
         raise ConfigurationError(f"from={from_time} to={to_time}: the time to must be later than the time from")
-    return Wanted(None, begin, end, tables)
+    return BackfillRequest(None, begin, end, tables)
 
 
-def propose(ports: Ports, asked: Wanted) -> Proposed:
+def propose_backfill(ports: Ports, asked: BackfillRequest) -> ProposedBackfill:
     """What a backfill would apply.
 
     1. Read each table and then the log, once, and check that they still fit each other.
@@ -107,13 +111,13 @@ def propose(ports: Ports, asked: Wanted) -> Proposed:
     pipeline = ports.pipeline
     refuse_template(pipeline, "backfill")
     refuse_history(pipeline, "backfill")
-    states = {t.name: ports.destination.state(t.name, pipeline.name) for t in pipeline.tables}
+    states = {t.name: ports.destination.read_state(t.name, pipeline.name) for t in pipeline.tables}
     log = read_log(ports)  # after the tables: a flush between the two must not put a position beyond the log's end
-    chosen = _chosen(ports, asked, log)
-    positions = {table.name: _checked_position(ports, table, states[table.name], log) for table in chosen}
-    found = _open(ports, asked, chosen, log)
+    chosen = _choose_tables(ports, asked, log)
+    positions = {table.name: _require_backfillable(ports, table, states[table.name], log) for table in chosen}
+    found = _find_open_backfill(ports, asked, chosen, log)
     if found is None:
-        parts = [TableBackfill(t.name, _for_table(ports, t, asked, positions[t.name], log)) for t in chosen]
+        parts = [TableBackfill(t.name, _compute_table_ranges(ports, t, asked, positions[t.name], log)) for t in chosen]
         busy = tuple(part for part in parts if part.ranges.span)
         if not busy:
             raise NothingToDo(f"pipeline={pipeline.name}: no offset lies in the wanted range")
@@ -123,7 +127,7 @@ def propose(ports: Ports, asked: Wanted) -> Proposed:
         _check_size(pipeline, found)
     else:
         resumed = True
-    return Proposed(found, tuple(_parts(ports, found, positions)), resumed)
+    return ProposedBackfill(found, tuple(_list_parts(ports, found, positions)), resumed)
 
 
 def _check_size(pipeline: Pipeline, backfill: Backfill) -> None:
@@ -134,24 +138,26 @@ def _check_size(pipeline: Pipeline, backfill: Backfill) -> None:
         )
 
 
-def _parts(ports: Ports, backfill: Backfill, positions: Mapping[str, Position]) -> list[Part]:
+def _list_parts(ports: Ports, backfill: Backfill, positions: Mapping[str, Position]) -> list[BackfillPart]:
     found = []
     for mine in backfill.tables:
         table = next(t for t in ports.pipeline.tables if t.name == mine.table)
-        tail = missing(mine.ranges.end, positions[mine.table].offsets) if needs_later(table) else None
+        tail = (
+            find_missing_ranges(mine.ranges.end, positions[mine.table].offsets) if needs_later_records(table) else None
+        )
         later = {(t, p): end - start for t, p, start, end in tail} if tail else {}
-        found += [Part(mine.table, t, p, s, e, later.get((t, p), 0)) for t, p, s, e in mine.ranges if e > s]
+        found += [BackfillPart(mine.table, t, p, s, e, later.get((t, p), 0)) for t, p, s, e in mine.ranges if e > s]
     return found
 
 
-def needs_later(table: Table) -> bool:
+def needs_later_records(table: Table) -> bool:
     """Whether later records decide what may be written; a table that is only appended to looks at its rows instead."""
     return table.mode != "append"
 
 
-def _open(ports: Ports, asked: Wanted, chosen: list[Table], log: Log) -> Backfill | None:
+def _find_open_backfill(ports: Ports, asked: BackfillRequest, chosen: list[Table], log: Log) -> Backfill | None:
     for table in chosen:
-        for note in ports.destination.backfills(table.name, ports.pipeline.name):
+        for note in ports.destination.list_backfills(table.name, ports.pipeline.name):
             found = Backfill.from_dict(json.loads(note))
             ids = {topic: log.topic_ids.get(topic) for topic in found.topic_ids}
             if found.asked == asked.text and found.topic_ids == ids and found.cluster_id == log.cluster_id:
@@ -159,7 +165,7 @@ def _open(ports: Ports, asked: Wanted, chosen: list[Table], log: Log) -> Backfil
     return None
 
 
-def _chosen(ports: Ports, asked: Wanted, log: Log) -> list[Table]:
+def _choose_tables(ports: Ports, asked: BackfillRequest, log: Log) -> list[Table]:
     """The tables that are named, or all that the named topics feed."""
     pipeline, known = ports.pipeline, {table.name: table for table in ports.pipeline.tables}
     unknown = [name for name in asked.tables if name not in known]
@@ -171,7 +177,7 @@ def _chosen(ports: Ports, asked: Wanted, log: Log) -> list[Table]:
     chosen = [known[name] for name in asked.tables] or list(known.values())
     if asked.ranges is None:
         return chosen
-    fed = [t for t in chosen if set(table_log(log, t).begin) & set(asked.ranges.by_topic)]
+    fed = [t for t in chosen if set(filter_table_log(log, t).begin) & set(asked.ranges.by_topic)]
     if (asked.tables and fed != chosen) or not fed:
         raise ConfigurationError(
             f"pipeline={pipeline.name}: topics={sorted(asked.ranges.by_topic)} do not feed "
@@ -180,13 +186,13 @@ def _chosen(ports: Ports, asked: Wanted, log: Log) -> list[Table]:
     return fed
 
 
-def _check_topics(ports: Ports, asked: Wanted, log: Log) -> None:
+def _check_topics(ports: Ports, asked: BackfillRequest, log: Log) -> None:
     for topic, partition, _, _ in asked.ranges or ():
         where = f"pipeline={ports.pipeline.name} topic={topic}"
         if topic not in log.begin:
             reason = (
                 "is in heartbeat.ignore_topics and carries no rows"
-                if topic in ignored_topics(ports)
+                if topic in list_ignored_topics(ports)
                 else (f"is not one of its topics; it reads {', '.join(sorted(log.begin)) or 'none'}")
             )
             raise ConfigurationError(f"{where}: {reason}; name another topic")
@@ -196,7 +202,7 @@ def _check_topics(ports: Ports, asked: Wanted, log: Log) -> None:
             )
 
 
-def _checked_position(ports: Ports, table: Table, state: TableState | None, log: Log) -> Position:
+def _require_backfillable(ports: Ports, table: Table, state: TableState | None, log: Log) -> Position:
     """Where the table stands, if a backfill of it can be decided; every other case is an error that says what to do."""
     where = f"pipeline={ports.pipeline.name} table={table.name}"
     if not table.key.fields:
@@ -204,15 +210,15 @@ def _checked_position(ports: Ports, table: Table, state: TableState | None, log:
             f"{where}: it is appended to without a key, so rows that are there cannot be told from rows that are "
             "missing; set key.fields, or choose other tables"
         )
-    position = standing_position(ports, table, state)
+    position = require_position(ports, table, state)
     check_log(ports.pipeline, table, position, log)
     return position
 
 
-def standing_position(ports: Ports, table: Table, state: TableState | None) -> Position:
+def require_position(ports: Ports, table: Table, state: TableState | None) -> Position:
     """The table's position; GiveUp where there is none, or where a rollback waits for the flush's answer."""
     where = f"pipeline={ports.pipeline.name} table={table.name}"
-    position = effective_position(ports.pipeline, table, state)
+    position = resolve_position(ports.pipeline, table, state)
     if state is None or position is None:
         raise GiveUp(f"{where}: the table has no position yet, so nothing can be applied again; flush first")
     if state.rolled_back:
@@ -220,24 +226,26 @@ def standing_position(ports: Ports, table: Table, state: TableState | None) -> P
     return position
 
 
-def _for_table(ports: Ports, table: Table, asked: Wanted, position: Position, whole_log: Log) -> Ranges:
-    log = table_log(whole_log, table)
+def _compute_table_ranges(
+    ports: Ports, table: Table, asked: BackfillRequest, position: Position, whole_log: Log
+) -> Ranges:
+    log = filter_table_log(whole_log, table)
     if asked.ranges is None:
-        return _between_times(ports, asked, position, log)
+        return _resolve_times(ports, asked, position, log)
     mine = asked.ranges.only(tuple(log.begin))
     for topic, partition, start, end in mine:
         where = f"pipeline={ports.pipeline.name} table={table.name} topic={topic} partition={partition}"
-        begin, flushed = log.begin[topic][partition], offset_of(position.offsets, topic, partition) or 0
+        begin, flushed = log.begin[topic][partition], get_offset(position.offsets, topic, partition) or 0
         if end > flushed:
             raise ConfigurationError(
                 f"{where} range=[{start}, {end}): the table's position is {flushed}, the flush will read what comes "
                 f"after it; name a range that ends at {flushed} or before"
             )
-        check_held(where, start, end, begin)
+        check_log_holds(where, start, end, begin)
     return mine
 
 
-def check_held(where: str, start: int, end: int, begin: int) -> None:
+def check_log_holds(where: str, start: int, end: int, begin: int) -> None:
     """Raise PositionLost when the log has lost offsets that a backfill has to read."""
     if start < end and start < begin:
         lost = f"[{start}, {min(begin, end)})"
@@ -247,23 +255,23 @@ def check_held(where: str, start: int, end: int, begin: int) -> None:
         )
 
 
-def _between_times(ports: Ports, asked: Wanted, position: Position, log: Log) -> Ranges:
+def _resolve_times(ports: Ports, asked: BackfillRequest, position: Position, log: Log) -> Ranges:
     topics = tuple(topic for topic in log.begin if topic in position.offsets)
-    first, after = (ports.broker.offsets_at(topics, ms) for ms in (asked.from_ms, asked.to_ms))
+    first, after = (ports.broker.find_offsets_at(topics, ms) for ms in (asked.from_ms, asked.to_ms))
     flushed = {t: dict(position.offsets[t]) for t in topics}
     end: Offsets = {t: {p: min(o, after[t].get(p, o)) for p, o in flushed[t].items()} for t in topics}
     start: Offsets = {t: {p: min(first[t].get(p, o), end[t][p]) for p, o in flushed[t].items()} for t in topics}
     return Ranges.between(start, end)
 
 
-def _ranges(words: Any) -> Ranges:
+def _parse_ranges(words: Any) -> Ranges:
     try:
         data = json.loads(words) if isinstance(words, str) else words
         found = Ranges.from_dict(data)
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigurationError(
-            f"ranges={words}: not half-open offset ranges: {error}; write e.g. {EXAMPLE}"
+            f"ranges={words}: not half-open offset ranges: {error}; write e.g. {RANGES_EXAMPLE}"
         ) from error
     if not found.by_topic:
-        raise ConfigurationError(f"ranges={words}: no topic is named; write e.g. {EXAMPLE}")
+        raise ConfigurationError(f"ranges={words}: no topic is named; write e.g. {RANGES_EXAMPLE}")
     return found

@@ -7,26 +7,26 @@ from dataclasses import dataclass, replace
 
 from tidegate.errors import RetryLater
 from tidegate.jobs.stage_job import StageJob
-from tidegate.merge.compare_and_swap import CUTS
+from tidegate.merge.compare_and_swap import MAX_ROUNDS
 from tidegate.model import resource_names
-from tidegate.model.backfill import Backfill, covered, missing, sliced
+from tidegate.model.backfill import Backfill, cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch
-from tidegate.model.offsets import Offsets, Ranges, offset_of
+from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.ports.context import Log, Ports, Staging
 from tidegate.progress.topic_log import read_log
-from tidegate.reprocess.backfill_plan import check_held, needs_later
+from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_records
 from tidegate.spec.table import Table
-from tidegate.staging.stage_outcome import outcome
+from tidegate.staging.stage_outcome import read_outcome
 from tidegate.staging.takeover import run_or_take_over
-from tidegate.steps.stage import stage_table
-from tidegate.tables.columns import resolved, shape
-from tidegate.tables.lookup import table_named
+from tidegate.steps.stage import build_stage_table
+from tidegate.tables.columns import compute_shape, resolve_columns
+from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Piece:
+class StagePiece:
     """Offsets to stage as batch `number`; `keys_only` for records that decide and are not applied themselves."""
 
     number: int
@@ -44,12 +44,12 @@ class Slice:
     number: int
 
     @classmethod
-    def of(cls, ports: Ports, backfill: Backfill, table: str, number: int) -> "Slice":
+    def from_backfill(cls, ports: Ports, backfill: Backfill, table: str, number: int) -> "Slice":
         """The slice of the table of that name."""
-        return cls(ports, backfill, table_named(ports, table), number)
+        return cls(ports, backfill, find_table(ports, table), number)
 
     @property
-    def all(self) -> list[Ranges]:
+    def all_ranges(self) -> list[Ranges]:
         """Every slice of the table, number 1 first."""
         return self.backfill.slices(self.table.name)
 
@@ -58,29 +58,29 @@ class Slice:
         """For messages."""
         return (
             f"pipeline={self.ports.pipeline.name} table={self.table.name} backfill={self.backfill.id} "
-            f"slice={self.number}/{len(self.all)}"
+            f"slice={self.number}/{len(self.all_ranges)}"
         )
 
     @property
     def intermediate(self) -> str:
         """The backfill's own intermediate table."""
-        return resource_names.backfill_table(self.ports.pipeline, self.table, self.backfill.id)
+        return resource_names.name_backfill_table(self.ports.pipeline, self.table, self.backfill.id)
 
     @property
     def shape(self) -> str:
         """The shape of the rows as the pipeline file asks for them now, over the destination as it is now."""
         pipeline = self.ports.pipeline
-        state = self.ports.destination.state(self.table.name, pipeline.name)
-        return shape(resolved(self.table, pipeline.source.metadata, state), pipeline.source.metadata)
+        state = self.ports.destination.read_state(self.table.name, pipeline.name)
+        return compute_shape(resolve_columns(self.table, pipeline.source.metadata, state), pipeline.source.metadata)
 
     @property
     def is_applied(self) -> bool:
         """Whether the backfill's own table says so; it is wrong only in saying no, and a slice may be applied twice."""
-        return self.number in self.ports.destination.applied(self.intermediate, self.shape)
+        return self.number in self.ports.destination.list_applied_slices(self.intermediate, self.shape)
 
-    def staging(self) -> Staging | None:
+    def read_staging(self) -> Staging | None:
         """The intermediate table as it stands."""
-        return self.ports.destination.staging(self.intermediate, self.table.name)
+        return self.ports.destination.read_staging(self.intermediate, self.table.name)
 
 
 def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
@@ -89,9 +89,9 @@ def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
     A slice needs itself, the slices after it, and the keys of all records from the end of the range to the position:
     only with them it is known which of its own records are the last of their key.
     """
-    groups: dict[tuple[int, str, bool], list[tuple[Slice, Piece]]] = {}
+    groups: dict[tuple[int, str, bool], list[tuple[Slice, StagePiece]]] = {}
     for one, position in work:
-        for piece in _missing(one, position, one.staging()):
+        for piece in _find_missing_pieces(one, position, one.read_staging()):
             key = (piece.number, str(piece.ranges.to_dict()), piece.keys_only)
             groups.setdefault(key, []).append((one, piece))
     if not groups:
@@ -100,39 +100,39 @@ def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
     for key in sorted(groups):
         _check_log(*groups[key][0], held)
     for key in sorted(groups, reverse=True):
-        _stage(groups[key])
+        _stage_group(groups[key])
 
 
-def complete(one: Slice, position: Offsets) -> Staging:
+def complete_staging(one: Slice, position: Offsets) -> Staging:
     """The intermediate table in a state that holds all that decides about the slice; what is missing is staged."""
-    for _ in range(CUTS):
-        staging = one.staging()
-        if staging is not None and not _missing(one, position, staging):
+    for _ in range(MAX_ROUNDS):
+        staging = one.read_staging()
+        if staging is not None and not _find_missing_pieces(one, position, staging):
             return staging
         stage_missing([(one, position)])
-    raise RetryLater(f"{one.where}: what was staged was taken away {CUTS} times; it will be tried again")
+    raise RetryLater(f"{one.where}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again")
 
 
-def _missing(one: Slice, position: Offsets, staging: Staging | None) -> list[Piece]:
-    slices = one.all
+def _find_missing_pieces(one: Slice, position: Offsets, staging: Staging | None) -> list[StagePiece]:
+    slices = one.all_ranges
     current = one.shape  # what was staged under another pipeline file is not there
     there = {batch.batch: batch.ranges for batch in staging.batches if batch.shape == current} if staging else {}
-    last = len(slices) if needs_later(one.table) else one.number
+    last = len(slices) if needs_later_records(one.table) else one.number
     pieces = [
-        Piece(number, slices[number - 1], keys_only=False)
+        StagePiece(number, slices[number - 1], keys_only=False)
         for number in range(one.number, last + 1)
         if there.get(number) != slices[number - 1]
     ]
-    if not needs_later(one.table):
+    if not needs_later_records(one.table):
         return pieces
     tail = [ranges for number, ranges in there.items() if number > len(slices)]
-    reach = covered(tail, one.backfill.ranges(one.table.name).end)
-    rest = sliced(missing(reach, position), one.backfill.max_records)
+    reach = find_reach(tail, one.backfill.ranges(one.table.name).end)
+    rest = cut_into_slices(find_missing_ranges(reach, position), one.backfill.max_records)
     following = max([len(slices), *there]) + 1
-    return pieces + [Piece(following + index, ranges, keys_only=True) for index, ranges in enumerate(rest)]
+    return pieces + [StagePiece(following + index, ranges, keys_only=True) for index, ranges in enumerate(rest)]
 
 
-def _stage(group: list[tuple[Slice, Piece]]) -> None:
+def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
     """One job: the same offsets for one or more tables."""
     first, piece = group[0]
     ports, backfill = first.ports, first.backfill
@@ -140,18 +140,20 @@ def _stage(group: list[tuple[Slice, Piece]]) -> None:
     note = json.dumps(backfill.to_dict())
     planned = [PlannedBatch(one.table.name, piece.number, piece.ranges, last_per_key=True) for one, _ in group]
     asked = [
-        replace(stage_table(ports, plan, batch, intermediate=one.intermediate, note=note), keys_only=piece.keys_only)
+        replace(
+            build_stage_table(ports, plan, batch, intermediate=one.intermediate, note=note), keys_only=piece.keys_only
+        )
         for batch, (one, _) in zip(planned, group, strict=True)
     ]
     job = StageJob(ports.pipeline.name, piece.number, piece.ranges, ports.pipeline.source.isolation, tuple(asked))
     what = "keys" if piece.keys_only else "records"
     log.info("staging: %s batch=%s offsets=%s of %s", first.where, piece.number, piece.ranges.span, what)
     for batch, table in zip(planned, run_or_take_over(ports, job), strict=True):
-        outcome(ports, batch, table)
+        read_outcome(ports, batch, table)
 
 
-def _check_log(one: Slice, piece: Piece, held: Log) -> None:
+def _check_log(one: Slice, piece: StagePiece, held: Log) -> None:
     what = "later offsets, which decide what may be written" if piece.keys_only else "offsets"
     for topic, partition, start, end in piece.ranges:
         where = f"{one.where} topic={topic} partition={partition}: {what} [{start}, {end})"
-        check_held(where, start, end, offset_of(held.begin, topic, partition) or 0)
+        check_log_holds(where, start, end, get_offset(held.begin, topic, partition) or 0)

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from functools import partial
 
 from tidegate.errors import ConfigurationError, RetryLater
-from tidegate.merge.compare_and_swap import Swap, in_rounds, publish, written
+from tidegate.merge.compare_and_swap import Swap, publish, retry_commits, write_on_branch
 from tidegate.model import resource_names
-from tidegate.model.offsets import Offsets, lowest, merged, offset_of, pairs
+from tidegate.model.offsets import Offsets, find_lowest, get_offset, iterate_offsets, merge_offsets
 from tidegate.model.position import Position
 from tidegate.ports.context import Log, Ports, TableState
-from tidegate.progress.topic_log import read_log, table_log
+from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.spec.table import Table
-from tidegate.spec.time_text import EXAMPLE, time_ms
-from tidegate.tables.templated_tables import fan_out
+from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
+from tidegate.tables.templated_tables import expand_template
 
-WORDS = f"write earliest, latest, group, a time like {EXAMPLE}, or offsets as JSON"
+TARGET_FORMS = f"write earliest, latest, group, a time like {EXAMPLE}, or offsets as JSON"
 
 
 @dataclass(frozen=True)
-class Move:
+class PartitionMove:
     """One partition of one table: `before` is None where the table had no position for it."""
 
     table: str
@@ -48,73 +48,76 @@ class TableMove:
     after: Position
 
     @property
-    def moves(self) -> list[Move]:
+    def moves(self) -> list[PartitionMove]:
         """Partition by partition."""
         name, known = self.table.name, self.before.offsets
-        return [Move(name, t, p, offset_of(known, t, p), after) for t, p, after in pairs(self.after.offsets)]
+        return [
+            PartitionMove(name, t, p, get_offset(known, t, p), after)
+            for t, p, after in iterate_offsets(self.after.offsets)
+        ]
 
 
-def propose(ports: Ports, to: str) -> list[TableMove]:
-    """What `rebase` would do to each table; changes nothing.
+def propose_moves(ports: Ports, to: str) -> list[TableMove]:
+    """What `rebase_positions` would do to each table; changes nothing.
 
     `to` is earliest, latest, group, a time (ISO 8601 with zone) or offsets as JSON, ``{"topic": {"0": 42}}``, where
     partitions that are not named stay. The log and each table are read once.
     """
-    log, ports = read_log(ports), fan_out(ports)
-    return [_proposal(ports, table, to, log) for table in ports.pipeline.tables]
+    log, ports = read_log(ports), expand_template(ports)
+    return [_propose_move(ports, table, to, log) for table in ports.pipeline.tables]
 
 
-def _proposal(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
-    state, part = _state(ports, table), table_log(log, table)
-    before = _recorded(state)
+def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
+    state, part = _require_state(ports, table), filter_table_log(log, table)
+    before = _get_position(state)
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
-    target = _target(ports, before.offsets, to, part)
+    target = _resolve_target(ports, before.offsets, to, part)
     # no batch that was staged before the move is resumed after it: its number is not above the position's
-    staged = ports.destination.highest_staged(resource_names.intermediate_table(ports.pipeline, table))
+    staged = ports.destination.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, table))
     batch = max(state.highest_batch, staged)
     return TableMove(table, before, Position(target, batch, cluster_id=log.cluster_id, topic_ids=ids))
 
 
-def rebase(ports: Ports, proposed: list[TableMove]) -> None:
+def rebase_positions(ports: Ports, proposed: list[TableMove]) -> None:
     """Move the position of every table as proposed, if it still stands where it stood then.
 
     Like a publish, the move is one compare-and-swap, and its snapshot keeps a mark of it: ``tidegate.rebase`` with the
     offsets before and after.
     """
     for move in proposed:
-        in_rounds(ports, _where(ports, move), partial(_move, ports, move))
+        retry_commits(ports, _describe_table(ports, move), partial(_move_position, ports, move))
 
 
-def _where(ports: Ports, move: TableMove) -> str:
+def _describe_table(ports: Ports, move: TableMove) -> str:
     return f"pipeline={ports.pipeline.name} table={move.table.name}"
 
 
-def _move(ports: Ports, move: TableMove) -> None:
-    name, state, attempt = ports.pipeline.name, _state(ports, move.table), ports.new_attempt()
-    guard = partial(_check_unmoved, _where(ports, move), move.before)
+def _move_position(ports: Ports, move: TableMove) -> None:
+    name, state, attempt = ports.pipeline.name, _require_state(ports, move.table), ports.new_attempt()
+    guard = partial(_check_unmoved, _describe_table(ports, move), move.before)
     guard(state)
     if state.snapshot_id is None:  # replaced by an empty one, or lost: there is nothing yet to cut a branch from
         ports.destination.seed(move.table.name, name, move.before)
-        state = _state(ports, move.table)
+        state = _require_state(ports, move.table)
     properties = move.after.to_properties(name)
     mark = json.dumps({"from": move.before.offsets, "to": move.after.offsets})
     swap = Swap(
         ports=ports,
-        where=_where(ports, move),
+        where=_describe_table(ports, move),
         table=move.table.name,
         state=state,
-        branch=resource_names.branch(name, state.highest_batch, attempt),
+        branch=resource_names.name_branch(name, state.highest_batch, attempt),
         attempt=attempt,
         properties=properties,
         guard=guard,
         summary={**properties, "tidegate.pipeline": name, "tidegate.rebase": mark},
-        tag=resource_names.tag(name),
+        tag=resource_names.name_tag(name),
     )
-    publish(swap, written(swap, state.highest_batch))
+    publish(swap, write_on_branch(swap, state.highest_batch))
 
 
 def _check_unmoved(where: str, before: Position, state: TableState | None) -> None:
-    if state is None or _recorded(state) != before:
+    if state is None or _get_position(state) != before:
         raise RetryLater(
             f"{where}: another writer was faster, this position was not moved: found="
             f"{state.recorded.offsets if state and state.recorded else None} shown={before.offsets}; "
@@ -122,30 +125,35 @@ def _check_unmoved(where: str, before: Position, state: TableState | None) -> No
         )
 
 
-def _target(ports: Ports, before: Offsets, to: str, log: Log) -> Offsets:
+def _resolve_target(ports: Ports, before: Offsets, to: str, log: Log) -> Offsets:
     topics = tuple(log.begin)
     if to in ("earliest", "latest"):
         return log.begin if to == "earliest" else log.end
     if to == "group":
-        return _checked(log, merged(log.begin, ports.broker.committed(ports.pipeline.source.group, topics)))
+        return _check_target(
+            log, merge_offsets(log.begin, ports.broker.read_committed(ports.pipeline.source.group, topics))
+        )
     if to.lstrip().startswith("{"):
-        return _checked(log, merged(log.begin, before, _offsets(to)))
+        return _check_target(log, merge_offsets(log.begin, before, _parse_offsets(to)))
     # a time may lie behind a transaction that is still open, whose records nobody may skip
-    return lowest(log.end, merged(log.begin, ports.broker.offsets_at(topics, time_ms("--to", to, WORDS))))
+    return find_lowest(
+        log.end,
+        merge_offsets(log.begin, ports.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))),
+    )
 
 
-def _offsets(to: str) -> Offsets:
+def _parse_offsets(to: str) -> Offsets:
     try:
         return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in json.loads(to).items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigurationError(f'--to={to}: not offsets; write e.g. {{"topic": {{"0": 42}}}}') from error
 
 
-def _checked(part: Log, target: Offsets) -> Offsets:
+def _check_target(part: Log, target: Offsets) -> Offsets:
     """The target without topics of other tables; ConfigurationError for an offset that the log does not hold."""
     mine = {topic: parts for topic, parts in target.items() if topic in part.begin}
-    for topic, partition, offset in pairs(mine):
-        begin, end = offset_of(part.begin, topic, partition), offset_of(part.end, topic, partition)
+    for topic, partition, offset in iterate_offsets(mine):
+        begin, end = get_offset(part.begin, topic, partition), get_offset(part.end, topic, partition)
         if begin is None or end is None or not begin <= offset <= end:
             raise ConfigurationError(
                 f"topic={topic} partition={partition} offset={offset}: outside the log [{begin}, {end}]; "
@@ -154,8 +162,8 @@ def _checked(part: Log, target: Offsets) -> Offsets:
     return mine
 
 
-def _state(ports: Ports, table: Table) -> TableState:
-    state = ports.destination.state(table.name, ports.pipeline.name)
+def _require_state(ports: Ports, table: Table) -> TableState:
+    state = ports.destination.read_state(table.name, ports.pipeline.name)
     if state is None or (state.recorded is None and not state.position_lost):
         raise ConfigurationError(
             f"pipeline={ports.pipeline.name} table={table.name}: no position yet, so there is none to move; "
@@ -164,5 +172,5 @@ def _state(ports: Ports, table: Table) -> TableState:
     return state
 
 
-def _recorded(state: TableState) -> Position:
+def _get_position(state: TableState) -> Position:
     return state.recorded or Position({})

@@ -8,28 +8,28 @@ from typing import Any
 
 from tidegate.errors import CommitRefused, ConfigurationError, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.compare_and_swap import Swap, changed_rows, in_rounds, publish, written
+from tidegate.merge.compare_and_swap import Swap, count_changes, publish, retry_commits, write_on_branch
 from tidegate.merge.scd2_statements import refuse_history
-from tidegate.merge.statements import replay_statements
+from tidegate.merge.statements import render_replay_statements
 from tidegate.model import resource_names
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import own_dead_letters, own_intermediate
+from tidegate.model.ownership import describe_dead_letters, describe_intermediate
 from tidegate.model.table_state import Source
 from tidegate.ports.context import Head, Ports, TableState
-from tidegate.reprocess.backfill_plan import standing_position
-from tidegate.reprocess.replay_stage import REPLAY, Replay, complete, letters_of
+from tidegate.reprocess.backfill_plan import require_position
+from tidegate.reprocess.replay_stage import REPLAY_ID, Replay, complete_staging, find_letter_ranges
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Table
-from tidegate.tables.columns import destination_columns, resolved
+from tidegate.tables.columns import list_destination_columns, resolve_columns
 from tidegate.tables.compatibility import check_key
 from tidegate.tables.templated_tables import refuse_template
 
 log = logging.getLogger(__name__)
-NO_LIMIT = Errors("all", 2**31 - 1)  # what is still bad stays where it is, however much it is
+UNLIMITED_ERRORS = Errors("all", 2**31 - 1)  # what is still bad stays where it is, however much it is
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayResult:
     """What became of one table's dead letters; `still_bad` stay among them."""
 
     table: str
@@ -45,7 +45,7 @@ class Replayed:
         return asdict(self)
 
 
-def replay(ports: Ports) -> list[Replayed]:
+def replay_dead_letters(ports: Ports) -> list[ReplayResult]:
     """Replay the dead letters of each table that has some. One replay of a pipeline at a time.
 
     1. Finish a replay that was published and killed before its dead letters were marked.
@@ -55,32 +55,32 @@ def replay(ports: Ports) -> list[Replayed]:
     """
     refuse_template(ports.pipeline, "replay")
     refuse_history(ports.pipeline, "replay")
-    source = replace(ports.pipeline.source, errors=NO_LIMIT)
-    tables = tuple(replace(table, errors=NO_LIMIT) for table in ports.pipeline.tables)
+    source = replace(ports.pipeline.source, errors=UNLIMITED_ERRORS)
+    tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in ports.pipeline.tables)
     tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))
-    found = (_replay(Replay(tolerant, table)) for table in tables)
+    found = (_replay_table(Replay(tolerant, table)) for table in tables)
     return [result for result in found if result is not None]
 
 
-def _replay(work: Replay) -> Replayed | None:
+def _replay_table(work: Replay) -> ReplayResult | None:
     ports, table = work.ports, work.table
-    state = ports.destination.state(table.name, ports.pipeline.name)
+    state = ports.destination.read_state(table.name, ports.pipeline.name)
     if state is None:
         return None
-    staging = work.staging()
+    staging = work.read_staging()
     is_published = staging is not None and state.marks.get(work.mark) == staging.batches[0].attempt
     if not is_published:
-        ports.destination.claim(work.intermediate, own_intermediate(ports.pipeline, table))
+        ports.destination.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
         ports.destination.drop(work.intermediate)  # of a replay that was killed before its publish
-        letters = letters_of(work, standing_position(ports, table, state).offsets)
+        letters = find_letter_ranges(work, require_position(ports, table, state).offsets)
         if not letters.span:
             return None
         _check_mode(work, table)
-        ports.destination.claim(work.letters, own_dead_letters(ports.pipeline))
-        head = in_rounds(ports, work.where, partial(_round, work, letters))
+        ports.destination.claim(work.letters, describe_dead_letters(ports.pipeline))
+        head = retry_commits(ports, work.where, partial(_replay_round, work, letters))
     else:
         head = None
-    return _marked(work, head)
+    return _mark_replayed(work, head)
 
 
 def _check_mode(work: Replay, table: Table) -> None:
@@ -91,22 +91,22 @@ def _check_mode(work: Replay, table: Table) -> None:
         )
 
 
-def _round(work: Replay, letters: Ranges) -> Head | None:
+def _replay_round(work: Replay, letters: Ranges) -> Head | None:
     """One cut; `CommitRefused` asks for the next. None where no dead letter can be read."""
     ports, name = work.ports, work.ports.pipeline.name
-    state = ports.destination.state(work.table.name, name)
-    position = standing_position(ports, work.table, state)
-    table = resolved(work.table, ports.pipeline.source.metadata, state)
-    columns = destination_columns(table, ports.pipeline.source.metadata)
+    state = ports.destination.read_state(work.table.name, name)
+    position = require_position(ports, work.table, state)
+    table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
+    columns = list_destination_columns(table, ports.pipeline.source.metadata)
     if state is not None:
         check_key(ports.pipeline, table, state)
     if ports.destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
-        state = ports.destination.state(table.name, name)
-    staged = complete(work, letters, position).batches[0]
+        state = ports.destination.read_state(table.name, name)
+    staged = complete_staging(work, letters, position).batches[0]
     if not staged.counts.staged or state is None:
         return None
     attempt = ports.new_attempt()
-    branch = resource_names.backfill_branch(name, REPLAY, staged.batch, attempt)
+    branch = resource_names.name_backfill_branch(name, REPLAY_ID, staged.batch, attempt)
     swap = Swap(
         ports=ports,
         where=work.where,
@@ -116,12 +116,14 @@ def _round(work: Replay, letters: Ranges) -> Head | None:
         attempt=attempt,
         properties={work.mark: staged.attempt},
         guard=partial(_check_same_table, work, state),
-        summary={"tidegate.pipeline": name, resource_names.NOTE: REPLAY},
+        summary={"tidegate.pipeline": name, resource_names.BACKFILL_PROPERTY: REPLAY_ID},
         source=Source(work.intermediate, staged.batch, staged.attempt),
         must_add=staged.counts.staged if table.mode == "append" else 0,
     )
-    current = resolved(work.table, ports.pipeline.source.metadata, state)
-    head = written(swap, staged.batch, *replay_statements(ports, current, staged, branch, work.intermediate))
+    current = resolve_columns(work.table, ports.pipeline.source.metadata, state)
+    head = write_on_branch(
+        swap, staged.batch, *render_replay_statements(ports, current, staged, branch, work.intermediate)
+    )
     head = publish(swap, head)
     log.info("replayed: %s snapshot=%s", work.where, head.snapshot_id)
     return head
@@ -135,9 +137,9 @@ def _check_same_table(work: Replay, before: TableState, state: TableState | None
         )
 
 
-def _marked(work: Replay, head: Head | None) -> Replayed:
+def _mark_replayed(work: Replay, head: Head | None) -> ReplayResult:
     """Mark what was read now, then drop what the replay kept."""
-    ports, staging = work.ports, work.staging()
+    ports, staging = work.ports, work.read_staging()
     assert staging is not None
     staged = staging.batches[0]
     statement = ports.sql_for(work.letters).render(
@@ -153,6 +155,6 @@ def _marked(work: Replay, head: Head | None) -> Replayed:
     ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, (statement,), table=work.letters))
     ports.destination.drop(work.intermediate)
     with suppress(CommitRefused, RetryLater):  # a mark names one attempt, and branches go with the next replay
-        ports.destination.forget(work.table.name, ports.pipeline.name, REPLAY)
+        ports.destination.forget_backfill(work.table.name, ports.pipeline.name, REPLAY_ID)
     read, bad = staged.counts.read, staged.counts.dead_lettered
-    return Replayed(work.table.name, read, read - bad, bad, **changed_rows(head))
+    return ReplayResult(work.table.name, read, read - bad, bad, **count_changes(head))

@@ -4,19 +4,19 @@ from dataclasses import dataclass, replace
 
 from tidegate.errors import PositionLost, RetryLater
 from tidegate.jobs.stage_job import DeadLetterSource, StageJob
-from tidegate.merge.compare_and_swap import CUTS
+from tidegate.merge.compare_and_swap import MAX_ROUNDS
 from tidegate.model import resource_names
-from tidegate.model.backfill import covered, missing, sliced
+from tidegate.model.backfill import cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch
-from tidegate.model.offsets import Offsets, Ranges, offset_of
+from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports, Staging
 from tidegate.progress.topic_log import read_log
 from tidegate.spec.table import Table
-from tidegate.staging.stage_outcome import outcome
-from tidegate.steps.stage import stage_table
+from tidegate.staging.stage_outcome import read_outcome
+from tidegate.steps.stage import build_stage_table
 
-REPLAY = "replay"  # stands where a backfill has its id
+REPLAY_ID = "replay"  # stands where a backfill has its id
 
 
 @dataclass(frozen=True)
@@ -34,74 +34,76 @@ class Replay:
     @property
     def letters(self) -> str:
         """The dead-letter table."""
-        return resource_names.dead_letter_table(self.ports.pipeline)
+        return resource_names.name_dead_letter_table(self.ports.pipeline)
 
     @property
     def intermediate(self) -> str:
         """The replay's own intermediate table."""
-        return resource_names.backfill_table(self.ports.pipeline, self.table, REPLAY)
+        return resource_names.name_backfill_table(self.ports.pipeline, self.table, REPLAY_ID)
 
     @property
     def mark(self) -> str:
         """The destination's property that tells which staged attempt is applied and not yet marked."""
-        return resource_names.backfill_mark(self.ports.pipeline.name, REPLAY)
+        return resource_names.name_backfill_property(self.ports.pipeline.name, REPLAY_ID)
 
-    def staging(self) -> Staging | None:
+    def read_staging(self) -> Staging | None:
         """The intermediate table, if the dead letters are staged in it: they are its first batch."""
-        found = self.ports.destination.staging(self.intermediate, self.table.name)
+        found = self.ports.destination.read_staging(self.intermediate, self.table.name)
         return found if found is not None and any(batch.batch == 1 for batch in found.batches) else None
 
 
-def letters_of(work: Replay, position: Offsets) -> Ranges:
+def find_letter_ranges(work: Replay, position: Offsets) -> Ranges:
     """Where the table's dead letters lie that are published: from the first to the last of each partition."""
-    found = work.ports.destination.waiting_dead_letters(work.letters, work.table.name)
+    found = work.ports.destination.list_waiting_letters(work.letters, work.table.name)
     ends: dict[str, dict[int, tuple[int, int]]] = {}
     for topic, partition, offset in sorted(found):
-        if offset < (offset_of(position, topic, partition) or 0):
+        if offset < (get_offset(position, topic, partition) or 0):
             first, _ = ends.setdefault(topic, {}).get(partition, (offset, offset))
             ends[topic][partition] = (first, offset + 1)
     return Ranges(ends)
 
 
-def complete(work: Replay, letters: Ranges, position: Position) -> Staging:
+def complete_staging(work: Replay, letters: Ranges, position: Position) -> Staging:
     """The intermediate table in a state that holds all that decides; what is missing is staged."""
-    for _ in range(CUTS):
-        staging = work.staging()
-        pieces = _missing(work, letters, position.offsets, staging)
+    for _ in range(MAX_ROUNDS):
+        staging = work.read_staging()
+        pieces = _find_missing_pieces(work, letters, position.offsets, staging)
         if staging is not None and not pieces:
             return staging
         for number, ranges in pieces:
-            _stage(work, number, ranges, position)
-    raise RetryLater(f"{work.where}: what was staged was taken away {CUTS} times; it will be tried again")
+            _stage_piece(work, number, ranges, position)
+    raise RetryLater(f"{work.where}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again")
 
 
-def _missing(work: Replay, letters: Ranges, position: Offsets, staging: Staging | None) -> list[tuple[int, Ranges]]:
+def _find_missing_pieces(
+    work: Replay, letters: Ranges, position: Offsets, staging: Staging | None
+) -> list[tuple[int, Ranges]]:
     """Batch 1 are the dead letters; those after it are the keys of the log from the first of them to the position."""
     there = {batch.batch: batch.ranges for batch in staging.batches} if staging else {}
     pieces = [] if staging else [(1, letters)]
     if work.table.mode == "append":
         return pieces
     after = {topic: {p: start + 1 for p, (start, _) in parts.items()} for topic, parts in letters.by_topic.items()}
-    reach = covered([ranges for number, ranges in there.items() if number > 1], after)
-    rest = sliced(missing(reach, position), work.ports.pipeline.merge.max_records)
+    reach = find_reach([ranges for number, ranges in there.items() if number > 1], after)
+    rest = cut_into_slices(find_missing_ranges(reach, position), work.ports.pipeline.merge.max_records)
     following = max([1, *there]) + 1
     return pieces + [(following + index, ranges) for index, ranges in enumerate(rest)]
 
 
-def _stage(work: Replay, number: int, ranges: Ranges, position: Position) -> None:
+def _stage_piece(work: Replay, number: int, ranges: Ranges, position: Position) -> None:
     ports, are_letters = work.ports, number == 1
     if not are_letters:
         _check_log(work, ranges)
     planned = PlannedBatch(work.table.name, number, ranges, last_per_key=True)
     plan = Plan((), position.cluster_id, position.topic_ids)
-    asked = replace(stage_table(ports, plan, planned, intermediate=work.intermediate), keys_only=not are_letters)
-    source = _source(work) if are_letters else None
+    asked = replace(build_stage_table(ports, plan, planned, intermediate=work.intermediate), keys_only=not are_letters)
+    source = _copy_dead_letters(work) if are_letters else None
     isolation = ports.pipeline.source.isolation
     ports.engine.run(StageJob(ports.pipeline.name, number, ranges, isolation, (asked,), source))
-    outcome(ports, planned, asked)
+    read_outcome(ports, planned, asked)
 
 
-def _source(work: Replay) -> DeadLetterSource:
+def _copy_dead_letters(work: Replay) -> DeadLetterSource:
     folder = work.ports.destination.copy_dead_letters(work.letters, work.table.name, work.intermediate)
     return DeadLetterSource(work.letters, work.table.name, folder)
 
@@ -109,7 +111,7 @@ def _source(work: Replay) -> DeadLetterSource:
 def _check_log(work: Replay, ranges: Ranges) -> None:
     begin = read_log(work.ports).begin
     for topic, partition, start, end in ranges:
-        first = offset_of(begin, topic, partition) or 0
+        first = get_offset(begin, topic, partition) or 0
         if start < end and start < first:
             raise PositionLost(
                 f"{work.where} topic={topic} partition={partition}: the log starts at offset={first}, so the records "

@@ -8,23 +8,23 @@ from typing import Any
 
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
-from tidegate.sql.spark import quoted
+from tidegate.sql.spark import quote
 
 Names = dict[str, Any]
-SIMPLE = {
+SIMPLE_TYPES = {
     "boolean": "BOOLEAN", "int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
     "bytes": "BINARY", "fixed": "BINARY", "string": "STRING", "enum": "STRING",
 }  # fmt: skip
-NAMED = ("record", "enum", "fixed", "error")
+NAMED_TYPES = ("record", "enum", "fixed", "error")
 # a number of these kinds becomes the column's type by our own arithmetic, because Spark would leave or cut it
-TIMES = {"time-millis": "STRING", "time-micros": "STRING", "time-nanos": "STRING"}
-KINDS = {
+TIME_TYPES = {"time-millis": "STRING", "time-micros": "STRING", "time-nanos": "STRING"}
+LOGICAL_TYPES = {
     "date": "DATE", "timestamp-millis": "TIMESTAMP", "timestamp-micros": "TIMESTAMP", "timestamp-nanos": "TIMESTAMP",
     "local-timestamp-millis": "TIMESTAMP_NTZ", "local-timestamp-micros": "TIMESTAMP_NTZ",
-    "local-timestamp-nanos": "TIMESTAMP_NTZ", "zoned-timestamp": "TIMESTAMP", **TIMES,
+    "local-timestamp-nanos": "TIMESTAMP_NTZ", "zoned-timestamp": "TIMESTAMP", **TIME_TYPES,
 }  # fmt: skip
 # what Kafka Connect and Debezium call the same things, by the schema's name
-CONNECT = {
+CONNECT_LOGICAL_TYPES = {
     "org.apache.kafka.connect.data.Date": "date",
     "org.apache.kafka.connect.data.Time": "time-millis",
     "org.apache.kafka.connect.data.Timestamp": "timestamp-millis",
@@ -38,13 +38,13 @@ CONNECT = {
     "io.debezium.time.ZonedTimestamp": "zoned-timestamp",
 }
 # A record is decoded with these bytes behind it, as one more field; a value that is no record becomes a field too.
-END, END_BYTES = "_tidegate_end", "b1f0c39a5e7d4862a90e6f1d3c5b7a28"
-BARE = "_tidegate_value"
+END_FIELD, END_BYTES = "_tidegate_end", "b1f0c39a5e7d4862a90e6f1d3c5b7a28"
+BARE_FIELD = "_tidegate_value"
 MAX_PRECISION = 38  # of a table's DECIMAL
 VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"  # a record of scale and unscaled bytes
 
 
-def parsed(text: str) -> Any:
+def parse_schema(text: str) -> Any:
     """A schema from its JSON text; a bare name such as ``string`` is one too."""
     try:
         return json.loads(text)
@@ -52,52 +52,56 @@ def parsed(text: str) -> Any:
         return text.strip()
 
 
-def columns_of(schema: Any) -> tuple[Column, ...]:
+def to_columns(schema: Any) -> tuple[Column, ...]:
     """The columns of a record schema. ConfigurationError names a type that has no counterpart."""
     if not is_record(schema):
-        raise ConfigurationError(f"an Avro schema of type={type_name(schema)} is no record; give one with fields")
+        raise ConfigurationError(f"an Avro schema of type={get_type_name(schema)} is no record; give one with fields")
     names: Names = {}
-    _remember(schema, names, "")
+    _register_types(schema, names, "")
     return tuple(
-        Column(field["name"], spark_type(field["type"], names, (full_name(schema),))) for field in schema["fields"]
+        Column(field["name"], to_spark_type(field["type"], names, (get_full_name(schema),)))
+        for field in schema["fields"]
     )
 
 
-def spark_type(node: Any, names: Names, inside: tuple[str, ...] = ()) -> str:
+def to_spark_type(node: Any, names: Names, inside: tuple[str, ...] = ()) -> str:
     """The Spark type that a value of this schema arrives as."""
-    node = resolved(node, names)
-    branch = branches(node)
+    node = resolve_name(node, names)
+    branch = list_branches(node)
     if len(branch) > 1:
-        return _union([spark_type(b, names, inside) for b in branch], [resolved(b, names) for b in branch])
-    node = resolved(branch[0], names)
-    word = type_name(node)
+        return _format_union(
+            [to_spark_type(b, names, inside) for b in branch], [resolve_name(b, names) for b in branch]
+        )
+    node = resolve_name(branch[0], names)
+    word = get_type_name(node)
     if word == "array":
-        return f"ARRAY<{spark_type(node['items'], names, inside)}>"
+        return f"ARRAY<{to_spark_type(node['items'], names, inside)}>"
     if word == "map":
-        return f"MAP<STRING, {spark_type(node['values'], names, inside)}>"
+        return f"MAP<STRING, {to_spark_type(node['values'], names, inside)}>"
     if word in ("record", "error"):
-        if full_name(node) in inside:
-            raise ConfigurationError(f"Avro record={full_name(node)} holds itself: no table has such a column")
-        _remember(node, names, "")
+        if get_full_name(node) in inside:
+            raise ConfigurationError(f"Avro record={get_full_name(node)} holds itself: no table has such a column")
+        _register_types(node, names, "")
         inner = (
-            f"{quoted(f['name'])}: {spark_type(f['type'], names, (*inside, full_name(node)))}" for f in node["fields"]
+            f"{quote(f['name'])}: {to_spark_type(f['type'], names, (*inside, get_full_name(node)))}"
+            for f in node["fields"]
         )
         return f"STRUCT<{', '.join(inner)}>"
-    decimal = decimal_of(node)
+    decimal = get_decimal(node)
     if decimal:
         return f"DECIMAL({decimal[0]},{decimal[1]})"
-    if word not in SIMPLE:
+    if word not in SIMPLE_TYPES:
         raise ConfigurationError(f"Avro type={word} is not known; correct the schema")
     if isinstance(node, dict) and word in ("enum", "fixed"):
-        _remember(node, names, "")
-    return KINDS.get(kind(node), SIMPLE[word])
+        _register_types(node, names, "")
+    return LOGICAL_TYPES.get(get_logical_type(node), SIMPLE_TYPES[word])
 
 
-def merged_numbers(nodes: list[Any]) -> str:
+def merge_number_types(nodes: list[Any]) -> str:
     """The one type as which Spark reads a union of these; empty where each stays a member of its own."""
-    words = {type_name(node) for node in nodes}
+    words = {get_type_name(node) for node in nodes}
     merged = {frozenset({"int", "long"}): "BIGINT", frozenset({"float", "double"}): "DOUBLE"}.get(frozenset(words), "")
-    if merged and any(kind(node) for node in nodes):
+    if merged and any(get_logical_type(node) for node in nodes):
         raise ConfigurationError(
             f"an Avro union of {' and '.join(sorted(words))} with a logical type cannot be told apart by Spark; "
             "give the union one number"
@@ -105,25 +109,25 @@ def merged_numbers(nodes: list[Any]) -> str:
     return merged
 
 
-def _union(types: list[str], nodes: list[Any]) -> str:
+def _format_union(types: list[str], nodes: list[Any]) -> str:
     """As Spark reads a union of more than one type and null."""
-    merged = merged_numbers(nodes)
+    merged = merge_number_types(nodes)
     if merged:
         return merged
     return f"STRUCT<{', '.join(f'`member{n}`: {t}' for n, t in enumerate(types))}>"
 
 
-def branches(node: Any) -> list[Any]:
+def list_branches(node: Any) -> list[Any]:
     """The types that a value may have beside null."""
-    return [b for b in node if type_name(b) != "null"] if isinstance(node, list) else [node]
+    return [b for b in node if get_type_name(b) != "null"] if isinstance(node, list) else [node]
 
 
-def type_name(node: Any) -> str:
+def get_type_name(node: Any) -> str:
     """``record``, ``long``, … or the name of a named type."""
     if isinstance(node, list):
         return "union"
     inner = node["type"] if isinstance(node, dict) else node
-    return inner if isinstance(inner, str) else type_name(inner)
+    return inner if isinstance(inner, str) else get_type_name(inner)
 
 
 def is_record(schema: Any) -> bool:
@@ -131,14 +135,14 @@ def is_record(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") in ("record", "error")
 
 
-def kind(node: Any) -> str:
+def get_logical_type(node: Any) -> str:
     """What a number or text means: a logical type of Avro's or its name in Kafka Connect, empty for neither."""
     if not isinstance(node, dict):
         return ""
-    return CONNECT.get(str(node.get("connect.name", ""))) or str(node.get("logicalType", ""))
+    return CONNECT_LOGICAL_TYPES.get(str(node.get("connect.name", ""))) or str(node.get("logicalType", ""))
 
 
-def decimal_of(node: Any) -> tuple[int, int] | None:
+def get_decimal(node: Any) -> tuple[int, int] | None:
     """Precision and scale of a decimal.
 
     A precision beyond a table's (Kafka Connect's default is 64) is cut to that: a longer number is a bad record.
@@ -153,19 +157,19 @@ def decimal_of(node: Any) -> tuple[int, int] | None:
 
 def is_variable_scale(node: Any, names: Names) -> bool:
     """Whether a field holds Debezium's VariableScaleDecimal, or null."""
-    found = [resolved(branch, names) for branch in branches(resolved(node, names))]
+    found = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
     if len(found) != 1 or not is_record(found[0]):
         return False
-    return VARIABLE_SCALE in (found[0].get("connect.name"), full_name(found[0]))
+    return VARIABLE_SCALE in (found[0].get("connect.name"), get_full_name(found[0]))
 
 
-def full_name(node: Any) -> str:
+def get_full_name(node: Any) -> str:
     """The name of a named type, with its own namespace where it states one."""
     name, space = str(node.get("name", "")), node.get("namespace")
     return f"{space}.{name}" if space and "." not in name else name
 
 
-def resolved(node: Any, names: Names) -> Any:
+def resolve_name(node: Any, names: Names) -> Any:
     """The definition that a name stands for; anything else as it is. Nested ``{"type": {...}}`` is opened."""
     while isinstance(node, dict) and isinstance(node.get("type"), dict | list):
         node = node["type"]
@@ -176,44 +180,46 @@ def resolved(node: Any, names: Names) -> Any:
     return node
 
 
-def _remember(node: Any, names: Names, space: str) -> None:
+def _register_types(node: Any, names: Names, space: str) -> None:
     """Enter the named types of a schema, under their full and their short names."""
     if isinstance(node, list):
         for branch in node:
-            _remember(branch, names, space)
+            _register_types(branch, names, space)
     if not isinstance(node, dict):
         return
-    if node.get("type") in NAMED:
+    if node.get("type") in NAMED_TYPES:
         own = str(node.get("namespace", space))
         short = str(node["name"]).rsplit(".", 1)[-1]
         names[str(node["name"])] = names[short] = names[f"{own}.{short}"] = node
         for field in node.get("fields", ()):
-            _remember(field["type"], names, own)
+            _register_types(field["type"], names, own)
         return
     for part in ("type", "items", "values"):
-        _remember(node.get(part), names, space)
+        _register_types(node.get(part), names, space)
 
 
-def named_types(schema: Any) -> Names:
+def collect_named_types(schema: Any) -> Names:
     """All named types that a schema defines."""
     names: Names = {}
-    _remember(schema, names, "")
+    _register_types(schema, names, "")
     return names
 
 
-def with_references(node: Any, known: Names, defined: set[str] | None = None) -> Any:
+def inline_references(node: Any, known: Names, defined: set[str] | None = None) -> Any:
     """A schema with the types that it refers to put in where each is first named; `known` is by full name."""
     defined = set() if defined is None else defined
     if isinstance(node, str) and node in known and node not in defined:
         defined.add(node)
-        return with_references(known[node], known, defined)
+        return inline_references(known[node], known, defined)
     if isinstance(node, list):
-        return [with_references(branch, known, defined) for branch in node]
+        return [inline_references(branch, known, defined) for branch in node]
     if not isinstance(node, dict):
         return node
-    if node.get("type") in NAMED:
-        defined.add(full_name(node))
-    ready = {k: with_references(v, known, defined) if k in ("type", "items", "values") else v for k, v in node.items()}
+    if node.get("type") in NAMED_TYPES:
+        defined.add(get_full_name(node))
+    ready = {
+        k: inline_references(v, known, defined) if k in ("type", "items", "values") else v for k, v in node.items()
+    }
     if "fields" in node:
-        ready["fields"] = [{**f, "type": with_references(f["type"], known, defined)} for f in node["fields"]]
+        ready["fields"] = [{**f, "type": inline_references(f["type"], known, defined)} for f in node["fields"]]
     return ready

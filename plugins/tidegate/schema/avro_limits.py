@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 MAX_VALUE_BYTES = 64 * 1024 * 1024  # of one text or bytes
 MAX_COLLECTION_ITEMS = 10_000_000  # of one array or map
-LIMITS = {
+AVRO_LIMITS = {
     "org.apache.avro.limits.bytes.maxLength": MAX_VALUE_BYTES,
     "org.apache.avro.limits.string.maxLength": MAX_VALUE_BYTES,
     "org.apache.avro.limits.collectionItems.maxLength": MAX_COLLECTION_ITEMS,
@@ -14,14 +14,14 @@ JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOption
 
 def has_limits(java_options: str) -> bool:
     """Whether a JVM with these options has all limits, whatever their values."""
-    return all(f"-D{name}=" in java_options for name in LIMITS)
+    return all(f"-D{name}=" in java_options for name in AVRO_LIMITS)
 
 
 def with_limits(conf: Mapping[str, str]) -> dict[str, str]:
     """Spark's configuration with the limits in the options of driver and executors; those that it states stay."""
-    return {**conf, **{name: _with_missing(conf.get(name, "")) for name in JAVA_OPTIONS}}
+    return {**conf, **{name: _add_missing_options(conf.get(name, "")) for name in JAVA_OPTIONS}}
 
 
-def _with_missing(java_options: str) -> str:
-    missing = (f"-D{name}={value}" for name, value in LIMITS.items() if f"-D{name}=" not in java_options)
+def _add_missing_options(java_options: str) -> str:
+    missing = (f"-D{name}={value}" for name, value in AVRO_LIMITS.items() if f"-D{name}=" not in java_options)
     return " ".join([java_options, *missing]).strip()

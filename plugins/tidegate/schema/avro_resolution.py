@@ -6,24 +6,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.schema.avro import (
-    BARE,
-    END,
+    BARE_FIELD,
     END_BYTES,
-    KINDS,
-    TIMES,
-    branches,
-    decimal_of,
+    END_FIELD,
+    LOGICAL_TYPES,
+    TIME_TYPES,
+    collect_named_types,
+    get_decimal,
+    get_logical_type,
+    get_type_name,
     is_record,
-    kind,
-    named_types,
-    resolved,
-    spark_type,
-    type_name,
+    list_branches,
+    resolve_name,
+    to_spark_type,
 )
-from tidegate.schema.avro_versions import with_dropped_fields, written_type
+from tidegate.schema.avro_versions import find_written_type, restore_dropped_fields
 
 # Spark would cut these, or give them a type that no table holds: it is told of the bare number instead
-OURS = {*TIMES, "timestamp-nanos", "local-timestamp-nanos", "duration"}
+CONVERTED_LOGICAL_TYPES = {*TIME_TYPES, "timestamp-nanos", "local-timestamp-nanos", "duration"}
 
 
 @dataclass(frozen=True)
@@ -38,75 +38,80 @@ class AvroDecoding:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def decoding(latest: Any, writers: dict[int, Any]) -> AvroDecoding:
+def plan_decoding(latest: Any, writers: dict[int, Any]) -> AvroDecoding:
     """How records of these writers, the newest last, are read as `latest` with the fields that it dropped.
 
     ConfigurationError names a type that no table holds.
     """
-    reader = with_dropped_fields(latest, reversed(writers.values()))
-    spark_type(reader, {})
-    refused = {str(number): reason for number, writer in writers.items() if (reason := meaning_lost(writer, reader))}
-    texts = {str(n): json.dumps(plain(w)) for n, w in writers.items() if str(n) not in refused}
+    reader = restore_dropped_fields(latest, reversed(writers.values()))
+    to_spark_type(reader, {})
+    refused = {
+        str(number): reason for number, writer in writers.items() if (reason := find_meaning_lost(writer, reader))
+    }
+    texts = {str(n): json.dumps(strip_logical_types(w)) for n, w in writers.items() if str(n) not in refused}
     return AvroDecoding(json.dumps(reader), texts, refused)
 
 
-def plain(node: Any) -> Any:
+def strip_logical_types(node: Any) -> Any:
     """A schema without the logical types that the product converts itself."""
     if isinstance(node, list):
-        return [plain(branch) for branch in node]
+        return [strip_logical_types(branch) for branch in node]
     if not isinstance(node, dict):
         return node
-    kept = {k: plain(v) if k in ("type", "items", "values") else v for k, v in node.items()}
-    if kept.get("logicalType") in OURS:
+    kept = {k: strip_logical_types(v) if k in ("type", "items", "values") else v for k, v in node.items()}
+    if kept.get("logicalType") in CONVERTED_LOGICAL_TYPES:
         del kept["logicalType"]
-    decimal = decimal_of(kept)
+    decimal = get_decimal(kept)
     if decimal:
         kept["precision"] = decimal[0]
     if "fields" in kept:
-        kept["fields"] = [{**f, "type": plain(f["type"])} for f in kept["fields"]]
+        kept["fields"] = [{**f, "type": strip_logical_types(f["type"])} for f in kept["fields"]]
     return kept
 
 
-def with_end(schema: Any) -> Any:
+def append_end_field(schema: Any) -> Any:
     """A schema with one more field behind it, so that its last byte can be found; a bare value becomes a record."""
-    end = {"name": END, "type": {"type": "fixed", "name": f"{END}_bytes", "size": len(END_BYTES) // 2}}
+    end = {"name": END_FIELD, "type": {"type": "fixed", "name": f"{END_FIELD}_bytes", "size": len(END_BYTES) // 2}}
     if is_record(schema):
         return {**schema, "fields": [*schema["fields"], end]}
-    return {"type": "record", "name": f"{BARE}_record", "fields": [{"name": BARE, "type": schema}, end]}
+    return {"type": "record", "name": f"{BARE_FIELD}_record", "fields": [{"name": BARE_FIELD, "type": schema}, end]}
 
 
-def meaning_lost(writer: Any, reader: Any) -> str:
+def find_meaning_lost(writer: Any, reader: Any) -> str:
     """Why reading with another schema would silently change values: Avro resolves numbers, not what they count."""
-    written, read = named_types(writer), named_types(reader)
+    written, read = collect_named_types(writer), collect_named_types(reader)
 
     def lost(theirs: Any, ours: Any, path: str) -> str:
-        ours, theirs = _only(resolved(ours, read), read), _only(resolved(theirs, written), written)
-        return "" if ours is None or theirs is None else _lost(theirs, ours, path, lost)
+        ours, theirs = (
+            _drop_other_branches(resolve_name(ours, read), read),
+            _drop_other_branches(resolve_name(theirs, written), written),
+        )
+        return "" if ours is None or theirs is None else _find_lost(theirs, ours, path, lost)
 
     return lost(writer, reader, "")
 
 
-def _lost(theirs: Any, ours: Any, path: str, below: Callable[[Any, Any, str], str]) -> str:
+def _find_lost(theirs: Any, ours: Any, path: str, below: Callable[[Any, Any, str], str]) -> str:
     if is_record(ours) and is_record(theirs):
         fields = {f["name"]: f["type"] for f in theirs["fields"]}
-        found = ((written_type(f, fields), f["type"], f"{path}.{f['name']}") for f in ours["fields"])
+        found = ((find_written_type(f, fields), f["type"], f"{path}.{f['name']}") for f in ours["fields"])
         pairs = [pair for pair in found if pair[0] is not None]
-    elif type_name(ours) == type_name(theirs) and type_name(ours) in ("array", "map"):
-        part = "items" if type_name(ours) == "array" else "values"
+    elif get_type_name(ours) == get_type_name(theirs) and get_type_name(ours) in ("array", "map"):
+        part = "items" if get_type_name(ours) == "array" else "values"
         pairs = [(theirs[part], ours[part], path)]
     else:
-        before, after = _meaning(theirs), _meaning(ours)
+        before, after = _get_meaning(theirs), _get_meaning(ours)
         return "" if before == after else f"field {path.removeprefix('.')} was {before} and is {after}"
     return next((reason for pair in pairs if (reason := below(*pair))), "")
 
 
-def _only(node: Any, names: dict[str, Any]) -> Any:
-    found = branches(node)
-    return resolved(found[0], names) if len(found) == 1 else None
+def _drop_other_branches(node: Any, names: dict[str, Any]) -> Any:
+    found = list_branches(node)
+    return resolve_name(found[0], names) if len(found) == 1 else None
 
 
-def _meaning(node: Any) -> str:
-    decimal = decimal_of(node)
+def _get_meaning(node: Any) -> str:
+    decimal = get_decimal(node)
     if decimal:
         return f"a decimal of scale {decimal[1]}"
-    return kind(node) if kind(node) in KINDS else "a plain value"
+    return get_logical_type(node) if get_logical_type(node) in LOGICAL_TYPES else "a plain value"

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from tidegate.sql.spark import quoted
+from tidegate.sql.spark import quote
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def make_lenient(data_type: DataType) -> DataType:
             return Primitive(name, lenient=True) if name in BINARY_NUMBERS else data_type
 
 
-NOT_NULL = re.compile(r"\s+NOT\s+NULL$", re.IGNORECASE)
+NOT_NULL_PATTERN = re.compile(r"\s+NOT\s+NULL$", re.IGNORECASE)
 
 _SYNONYMS = {
     "INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT",
@@ -87,40 +87,40 @@ _SYNONYMS = {
 }  # fmt: skip
 
 
-def parse(text: str) -> DataType:
+def parse_type(text: str) -> DataType:
     """Read one Spark type; `ValueError` names what is wrong with it."""
     body = text.strip()
     head, opening, rest = body.partition("<")
     if not opening:
-        return Primitive(_primitive(body))
+        return Primitive(_parse_primitive(body))
     if not rest.endswith(">"):
         raise ValueError(f"type={text} has no closing '>'")
-    parts, name = _split(rest[:-1]), head.strip().upper()
+    parts, name = _split_fields(rest[:-1]), head.strip().upper()
     if name == "ARRAY" and len(parts) == 1:
-        return Array(parse(parts[0]))
+        return Array(parse_type(parts[0]))
     if name == "MAP" and len(parts) == 2:
-        return Map(parse(parts[0]), parse(parts[1]))
+        return Map(parse_type(parts[0]), parse_type(parts[1]))
     if name == "STRUCT":
-        found = [_field(part) for part in parts]
+        found = [_parse_field(part) for part in parts]
         required = frozenset(name for name, _, is_required in found if is_required)
         return Struct(tuple((name, inner) for name, inner, _ in found), required)
     raise ValueError(f"type={text} is not one that Spark knows")
 
 
-def ddl(data_type: DataType) -> str:
+def format_type(data_type: DataType) -> str:
     """The type as Spark's text, without what is required in it."""
     match data_type:
         case Array(element):
-            return f"ARRAY<{ddl(element)}>"
+            return f"ARRAY<{format_type(element)}>"
         case Map(key, value):
-            return f"MAP<{ddl(key)}, {ddl(value)}>"
+            return f"MAP<{format_type(key)}, {format_type(value)}>"
         case Struct(fields):
-            return f"STRUCT<{', '.join(f'{quoted(name)}: {ddl(inner)}' for name, inner in fields)}>"
+            return f"STRUCT<{', '.join(f'{quote(name)}: {format_type(inner)}' for name, inner in fields)}>"
         case Primitive(name):
             return name
 
 
-def _primitive(body: str) -> str:
+def _parse_primitive(body: str) -> str:
     head, opening, arguments = body.partition("(")
     name = _SYNONYMS.get(head.strip().upper(), head.strip().upper())
     if name != "DECIMAL":
@@ -128,7 +128,7 @@ def _primitive(body: str) -> str:
     return f"DECIMAL({','.join(a.strip() for a in arguments.rstrip(') ').split(','))})" if opening else "DECIMAL(10,0)"
 
 
-def _field(text: str) -> tuple[str, DataType, bool]:
+def _parse_field(text: str) -> tuple[str, DataType, bool]:
     body = text.strip()
     if body.startswith("`"):
         end = body.replace("``", "\0\0").index("`", 1)
@@ -137,11 +137,11 @@ def _field(text: str) -> tuple[str, DataType, bool]:
         cut = min(i for i in (body.find(":"), body.find(" "), len(body)) if i > 0)
         name, rest = body[:cut], body[cut:]
     body = rest.strip().removeprefix(":").strip()
-    ending = NOT_NULL.search(body)
-    return name, parse(body[: ending.start()] if ending else body), ending is not None
+    ending = NOT_NULL_PATTERN.search(body)
+    return name, parse_type(body[: ending.start()] if ending else body), ending is not None
 
 
-def _split(text: str) -> list[str]:
+def _split_fields(text: str) -> list[str]:
     """Cut at commas that stand outside brackets and backquotes."""
     parts, depth, quoted, start = [], 0, False, 0
     for index, char in enumerate(text):

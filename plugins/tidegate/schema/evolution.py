@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from tidegate.errors import IncompatibleSchema
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, ddl, parse
-from tidegate.sql.spark import literal, quoted
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
+from tidegate.sql.spark import quote, render_literal
 
 Path = tuple[str, ...]
 ELEMENT, VALUE = "element", "value"  # the steps of a path into a list, and into a map's values
 
 
 @dataclass(frozen=True)
-class Rules:
+class EvolutionRules:
     """Which changes may be made: `evolve` of a table in the pipeline file."""
 
     add: bool = True
@@ -27,7 +27,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Change:
+class SchemaChange:
     """One change at `path`, by the table's own names; `kind` is add, widen or relax, `type` Spark's text."""
 
     kind: str
@@ -47,152 +47,154 @@ class _Compared:
     """The table's name for messages, and what may be changed."""
 
     table: str
-    rules: Rules
+    rules: EvolutionRules
 
     def incompatible(self, path: Path, why: str, remedy: str) -> IncompatibleSchema:
         return IncompatibleSchema(f"table={self.table} column={'.'.join(path)}: {why}; nothing was written; {remedy}")
 
 
-def struct_of(columns: Iterable[Column]) -> Struct:
+def to_struct(columns: Iterable[Column]) -> Struct:
     """Columns as one struct."""
     ready = tuple(columns)
     required = frozenset(c.name for c in ready if not c.nullable)
-    return Struct(tuple((c.name, parse(c.type)) for c in ready), required)
+    return Struct(tuple((c.name, parse_type(c.type)) for c in ready), required)
 
 
-def maps_as_entries(columns: Iterable[Column]) -> tuple[Column, ...]:
+def replace_maps(columns: Iterable[Column]) -> tuple[Column, ...]:
     """The columns as a table has them that knows no maps: an array of key and value in place of each."""
-    return tuple(Column(c.name, ddl(map_as_entries(parse(c.type))), c.nullable) for c in columns)
+    return tuple(Column(c.name, format_type(replace_map(parse_type(c.type))), c.nullable) for c in columns)
 
 
-def map_as_entries(data_type: DataType) -> DataType:
+def replace_map(data_type: DataType) -> DataType:
     """The type with an array of key and value in place of each map."""
     match data_type:
         case Map(key, value):
-            return Array(Struct((("key", map_as_entries(key)), ("value", map_as_entries(value)))))
+            return Array(Struct((("key", replace_map(key)), ("value", replace_map(value)))))
         case Array(element, required):
-            return Array(map_as_entries(element), required)
+            return Array(replace_map(element), required)
         case Struct(fields, required, aliases):
-            return Struct(tuple((name, map_as_entries(inner)) for name, inner in fields), required, aliases)
+            return Struct(tuple((name, replace_map(inner)) for name, inner in fields), required, aliases)
     return data_type
 
 
-def changes(table: str, held: Struct, columns: Sequence[Column], rules: Rules) -> tuple[Change, ...]:
+def find_changes(
+    table: str, held: Struct, columns: Sequence[Column], rules: EvolutionRules
+) -> tuple[SchemaChange, ...]:
     """What makes a table that holds `held` able to take `columns`; nothing where it can already.
 
     `IncompatibleSchema` names the column, both types, and the way out, where no allowed change is enough.
     """
-    compared, wanted = _Compared(table, rules), struct_of(columns)
-    found = tuple(_in_struct(compared, (), held, wanted))
+    compared, wanted = _Compared(table, rules), to_struct(columns)
+    found = tuple(_compare_structs(compared, (), held, wanted))
     filled = {held.named(name) for name, _ in wanted.fields}
     for name in sorted(held.required - filled):
-        raise _unfilled(compared, (name,), held, "make it optional, or add it to value.schema")
+        raise _check_unfilled(compared, (name,), held, "make it optional, or add it to value.schema")
     return found
 
 
-def _in_struct(compared: _Compared, path: Path, held: Struct, wanted: Struct) -> Iterable[Change]:
+def _compare_structs(compared: _Compared, path: Path, held: Struct, wanted: Struct) -> Iterable[SchemaChange]:
     types = dict(held.fields)
     for name, data_type in wanted.fields:
         own = held.named(name)
         if own is None:
-            yield _added(compared, (*path, name), data_type)
+            yield _check_added(compared, (*path, name), data_type)
             continue
         here = (*path, own)
-        yield from _in_type(compared, here, types[own], data_type)
+        yield from _compare_types(compared, here, types[own], data_type)
         is_relaxed = own in held.required and name not in wanted.required and own not in held.identifying
         if is_relaxed and compared.rules.relax:
-            yield Change("relax", here, ddl(types[own]))
+            yield SchemaChange("relax", here, format_type(types[own]))
     missing = held.required - {held.named(name) for name, _ in wanted.fields} if path else frozenset()
     for own in sorted(missing):
         if own in held.identifying or not compared.rules.relax:
-            raise _unfilled(compared, (*path, own), held, "make it optional, or allow evolve.relax")
-        yield Change("relax", (*path, own), ddl(types[own]))
+            raise _check_unfilled(compared, (*path, own), held, "make it optional, or allow evolve.relax")
+        yield SchemaChange("relax", (*path, own), format_type(types[own]))
 
 
-def _in_type(compared: _Compared, path: Path, held: DataType, wanted: DataType) -> Iterable[Change]:
+def _compare_types(compared: _Compared, path: Path, held: DataType, wanted: DataType) -> Iterable[SchemaChange]:
     match held, wanted:
         case Struct(), Struct():
-            yield from _in_struct(compared, path, held, wanted)
+            yield from _compare_structs(compared, path, held, wanted)
         case Array(), Array():
-            yield from _in_type(compared, (*path, ELEMENT), held.element, wanted.element)
+            yield from _compare_types(compared, (*path, ELEMENT), held.element, wanted.element)
             if held.required and compared.rules.relax:
-                yield Change("relax", (*path, ELEMENT), ddl(held.element))
-        case Map(), Map() if _holds(held.key, wanted.key) or _same(held.key, wanted.key):
-            yield from _in_type(compared, (*path, VALUE), held.value, wanted.value)
+                yield SchemaChange("relax", (*path, ELEMENT), format_type(held.element))
+        case Map(), Map() if _is_wider(held.key, wanted.key) or _is_same_type(held.key, wanted.key):
+            yield from _compare_types(compared, (*path, VALUE), held.value, wanted.value)
             if held.required and compared.rules.relax:
-                yield Change("relax", (*path, VALUE), ddl(held.value))
-        case Primitive(), Primitive() if _holds(held, wanted):
+                yield SchemaChange("relax", (*path, VALUE), format_type(held.value))
+        case Primitive(), Primitive() if _is_wider(held, wanted):
             return
-        case Primitive(), Primitive() if _holds(wanted, held) and compared.rules.widen:
-            yield Change("widen", path, ddl(wanted), ddl(held))
+        case Primitive(), Primitive() if _is_wider(wanted, held) and compared.rules.widen:
+            yield SchemaChange("widen", path, format_type(wanted), format_type(held))
         case _:
-            raise _refused(compared, path, held, wanted)
+            raise _refuse_change(compared, path, held, wanted)
 
 
-def _added(compared: _Compared, path: Path, data_type: DataType) -> Change:
+def _check_added(compared: _Compared, path: Path, data_type: DataType) -> SchemaChange:
     if compared.rules.add:
-        return Change("add", path, ddl(data_type))
-    why = f"the table has no such column and evolve.add_columns=false: type={ddl(data_type)}"
+        return SchemaChange("add", path, format_type(data_type))
+    why = f"the table has no such column and evolve.add_columns=false: type={format_type(data_type)}"
     raise compared.incompatible(path, why, "add the column by hand, or allow it")
 
 
-def _unfilled(compared: _Compared, path: Path, held: Struct, remedy: str) -> IncompatibleSchema:
+def _check_unfilled(compared: _Compared, path: Path, held: Struct, remedy: str) -> IncompatibleSchema:
     if path[-1] not in held.identifying:
         return compared.incompatible(path, "required, and the pipeline does not fill it", remedy)
     why = "one of the table's identifier fields, so it is required, and the pipeline does not fill it"
     return compared.incompatible(path, why, "add it to value.schema, or drop the table's identifier fields")
 
 
-def _refused(compared: _Compared, path: Path, held: DataType, wanted: DataType) -> IncompatibleSchema:
-    why = f"incompatible change from type={ddl(held)} to type={ddl(wanted)}"
-    if _holds(wanted, held):
+def _refuse_change(compared: _Compared, path: Path, held: DataType, wanted: DataType) -> IncompatibleSchema:
+    why = f"incompatible change from type={format_type(held)} to type={format_type(wanted)}"
+    if _is_wider(wanted, held):
         return compared.incompatible(path, f"{why}, and evolve.widen=false", "widen it by hand, or allow it")
     remedy = "correct the schema in the pipeline file, change the column by hand, or write to another table"
     return compared.incompatible(path, why, remedy)
 
 
-def _holds(wide: DataType, narrow: DataType) -> bool:
+def _is_wider(wide: DataType, narrow: DataType) -> bool:
     """Whether every value of `narrow` is one of `wide`, without a change to what is stored."""
     if not isinstance(wide, Primitive) or not isinstance(narrow, Primitive):
         return False
     if wide.decimal and narrow.decimal:
         return wide.decimal[1] == narrow.decimal[1] and wide.decimal[0] >= narrow.decimal[0]
-    one, other = _stored(wide.name), _stored(narrow.name)
+    one, other = _get_stored_type(wide.name), _get_stored_type(narrow.name)
     return one == other or (other, one) in (("INT", "BIGINT"), ("FLOAT", "DOUBLE"))
 
 
-def _stored(name: str) -> str:
+def _get_stored_type(name: str) -> str:
     """Iceberg stores the small integers as INT."""
     return "INT" if name in ("TINYINT", "SMALLINT") else name
 
 
-def _same(one: DataType, other: DataType) -> bool:
-    return ddl(one).casefold() == ddl(other).casefold()
+def _is_same_type(one: DataType, other: DataType) -> bool:
+    return format_type(one).casefold() == format_type(other).casefold()
 
 
-def aligned(expr: str, staged: DataType, held: DataType) -> str:
+def render_aligned(expr: str, staged: DataType, held: DataType) -> str:
     """SQL text: `expr`, staged as one type, as the other: by the table's names and order, what is missing as NULL."""
-    if _same(staged, held):
+    if _is_same_type(staged, held):
         return expr
     match staged, held:
         case Struct(), Struct():
-            return _aligned_struct(expr, staged, held)
+            return _render_aligned_struct(expr, staged, held)
         case Array(), Array():
-            return f"transform({expr}, e -> {aligned('e', staged.element, held.element)})"
+            return f"transform({expr}, e -> {render_aligned('e', staged.element, held.element)})"
         case Map(), Map():
-            return f"transform_values({expr}, (k, v) -> {aligned('v', staged.value, held.value)})"
-    return f"CAST({expr} AS {ddl(held)})"
+            return f"transform_values({expr}, (k, v) -> {render_aligned('v', staged.value, held.value)})"
+    return f"CAST({expr} AS {format_type(held)})"
 
 
-def _aligned_struct(expr: str, staged: Struct, held: Struct) -> str:
+def _render_aligned_struct(expr: str, staged: Struct, held: Struct) -> str:
     parts = []
     for name, data_type in held.fields:
-        found = aligned_field(expr, staged, held, name) or f"CAST(NULL AS {ddl(data_type)})"
-        parts.append(f"{literal(name)}, {found}")
+        found = render_aligned_field(expr, staged, held, name) or f"CAST(NULL AS {format_type(data_type)})"
+        parts.append(f"{render_literal(name)}, {found}")
     return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
 
 
-def aligned_field(expr: str, staged: Struct, held: Struct, name: str) -> str | None:
+def render_aligned_field(expr: str, staged: Struct, held: Struct, name: str) -> str | None:
     """SQL text: the table's field `name` out of a staged struct, None where nothing of it is staged.
 
     Under several of its names the field's own comes first, then the older ones.
@@ -200,25 +202,25 @@ def aligned_field(expr: str, staged: Struct, held: Struct, name: str) -> str | N
     types = dict(held.fields)
     sources = [(n, t) for n, t in staged.fields if held.named(n) == name]
     sources.sort(key=lambda source: source[0].casefold() != name.casefold())
-    found = [aligned(f"{expr}.{quoted(n)}", t, types[name]) for n, t in sources]
+    found = [render_aligned(f"{expr}.{quote(n)}", t, types[name]) for n, t in sources]
     return f"coalesce({', '.join(found)})" if len(found) > 1 else next(iter(found), None)
 
 
-def readable(held: Struct) -> Struct:
+def add_old_names(held: Struct) -> Struct:
     """What a table holds, as records may be read into it: with every old name of a field beside its own."""
-    fields = [(name, _readable(inner)) for name, inner in held.fields]
+    fields = [(name, _add_names_in_type(inner)) for name, inner in held.fields]
     types = dict(fields)
     own = {name.casefold() for name in types}
     fields += [(old, types[name]) for old, name in held.aliases if old.casefold() not in own]
     return Struct(tuple(fields))
 
 
-def _readable(held: DataType) -> DataType:
+def _add_names_in_type(held: DataType) -> DataType:
     match held:
         case Struct():
-            return readable(held)
+            return add_old_names(held)
         case Array(element):
-            return Array(_readable(element))
+            return Array(_add_names_in_type(element))
         case Map(key, value):
-            return Map(key, _readable(value))
+            return Map(key, _add_names_in_type(value))
     return held

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
-from tidegate.sql.spark import quoted
+from tidegate.sql.spark import quote
 
-FORMATS = {"date-time": "TIMESTAMP", "date": "DATE"}
+TEXT_FORMATS = {"date-time": "TIMESTAMP", "date": "DATE"}
 CONNECT, DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
 # what Connect's JSON Schema converter names in `title`, beside `connect.type`
 LOGICAL = {
@@ -20,10 +20,10 @@ LOGICAL = {
     DEBEZIUM + "NanoTimestamp": "TIMESTAMP_NTZ",
 }
 DECIMAL, MAX_PRECISION = CONNECT + "Decimal", 38
-SIMPLE = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
+SIMPLE_TYPES = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 
 
-def columns_of(text: str, older: Iterable[str] = (), logical: bool = False) -> tuple[Column, ...]:
+def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> tuple[Column, ...]:
     """The properties of an object, and those that only `older` versions have, the newest first: records still do.
 
     `logical` properties, and lists of such, are of the type that Connect means by them; see `kinds_of`.
@@ -37,7 +37,7 @@ def columns_of(text: str, older: Iterable[str] = (), logical: bool = False) -> t
             raise ConfigurationError("the JSON Schema has no properties; declare the columns in the pipeline file")
         for name, node in (properties or {}).items():
             if name not in found:
-                found[name] = Column(name, _type(_Node(node, schema, (name,), is_logical=logical)))
+                found[name] = Column(name, _to_type(_Node(node, schema, (name,), is_logical=logical)))
     return tuple(found.values())
 
 
@@ -103,7 +103,7 @@ class _Node(NamedTuple):
         )
 
 
-def _type(given: _Node) -> str:
+def _to_type(given: _Node) -> str:
     place = given.present()
     node = place.node
     if not isinstance(node, dict):  # true and false are schemas too: of anything, and of nothing
@@ -113,11 +113,11 @@ def _type(given: _Node) -> str:
     words = node.get("type", "string" if "enum" in node else None)
     kinds = [word for word in (words if isinstance(words, list) else [words]) if word != "null"]
     kind = kinds[0] if len(kinds) == 1 else None
-    if kind in SIMPLE:
-        return SIMPLE[kind]
+    if kind in SIMPLE_TYPES:
+        return SIMPLE_TYPES[kind]
     if kind == "string":
-        return FORMATS.get(node.get("format", ""), "STRING")
-    return _parts(kind, place)
+        return TEXT_FORMATS.get(node.get("format", ""), "STRING")
+    return _list_parts(kind, place)
 
 
 def _logical_type(place: _Node) -> str | None:
@@ -134,13 +134,13 @@ def _logical_type(place: _Node) -> str | None:
     return f"DECIMAL({min(precision, MAX_PRECISION)},{int(kind['parameters'].get('scale', 0))})"
 
 
-def _parts(kind: str | None, place: _Node) -> str:
+def _list_parts(kind: str | None, place: _Node) -> str:
     node = place.node
     if kind == "array" and "items" in node and not isinstance(node["items"], list):
-        return f"ARRAY<{_type(place.below(node['items'], '[]'))}>"
+        return f"ARRAY<{_to_type(place.below(node['items'], '[]'))}>"
     if kind == "object" and node.get("properties"):
-        fields = (f"{quoted(name)}: {_type(place.below(inner, name))}" for name, inner in node["properties"].items())
+        fields = (f"{quote(name)}: {_to_type(place.below(inner, name))}" for name, inner in node["properties"].items())
         return f"STRUCT<{', '.join(fields)}>"
     if kind == "object" and isinstance(node.get("additionalProperties"), dict):
-        return f"MAP<STRING, {_type(place.below(node['additionalProperties'], '{}'))}>"
+        return f"MAP<STRING, {_to_type(place.below(node['additionalProperties'], '{}'))}>"
     raise place.open()

@@ -6,57 +6,57 @@ with name, number and shape of each field; lists have an `element`, maps a `key`
 
 from typing import Any
 
-from tidegate.sql.spark import quoted
+from tidegate.sql.spark import quote
 
 Shape = dict[str, Any]
-LEAVES = {
+LEAF_TYPES = {
     "double": "DOUBLE", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", "bytes": "BINARY", "enum": "STRING",
     "int32": "INT", "sint32": "INT", "sfixed32": "INT", "int64": "BIGINT", "sint64": "BIGINT", "sfixed64": "BIGINT",
     "uint32": "BIGINT", "fixed32": "BIGINT", "uint64": "DECIMAL(20,0)", "fixed64": "DECIMAL(20,0)",
     "timestamp": "TIMESTAMP", "duration": "BIGINT", "json": "STRING", "empty": "BOOLEAN",
 }  # fmt: skip
-WHOLE = {"INT": 0, "BIGINT": 1, "DECIMAL(20,0)": 2}
+INTEGER_RANKS = {"INT": 0, "BIGINT": 1, "DECIMAL(20,0)": 2}
 
 
-def column_type(shape: Shape) -> str:
+def to_column_type(shape: Shape) -> str:
     """The Spark type that holds values of this shape."""
     match shape["kind"]:
         case "message":
-            fields = (f"{quoted(field['name'])}: {column_type(field['shape'])}" for field in shape["fields"])
+            fields = (f"{quote(field['name'])}: {to_column_type(field['shape'])}" for field in shape["fields"])
             return f"STRUCT<{', '.join(fields)}>"
         case "list":
-            return f"ARRAY<{column_type(shape['element'])}>"
+            return f"ARRAY<{to_column_type(shape['element'])}>"
         case "map":
-            return f"MAP<{column_type(shape['key'])}, {column_type(shape['value'])}>"
+            return f"MAP<{to_column_type(shape['key'])}, {to_column_type(shape['value'])}>"
         case "wrapper":
-            return column_type(shape["value"])
+            return to_column_type(shape["value"])
         case leaf:
-            return LEAVES[leaf]
+            return LEAF_TYPES[leaf]
 
 
-def with_dropped_fields(newest: Shape, older: Shape) -> Shape:
+def restore_dropped_fields(newest: Shape, older: Shape) -> Shape:
     """`newest` with each field, by its number, that only an older version has: records that hold it are still there.
 
-    A dropped field whose name is taken by another one is left to `changed`.
+    A dropped field whose name is taken by another one is left to `find_incompatibility`.
     """
     match newest["kind"], older["kind"]:
         case "message", "message":
             theirs = {field["number"]: field["shape"] for field in older["fields"]}
             own = [
-                {**f, "shape": with_dropped_fields(f["shape"], theirs.get(f["number"], f["shape"]))}
+                {**f, "shape": restore_dropped_fields(f["shape"], theirs.get(f["number"], f["shape"]))}
                 for f in newest["fields"]
             ]
             numbers, words = {f["number"] for f in own}, {f["name"] for f in own}
             more = [f for f in older["fields"] if f["number"] not in numbers and f["name"] not in words]
             return {**newest, "fields": [*own, *more]}
         case "list", "list":
-            return {**newest, "element": with_dropped_fields(newest["element"], older["element"])}
+            return {**newest, "element": restore_dropped_fields(newest["element"], older["element"])}
         case "map", "map":
-            return {**newest, "value": with_dropped_fields(newest["value"], older["value"])}
+            return {**newest, "value": restore_dropped_fields(newest["value"], older["value"])}
     return newest
 
 
-def changed(written: Shape, read: Shape, path: str = "") -> str:
+def find_incompatibility(written: Shape, read: Shape, path: str = "") -> str:
     """Why values of one shape cannot be read as another without changing what they mean; empty where they can.
 
     Fields are the same by their number. Each record is decoded with its own schema, so how a number is encoded is free.
@@ -70,26 +70,28 @@ def changed(written: Shape, read: Shape, path: str = "") -> str:
         for field in written["fields"]:
             if field["number"] not in numbers and field["name"] in names:
                 return f"field {path}.{field['name']} had number={field['number']} and has another".replace(" .", " ")
-        return next((reason for pair in pairs if (reason := changed(*pair))), "")
+        return next((reason for pair in pairs if (reason := find_incompatibility(*pair))), "")
     if written["kind"] == read["kind"] == "list":
-        return changed(written["element"], read["element"], path)
+        return find_incompatibility(written["element"], read["element"], path)
     if written["kind"] == read["kind"] == "map":
-        return changed(written["key"], read["key"], path) or changed(written["value"], read["value"], path)
-    if _fits(written, read):
+        return find_incompatibility(written["key"], read["key"], path) or find_incompatibility(
+            written["value"], read["value"], path
+        )
+    if _fits_type(written, read):
         return ""
-    return f"field {path.removeprefix('.')} was {_told(written)} and is {_told(read)}"
+    return f"field {path.removeprefix('.')} was {_describe_shape(written)} and is {_describe_shape(read)}"
 
 
-def _fits(written: Shape, read: Shape) -> bool:
+def _fits_type(written: Shape, read: Shape) -> bool:
     if "fields" in written or "fields" in read or {"list", "map"} & {written["kind"], read["kind"]}:
         return False
     meaning = {written["kind"], read["kind"]}
     if len(meaning) > 1 and meaning & {"timestamp", "duration", "json", "empty"}:
         return False  # a number of microseconds is no plain number
-    before, after = column_type(written), column_type(read)
-    wider = before in WHOLE and after in WHOLE and WHOLE[before] <= WHOLE[after]
+    before, after = to_column_type(written), to_column_type(read)
+    wider = before in INTEGER_RANKS and after in INTEGER_RANKS and INTEGER_RANKS[before] <= INTEGER_RANKS[after]
     return before == after or wider or (before, after) == ("FLOAT", "DOUBLE")
 
 
-def _told(shape: Shape) -> str:
+def _describe_shape(shape: Shape) -> str:
     return f"a {shape['value']['kind']} that may be missing" if shape["kind"] == "wrapper" else f"a {shape['kind']}"

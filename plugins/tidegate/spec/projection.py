@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import ConfigurationError
-from tidegate.schema.data_types import DataType, Struct, ddl, parse
-from tidegate.sql.spark import quoted
+from tidegate.schema.data_types import DataType, Struct, format_type, parse_type
+from tidegate.sql.spark import quote
 
 RECORD = "record"  # what FROM names: the decoded record
 
@@ -19,7 +19,7 @@ class Field:
     nullable: bool = True
 
 
-BESIDE = (
+RECORD_FIELDS = (
     Field("topic", "STRING"),
     Field("partition", "INT"),
     Field("offset", "BIGINT"),
@@ -97,7 +97,8 @@ class Selected:
 class Projection:
     """What the stage job is asked for. `keys` are the key's columns with the field of the key that each one is.
 
-    Records in which one of `unusable` keeps its value are bad: something is made of it that cannot be kept.
+    Records in which one of `list_unusable_columns` keeps its value are bad: something is made of it that cannot be
+    kept.
     """
 
     text: str
@@ -108,7 +109,7 @@ class Projection:
     unusable: tuple[str, ...] = ()
 
 
-def projection_from(data: dict) -> Projection:  # type: ignore[type-arg]
+def parse_projection(data: dict) -> Projection:  # type: ignore[type-arg]
     """Inverse of `dataclasses.asdict`, after JSON."""
     dimensions = tuple(Dimension(**{**d, "columns": None}) for d in data["dimensions"])
     return Projection(
@@ -121,12 +122,12 @@ def projection_from(data: dict) -> Projection:  # type: ignore[type-arg]
     )
 
 
-def made(select: Select, record: Sequence[Field], where: str) -> tuple[Selected, ...]:
+def resolve_projection(select: Select, record: Sequence[Field], where: str) -> tuple[Selected, ...]:
     """The columns of the projection in its order. ConfigurationError for one that is not there, or is there twice.
 
     `record` are the columns that a star stands for; what is known of every record may be named beside them.
     """
-    found = [column for item in select.items for column in _columns(select, item, record, where)]
+    found = [column for item in select.items for column in _resolve_item(select, item, record, where)]
     seen: set[str] = set()
     for column in found:
         if column.name.casefold() in seen:
@@ -135,38 +136,40 @@ def made(select: Select, record: Sequence[Field], where: str) -> tuple[Selected,
     return tuple(found)
 
 
-def beside(record: Sequence[Field]) -> tuple[Field, ...]:
+def list_record_fields(record: Sequence[Field]) -> tuple[Field, ...]:
     """What every record has, where no column of it is called the same."""
     names = {c.name.casefold() for c in record}
-    return tuple(field for field in BESIDE if field.name not in names)
+    return tuple(field for field in RECORD_FIELDS if field.name not in names)
 
 
-def _columns(select: Select, item: Item, record: Sequence[Field], where: str) -> Iterable[Selected]:
+def _resolve_item(select: Select, item: Item, record: Sequence[Field], where: str) -> Iterable[Selected]:
     if item.name is None:
         left_out = {name.casefold() for name in item.left_out}
         unknown = left_out - {c.name.casefold() for c in record}
         if unknown:
             raise ConfigurationError(f"{where}: EXCEPT ({', '.join(sorted(unknown))}) are no columns of the record")
         kept = [c for c in record if c.name.casefold() not in left_out]
-        return [Selected(c.name, _path(select.alias, (c.name,)), c.type, c.nullable) for c in kept]
+        return [Selected(c.name, _format_path(select.alias, (c.name,)), c.type, c.nullable) for c in kept]
     if not item.path:
         return [
             Selected(item.name, item.sql, item.type, is_checked=item.is_checked, is_computed=True, reads=item.reads)
         ]
     dimension = next((d for d in select.dimensions if d.alias.casefold() == item.alias.casefold()), None)
-    columns = (*record, *beside(record)) if dimension is None else dimension.columns or ()
-    data_type, required = _found(columns, item.path, f"{where}: select column={'.'.join((item.alias, *item.path))}")
+    columns = (*record, *list_record_fields(record)) if dimension is None else dimension.columns or ()
+    data_type, required = _find_column(
+        columns, item.path, f"{where}: select column={'.'.join((item.alias, *item.path))}"
+    )
     nullable = dimension is not None or len(item.path) > 1 or not required
     reads = () if _is_passed(select, item) else item.reads
-    return [Selected(item.name, _path(item.alias, item.path), ddl(data_type), nullable, reads=reads)]
+    return [Selected(item.name, _format_path(item.alias, item.path), format_type(data_type), nullable, reads=reads)]
 
 
-def _found(columns: Sequence[Field], path: tuple[str, ...], where: str) -> tuple[DataType, bool]:
+def _find_column(columns: Sequence[Field], path: tuple[str, ...], where: str) -> tuple[DataType, bool]:
     known = {c.name.casefold(): c for c in columns}
     column = known.get(path[0].casefold())
     if column is None:
         raise ConfigurationError(f"{where}: there is no such column; there are {', '.join(c.name for c in columns)}")
-    data_type = parse(column.type)
+    data_type = parse_type(column.type)
     for step in path[1:]:
         inner = dict(data_type.fields) if isinstance(data_type, Struct) else {}
         name = next((name for name in inner if name.casefold() == step.casefold()), None)
@@ -176,11 +179,11 @@ def _found(columns: Sequence[Field], path: tuple[str, ...], where: str) -> tuple
     return data_type, not column.nullable
 
 
-def _path(alias: str, path: tuple[str, ...]) -> str:
-    return ".".join(quoted(step) for step in (alias, *path))
+def _format_path(alias: str, path: tuple[str, ...]) -> str:
+    return ".".join(quote(step) for step in (alias, *path))
 
 
-def passed(select: Select, record: Sequence[Field]) -> set[str]:
+def list_passed_columns(select: Select, record: Sequence[Field]) -> set[str]:
     """Names, without case, of the record's columns that are selected as they are, under their own name."""
     found: set[str] = set()
     for item in select.items:
@@ -197,7 +200,7 @@ def find_made(select: Select) -> dict[str, Item]:
     return {item.name.casefold(): item for item in items if item.name and not _is_passed(select, item)}
 
 
-def unusable(select: Select) -> tuple[str, ...]:
+def list_unusable_columns(select: Select) -> tuple[str, ...]:
     """The record's columns that something else is made of: another name, an expression, a join."""
     made_of = [name for item in select.items if not _is_passed(select, item) for name in item.reads]
     return tuple(dict.fromkeys((*made_of, *select.reads)))

@@ -1,6 +1,6 @@
 """What a record carries beside its key and value, by the words of the pipeline file, and the column type of each."""
 
-KAFKA = {
+KAFKA_TYPES = {
     "topic": "STRING",
     "partition": "INT",
     "headers": "MAP<STRING, BINARY>",
@@ -11,13 +11,13 @@ KAFKA = {
     "timestamp-type": "STRING",
 }
 # Fields of a change event's `source` by their own names, for `sequence_by` among others; each database has some.
-SOURCE = {
+SOURCE_TYPES = {
     "lsn": "BIGINT", "pos": "BIGINT", "file": "STRING", "scn": "DECIMAL(38,0)", "txId": "STRING", "snapshot": "STRING",
     "ts_us": "BIGINT", "ts_ns": "BIGINT",
 }  # fmt: skip
 _DEBEZIUM = {
     "value.op": "STRING",
-    **{f"value.source.{name}": kind for name, kind in SOURCE.items()},
+    **{f"value.source.{name}": kind for name, kind in SOURCE_TYPES.items()},
     "value.ingestion-timestamp": "TIMESTAMP",
     "value.source.timestamp": "TIMESTAMP",
     "value.source.database": "STRING",
@@ -26,7 +26,7 @@ _DEBEZIUM = {
     "value.source.properties": "MAP<STRING, STRING>",
 }
 # value format -> what its messages tell about themselves
-FORMATS = {
+FORMAT_TYPES = {
     "debezium-json": {"value.schema": "STRING", **_DEBEZIUM},
     "debezium-avro": _DEBEZIUM,
     "canal-json": {
@@ -52,14 +52,14 @@ FORMATS = {
         "value.event-timestamp": "TIMESTAMP",
     },
 }
-TYPES = {word: kind for words in (KAFKA, *FORMATS.values()) for word, kind in words.items()}
+METADATA_TYPES = {word: kind for words in (KAFKA_TYPES, *FORMAT_TYPES.values()) for word, kind in words.items()}
 
 
-def ordered(metadata: dict[str, str]) -> dict[str, str]:
+def order_metadata(metadata: dict[str, str]) -> dict[str, str]:
     """Column: word, the value format's ahead of Kafka's, else as the user wrote them."""
     return dict(sorted(metadata.items(), key=lambda item: not item[1].startswith("value.")))
 
 
-def known(value_format: str) -> tuple[str, ...]:
+def list_known_words(value_format: str) -> tuple[str, ...]:
     """The words that a table with values of this format may use."""
-    return (*FORMATS.get(value_format, {}), *KAFKA)
+    return (*FORMAT_TYPES.get(value_format, {}), *KAFKA_TYPES)

@@ -7,7 +7,7 @@ from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.projection import Select
 from tidegate.spec.scd2 import History
 from tidegate.spec.source import Errors
-from tidegate.spec.table_template import Naming
+from tidegate.spec.table_template import TableTemplate
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Table:
     max_pending: int = 10
     namespaces: tuple[str, ...] = ()
     max_tables: int = 1000
-    naming: Naming | None = None
+    naming: TableTemplate | None = None
     last_per_key: str = "auto"
     deleted_column: str = "_deleted"
     errors: Errors = field(default_factory=Errors)

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-FIELD = re.compile(r"\{([^{}]+)\}")
-VALUE = "[a-z0-9_][a-z0-9_-]*"
-LONGEST = 100
+FIELD_PATTERN = re.compile(r"\{([^{}]+)\}")
+VALUE_PATTERN = "[a-z0-9_][a-z0-9_-]*"
+MAX_NAME_CHARACTERS = 100
 
 
 @dataclass(frozen=True)
-class Naming:
+class TableTemplate:
     """How a record names its table. `namespaces` are those that it may name; `reserved` is a regular expression.
 
     `name` is the one table whose records are wanted, as ``namespace.table``; None for all.
@@ -39,28 +39,34 @@ class Naming:
     @property
     def fields(self) -> tuple[str, ...]:
         """The fields that the template names, each once."""
-        return tuple(dict.fromkeys(FIELD.findall(self.template)))
+        return tuple(dict.fromkeys(FIELD_PATTERN.findall(self.template)))
 
     def name_of(self, row: Mapping[str, Any]) -> str | None:
         """``namespace.table`` for a row, None when its values make no such name. The job says the same in SQL."""
         values = {field: row.get(field) for field in self.fields}
-        if any(value is None or not re.fullmatch(VALUE, str(value).lower()) for value in values.values()):
+        if any(value is None or not re.fullmatch(VALUE_PATTERN, str(value).lower()) for value in values.values()):
             return None
         parts = (self.namespace, self.table)
-        namespace, table = (FIELD.sub(lambda m: str(values[m[1]]).lower(), part) for part in parts)
-        if namespace not in self.namespaces or len(table) > LONGEST or re.fullmatch(self.reserved, table):
+        namespace, table = (FIELD_PATTERN.sub(lambda m: str(values[m[1]]).lower(), part) for part in parts)
+        if namespace not in self.namespaces or len(table) > MAX_NAME_CHARACTERS or re.fullmatch(self.reserved, table):
             return None
         return f"{namespace}.{table}"
 
     def makes(self, table: str) -> bool:
         """Whether the template can make this table's name, the part behind the namespace."""
-        whole = "".join(VALUE if n % 2 else re.escape(part) for n, part in enumerate(FIELD.split(self.table)))
-        return bool(re.fullmatch(whole, table)) and len(table) <= LONGEST and not re.fullmatch(self.reserved, table)
+        whole = "".join(
+            VALUE_PATTERN if n % 2 else re.escape(part) for n, part in enumerate(FIELD_PATTERN.split(self.table))
+        )
+        return (
+            bool(re.fullmatch(whole, table))
+            and len(table) <= MAX_NAME_CHARACTERS
+            and not re.fullmatch(self.reserved, table)
+        )
 
 
 def split_template(template: str) -> tuple[str, str]:
     """Namespace and table of ``namespace.table``; dots in braces belong to a field's name."""
-    hidden = FIELD.sub(lambda m: m[0].replace(".", "\0"), template)
+    hidden = FIELD_PATTERN.sub(lambda m: m[0].replace(".", "\0"), template)
     namespace, _, table = hidden.rpartition(".")
     return namespace.replace("\0", "."), table.replace("\0", ".")
 

@@ -10,7 +10,7 @@ EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo
 EXAMPLE = "2026-01-01T00:00:00Z"
 
 
-def time_ms(name: str, text: str, instead: str = f"not a time; write e.g. {EXAMPLE}") -> int:
+def parse_timestamp_ms(name: str, text: str, instead: str = f"not a time; write e.g. {EXAMPLE}") -> int:
     """`text` as milliseconds; ConfigurationError calls it `name`, and tells what may stand there."""
     try:
         moment = datetime.fromisoformat(text)
@@ -21,7 +21,7 @@ def time_ms(name: str, text: str, instead: str = f"not a time; write e.g. {EXAMP
     return round(moment.timestamp() * 1000)
 
 
-def moment_at(milliseconds: int) -> datetime:
+def to_utc_datetime(milliseconds: int) -> datetime:
     """The time in UTC, in the years 1 to 9999: a producer that writes microseconds as milliseconds goes beyond them."""
     try:
         return EPOCH + timedelta(milliseconds=milliseconds)
@@ -29,26 +29,26 @@ def moment_at(milliseconds: int) -> datetime:
         return EARLIEST if milliseconds < 0 else LATEST
 
 
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-SPAN = re.compile(r"(?:\d+[smhd])+")
+UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+DURATION_PATTERN = re.compile(r"(?:\d+[smhd])+")
 DISABLED = -1
 
 
-def parse_duration(value: object) -> int:
+def parse_duration_seconds(value: object) -> int:
     """Whole seconds of ``60s``, ``10m``, ``7d``, ``1h30m`` or a number of seconds; -1 stays -1; else ValueError."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return _not_below_disabled(value)
+        return _check_not_below_disabled(value)
     if not isinstance(value, str):
         raise ValueError("not a duration; write e.g. 60s, 10m or -1 to disable")
     text = value.strip()
     if re.fullmatch(r"-?\d+", text):
-        return _not_below_disabled(int(text))
-    if not SPAN.fullmatch(text):
+        return _check_not_below_disabled(int(text))
+    if not DURATION_PATTERN.fullmatch(text):
         raise ValueError("not a duration; write e.g. 60s, 10m or -1 to disable")
-    return sum(int(amount) * SECONDS[unit] for amount, unit in re.findall(r"(\d+)([smhd])", text))
+    return sum(int(amount) * UNIT_SECONDS[unit] for amount, unit in re.findall(r"(\d+)([smhd])", text))
 
 
-def _not_below_disabled(seconds: int) -> int:
+def _check_not_below_disabled(seconds: int) -> int:
     if seconds < DISABLED:
         raise ValueError("a duration cannot be negative; write e.g. 60s, 10m or -1 to disable")
     return seconds

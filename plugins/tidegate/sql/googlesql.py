@@ -7,26 +7,26 @@ from typing import Any
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 
 
-def _escaped(text: str, quote: str) -> str:
+def _escape(text: str, quote: str) -> str:
     return "".join(_ESCAPES.get(char, f"\\{quote}" if char == quote else char) for char in text)
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """One identifier in backquotes."""
-    return f"`{_escaped(name, '`')}`"
+    return f"`{_escape(name, '`')}`"
 
 
-def quoted_name(table: str) -> str:
+def quote_name(table: str) -> str:
     """A dotted table name, each part in backquotes."""
-    return ".".join(quoted(part) for part in table.split("."))
+    return ".".join(quote(part) for part in table.split("."))
 
 
-def literal(text: str) -> str:
+def render_literal(text: str) -> str:
     """A string literal."""
-    return f"'{_escaped(text, chr(39))}'"
+    return f"'{_escape(text, chr(39))}'"
 
 
-def constant(value: Any) -> str | None:
+def render_constant(value: Any) -> str | None:
     """A value as a constant that prunes partitions and blocks; None for types that are never compared with one."""
     match value:
         case bool() | None:
@@ -34,9 +34,9 @@ def constant(value: Any) -> str | None:
         case int():
             found = str(value)
         case str():
-            found = literal(value)
+            found = render_literal(value)
         case Decimal():
-            found = f"{'BIGNUMERIC' if _is_big(value) else 'NUMERIC'} '{value:f}'"
+            found = f"{'BIGNUMERIC' if _is_big_numeric(value) else 'NUMERIC'} '{value:f}'"
         case datetime() if value.tzinfo is not None:
             found = f"TIMESTAMP '{value.astimezone(UTC).isoformat(sep=' ')}'"
         case datetime():
@@ -48,7 +48,7 @@ def constant(value: Any) -> str | None:
     return found
 
 
-def _is_big(value: Decimal) -> bool:
+def _is_big_numeric(value: Decimal) -> bool:
     """Whether NUMERIC, with 29 digits before the point and 9 behind it, is too small."""
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))

@@ -57,10 +57,10 @@ class Bounds:
     parts: tuple[Part, ...] = ()
 
 
-ANYWHERE = Bounds()
+UNBOUNDED = Bounds()
 
 
-def joined(intervals: Iterable[tuple[Any, Any]], step: Any, most: int) -> tuple[tuple[Any, Any], ...]:
+def join_intervals(intervals: Iterable[tuple[Any, Any]], step: Any, most: int) -> tuple[tuple[Any, Any], ...]:
     """Intervals, ends included, as at most `most` that hold them all: neighbours are one, then those closest by.
 
     `step` is the distance from one value to the next.

@@ -17,19 +17,19 @@ from tidegate.ports.engine import Engine
 
 
 @dataclass
-class Memory:
+class StageCheckpoint:
     """What a stage has done so far: attempts that it gave, in order, and jobs that have ended, by their text."""
 
     attempts: list[str] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> "Memory":
+    def of(cls, data: Mapping[str, Any]) -> "StageCheckpoint":
         """From plain data."""
         return cls(list(data.get("attempts", ())), list(data.get("jobs", ())))
 
 
-def remembering(ports: Ports, memory: Memory) -> Ports:
+def wrap_with_checkpoint(ports: Ports, memory: StageCheckpoint) -> Ports:
     """Ports over which a stage repeats what `memory` holds, and then adds to it."""
     given = iter(tuple(memory.attempts))
 
@@ -39,11 +39,11 @@ def remembering(ports: Ports, memory: Memory) -> Ports:
             memory.attempts.append(ports.new_attempt())
         return known or memory.attempts[-1]
 
-    return replace(ports, new_attempt=attempt, engine=_Remembering(ports.engine, memory))
+    return replace(ports, new_attempt=attempt, engine=_CheckpointedEngine(ports.engine, memory))
 
 
-class _Remembering:
-    def __init__(self, engine: Engine, memory: Memory) -> None:
+class _CheckpointedEngine:
+    def __init__(self, engine: Engine, memory: StageCheckpoint) -> None:
         self._engine, self._memory, self._known = engine, memory, iter(tuple(memory.jobs))
 
     def run(self, job: Job) -> None:
@@ -51,7 +51,7 @@ class _Remembering:
         if not isinstance(job, StageJob):
             self._engine.run(job)
             return
-        text, known = _digest(job), next(self._known, None)
+        text, known = _compute_digest(job), next(self._known, None)
         if known is None:
             self._engine.run(job)
             self._memory.jobs.append(text)
@@ -62,7 +62,7 @@ class _Remembering:
             )
 
 
-def _digest(job: StageJob) -> str:
+def _compute_digest(job: StageJob) -> str:
     """What is asked of Spark; a table that was missing at first is there now."""
     finder = job.finder and replace(job.finder, create=())
     asked = replace(job, tables=tuple(replace(table, create=()) for table in job.tables), finder=finder)

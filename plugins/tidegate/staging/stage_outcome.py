@@ -8,19 +8,19 @@ from tidegate.model.batch import Counts, PlannedBatch, StagedBatch
 from tidegate.ports.context import Ports
 
 
-def outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBatch:
+def read_outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBatch:
     """What the job left behind for one table; a bad record, or records that do not add up, are errors.
 
     Files in a folder are first brought into the table.
     """
     if asked.folder:
-        ports.destination.land(asked.intermediate, planned.batch, asked.attempt, asked.summary)
+        ports.destination.load_staged_files(asked.intermediate, planned.batch, asked.attempt, asked.summary)
     where = f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}"
-    found = ports.destination.staged_outcome(asked.intermediate, asked.attempt)
+    found = ports.destination.read_staged_outcome(asked.intermediate, asked.attempt)
     if found is None:
         raise RetryLater(f"{where}: the stage job ended without a result: attempt={asked.attempt}; stage again")
     if found.get("bad"):
-        raise BadRecord(f"{where}: {_bad(found, asked.set_aside)}")
+        raise BadRecord(f"{where}: {_describe_bad_records(found, asked.set_aside)}")
     counts = Counts.of(planned.ranges.span, found)
     problem = counts.unexplained()
     if problem:
@@ -28,7 +28,7 @@ def outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBat
     return find_staged(ports, asked.intermediate, planned, asked.attempt)
 
 
-def _bad(found: dict[str, Any], set_aside: int | None) -> str:
+def _describe_bad_records(found: dict[str, Any], set_aside: int | None) -> str:
     first = found["first_bad"]
     place = f"topic={first['topic']} partition={first['partition']} offset={first['offset']}"
     limit = "" if set_aside is None else f", more than errors.max_per_batch={set_aside}"
@@ -41,7 +41,7 @@ def _bad(found: dict[str, Any], set_aside: int | None) -> str:
 
 def find_staged(ports: Ports, intermediate: str, planned: PlannedBatch, attempt: str) -> StagedBatch:
     """The staged batch of one attempt; RetryLater where it is not there any more."""
-    for staged in ports.destination.staged(intermediate, planned.table):
+    for staged in ports.destination.list_staged(intermediate, planned.table):
         if staged.attempt == attempt:
             return staged
     raise RetryLater(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model import resource_names
 from tidegate.model.batch import Counts, SignedAttempt
-from tidegate.model.offsets import Offsets, Ranges, offset_of
+from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.ports.context import Ports
 from tidegate.spec.table import Table
 
@@ -30,12 +30,12 @@ def run_or_take_over(ports: Ports, job: StageJob) -> tuple[StageTable, ...]:
         found = [_take_over(ports, job, table) for table in job.tables]
         known = tuple(table for table in found if table is not None)
         if len(known) == len(job.tables):
-            log.info("taken over: pipeline=%s batch=%s attempts=%s", job.pipeline, job.batch, _attempts(known))
+            log.info("taken over: pipeline=%s batch=%s attempts=%s", job.pipeline, job.batch, _replace_attempts(known))
             return known
     ports.engine.run(job)
     for table in job.tables:
         if table.folder:
-            signed = SignedAttempt(job.batch, table.attempt, request_of(job, table), job.ranges)
+            signed = SignedAttempt(job.batch, table.attempt, compute_request_digest(job, table), job.ranges)
             ports.destination.sign_attempt(table.intermediate, signed)
     return job.tables
 
@@ -50,25 +50,25 @@ def find_left_behind(
     """
     if any(one.finds for one in ports.pipeline.tables):
         return None
-    signed = ports.destination.signed_attempts(resource_names.intermediate_table(ports.pipeline, table))
+    signed = ports.destination.signed_attempts(resource_names.name_intermediate_table(ports.pipeline, table))
     fit = [one for one in signed if not one.is_landed and one.batch > above and one.ranges.continues(ahead)]
-    fit = [one for one in fit if all(end <= (offset_of(log_end, t, p) or 0) for t, p, _, end in one.ranges)]
+    fit = [one for one in fit if all(end <= (get_offset(log_end, t, p) or 0) for t, p, _, end in one.ranges)]
     best = max(fit, key=lambda one: (one.ranges.span, one.batch), default=None)
     return None if best is None else (best.batch, best.ranges)
 
 
 def _take_over(ports: Ports, job: StageJob, table: StageTable) -> StageTable | None:
-    request = request_of(job, table)
+    request = compute_request_digest(job, table)
     signed = ports.destination.signed_attempts(table.intermediate)
     attempt = next((one.attempt for one in signed if (one.batch, one.request) == (job.batch, request)), None)
-    folder = None if attempt is None else ports.destination.landing(table.intermediate, job.batch, attempt)
-    found = None if attempt is None else ports.destination.left(table.intermediate, job.batch, attempt)
+    folder = None if attempt is None else ports.destination.find_landing_folder(table.intermediate, job.batch, attempt)
+    found = None if attempt is None else ports.destination.read_job_outcome(table.intermediate, job.batch, attempt)
     if attempt is None or folder is None or found is None or Counts.of(job.ranges.span, found).unexplained():
         return None
     return replace(table, attempt=attempt, folder=folder, summary={**table.summary, "tidegate.attempt": attempt})
 
 
-def request_of(job: StageJob, table: StageTable) -> str:
+def compute_request_digest(job: StageJob, table: StageTable) -> str:
     """What is asked of Spark for one table, whichever attempt asks."""
     summary = {key: value for key, value in table.summary.items() if key != "tidegate.attempt"}
     asked = replace(table, attempt="", property="", folder="", create=(), summary=summary)
@@ -76,5 +76,5 @@ def request_of(job: StageJob, table: StageTable) -> str:
     return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
 
 
-def _attempts(tables: tuple[StageTable, ...]) -> str:
+def _replace_attempts(tables: tuple[StageTable, ...]) -> str:
     return ",".join(table.attempt for table in tables)

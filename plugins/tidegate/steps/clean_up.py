@@ -8,7 +8,7 @@ from tidegate.model import resource_names
 from tidegate.ports.context import Ports, TableState
 from tidegate.spec.table import Table
 from tidegate.steps.compact import is_due
-from tidegate.tables.templated_tables import fan_out
+from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
 FORGET_SHARE = 7  # of tombstone_retention, a day of the default week: who is billed for a whole table forgets so often
@@ -25,23 +25,23 @@ def clean_up(ports: Ports) -> list[dict[str, Any]]:
 
     `measure` says that so many batches were published that the table's files should be looked at: see compact.
     """
-    ports = fan_out(ports)
-    return [_clean(ports, table) for table in ports.pipeline.tables]
+    ports = expand_template(ports)
+    return [_clean_table(ports, table) for table in ports.pipeline.tables]
 
 
-def _clean(ports: Ports, table: Table) -> dict[str, Any]:
+def _clean_table(ports: Ports, table: Table) -> dict[str, Any]:
     report: dict[str, Any] = {"table": table.name, "published": None}
     try:
-        state = ports.destination.state(table.name, ports.pipeline.name)
+        state = ports.destination.read_state(table.name, ports.pipeline.name)
         if state is None or state.recorded is None:
-            return report | ports.destination.clean_up(resource_names.intermediate_table(ports.pipeline, table), 0)
+            return report | ports.destination.clean_up(resource_names.name_intermediate_table(ports.pipeline, table), 0)
         batch = report["published"] = state.recorded.batch
-        report |= _sent(ports, table, batch)
-        cleaned = ports.destination.clean_up(*_rubbish(ports, table, batch))
+        report |= _send_letters_first(ports, table, batch)
+        cleaned = ports.destination.clean_up(*_find_leftovers(ports, table, batch))
         report |= {**cleaned, "measure": is_due(ports.pipeline.maintenance, batch, cleaned.get("batches", 0))}
         report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
         if table.remembers:
-            report |= _forget(ports, table, state)
+            report |= _forget_old_deletes(ports, table, state)
     except Exception as error:  # whatever it is, rows are published and must not be held up by rubbish
         reason = f"{type(error).__name__}: {error}"
         where = f"pipeline={ports.pipeline.name} table={table.name} batch={report['published']}"
@@ -50,38 +50,40 @@ def _clean(ports: Ports, table: Table) -> dict[str, Any]:
     return report
 
 
-def _rubbish(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
+def _find_leftovers(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
     """What to clean, and up to which batch: where names are a property of their table, all but its newest snapshot."""
     if table.finds and ports.destination.has_branches(table.name):
         return table.name, batch - 1
-    return resource_names.intermediate_table(ports.pipeline, table), batch
+    return resource_names.name_intermediate_table(ports.pipeline, table), batch
 
 
-def _sent(ports: Ports, table: Table, batch: int) -> dict[str, int]:
+def _send_letters_first(ports: Ports, table: Table, batch: int) -> dict[str, int]:
     """First of all: what is removed afterwards says which dead letters may not have been sent yet."""
     return {"sent_dead_letters": send_dead_letters(ports, table, batch)} if table.errors.topic else {}
 
 
-def _forget(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:
+def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:
     """By the records' own time, not by the clock: a pipeline that stood still forgets nothing that may still come.
 
     The memory is shared by all pipelines that publish into the table, so the one that is farthest behind decides.
     """
-    times = {ports.pipeline.name: _valid_through_ms(state)}
-    for other in ports.destination.pipelines(table.name):
-        found = ports.destination.state(table.name, other) if other != ports.pipeline.name else None
+    times = {ports.pipeline.name: _read_valid_through_ms(state)}
+    for other in ports.destination.list_pipelines(table.name):
+        found = ports.destination.read_state(table.name, other) if other != ports.pipeline.name else None
         if found is not None and found.recorded is not None:
-            times[other] = _valid_through_ms(found)
+            times[other] = _read_valid_through_ms(found)
     reached = [ms for ms in times.values() if ms is not None]
     if len(reached) < len(times):
         return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}
     kept_ms = table.tombstone_retention_seconds * 1000
     before_ms, every_ms = min(reached) - kept_ms, kept_ms // FORGET_SHARE
     return {
-        "forgotten_deletes": ports.destination.forget_deletes(resource_names.memory_table(table), before_ms, every_ms)
+        "forgotten_deletes": ports.destination.forget_deletes(
+            resource_names.name_memory_table(table), before_ms, every_ms
+        )
     }
 
 
-def _valid_through_ms(state: TableState) -> int | None:
+def _read_valid_through_ms(state: TableState) -> int | None:
     """None also where the table was rolled back: what the answer to that reads again is older."""
     return state.recorded.valid_through_ms if state.recorded and not state.rolled_back else None

@@ -10,10 +10,20 @@ from typing import Any
 
 from tidegate.ports.context import Ports, TableFiles
 from tidegate.spec.runtime import Maintenance
-from tidegate.steps.maintain import CROWD, DELETED_SHARE, MANIFESTS, is_rewritten, is_worn, renderer, rewritten
+from tidegate.steps.maintain import (
+    DELETED_SHARE,
+    MIN_MANIFESTS,
+    MIN_SMALL_FILES,
+    build_renderer,
+    is_rewritten,
+    is_worn,
+    rewrite_table,
+)
 
 log = logging.getLogger(__name__)
-NEVER = 2**31 - 1  # delete files for which a large file is rewritten: only the share of its deletes is a reason
+DISABLED_COUNT = (
+    2**31 - 1
+)  # delete files for which a large file is rewritten: only the share of its deletes is a reason
 
 
 def is_due(settings: Maintenance, published: int, batches: int) -> bool:
@@ -33,29 +43,29 @@ def compact(ports: Ports, tables: Iterable[str]) -> list[dict[str, Any]]:
     more delete files than data files are merged. A failure is reported and logged and never fails the flush: the next
     look, or maintain, does what this one left. Idempotent.
     """
-    return [_compact(ports, table) for table in tables]
+    return [_compact_table(ports, table) for table in tables]
 
 
-def _compact(ports: Ports, table: str) -> dict[str, Any]:
+def _compact_table(ports: Ports, table: str) -> dict[str, Any]:
     try:
-        files = ports.destination.files(table)
-        statements = _statements(ports, table, files) if files and is_rewritten(ports, table) else {}
+        files = ports.destination.read_files(table)
+        statements = _render_compaction(ports, table, files) if files and is_rewritten(ports, table) else {}
         if not files or not statements:
             return {"table": table, "compacted": False}
-        return rewritten(ports, table, files, statements)
+        return rewrite_table(ports, table, files, statements)
     except Exception as error:  # whatever it is, rows are published and must not be held up by how they are stored
         reason = f"{type(error).__name__}: {error}"
         log.warning("not compacted, a later look will: pipeline=%s table=%s: %s", ports.pipeline.name, table, reason)
         return {"table": table, "compacted": False, "failed": reason}
 
 
-def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
-    render, asked = renderer(ports, table), dict[str, str]()
+def _render_compaction(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
+    render, asked = build_renderer(ports, table), dict[str, str]()
     if is_worn(files):
-        asked["compact"] = render("compact", delete_files=NEVER, deleted_share=DELETED_SHARE)
+        asked["compact"] = render("compact", delete_files=DISABLED_COUNT, deleted_share=DELETED_SHARE)
     # one for each data file is what Spark keeps by itself; where all files are rewritten none is left
-    if files.delete_files >= CROWD and files.delete_files > files.data_files > files.crowd:
+    if files.delete_files >= MIN_SMALL_FILES and files.delete_files > files.data_files > files.crowd:
         asked["deletes"] = render("deletes")
-    if files.manifests >= MANIFESTS:
+    if files.manifests >= MIN_MANIFESTS:
         asked["manifests"] = render("manifests")
     return asked

@@ -8,37 +8,41 @@ from typing import Any
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageTable
-from tidegate.merge.compare_and_swap import Swap, in_rounds, publish, written
+from tidegate.merge.compare_and_swap import Swap, publish, retry_commits, write_on_branch
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
-from tidegate.model.ownership import own_names
+from tidegate.model.ownership import describe_name_registry
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports, TableState
 from tidegate.progress.position_checks import check_not_overtaken
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
-from tidegate.tables.columns import key_columns, value_columns
+from tidegate.tables.columns import list_key_columns, list_value_columns
 from tidegate.tables.partial_updates import find_retracting_answers
-from tidegate.tables.templated_tables import concrete
+from tidegate.tables.templated_tables import make_concrete_table
 
 
-def finder(ports: Ports, table: Table, planned: PlannedBatch) -> StageTable:
+def build_name_finder(ports: Ports, table: Table, planned: PlannedBatch) -> StageTable:
     """What the stage job needs to list the names in a batch.
 
     It leaves them as a property of the table of names, or in a folder where Spark has no hand in that table.
     """
     pipeline, attempt = ports.pipeline, ports.new_attempt()
-    folder = ports.destination.landing(resource_names.intermediate_table(pipeline, table), planned.batch, attempt)
-    create = _create(ports, table, planned, "create_intermediate" if folder is None else "create_names")
+    folder = ports.destination.find_landing_folder(
+        resource_names.name_intermediate_table(pipeline, table), planned.batch, attempt
+    )
+    create = _render_registry_creation(
+        ports, table, planned, "create_intermediate" if folder is None else "create_names"
+    )
     if folder is not None and create:
         ports.engine.run(MergeJob(pipeline.name, planned.batch, create, table=table.name))
     return StageTable(
         intermediate=table.name,
         attempt=attempt,
         key=replace(table.key, columns=None),
-        key_columns=key_columns(table),
+        key_columns=list_key_columns(table),
         value=replace(table.value, columns=None),
-        value_columns=value_columns(table),
+        value_columns=list_value_columns(table),
         metadata=pipeline.source.metadata,
         ignore_deletes=True,  # a delete of a row in a table that is not there does nothing
         when=table.when,
@@ -46,7 +50,7 @@ def finder(ports: Ports, table: Table, planned: PlannedBatch) -> StageTable:
         delete_when=table.delete_when,
         retracts=find_retracting_answers(table),
         summary={},
-        property=resource_names.named_property(pipeline),
+        property=resource_names.name_registry_property(pipeline),
         create=create if folder is None else (),
         folder=folder or "",
         naming=table.naming,
@@ -54,16 +58,16 @@ def finder(ports: Ports, table: Table, planned: PlannedBatch) -> StageTable:
     )
 
 
-def _create(ports: Ports, table: Table, planned: PlannedBatch, statement: str) -> tuple[str, ...]:
+def _render_registry_creation(ports: Ports, table: Table, planned: PlannedBatch, statement: str) -> tuple[str, ...]:
     """Statements that make the table of names, none where it is there."""
-    own = own_names(ports.pipeline)
+    own = describe_name_registry(ports.pipeline)
     if ports.destination.claim(table.name, own) is not None:
         return ()
     values = {
         "table": table.name,
         "parent": table.name.rsplit(".", 1)[0],
         "keys": (Column("bytes", "BINARY"),),
-        "values": value_columns(table),
+        "values": list_value_columns(table),
         "sequence": (),
         "dead_letters": False,
         "kept": False,
@@ -75,10 +79,10 @@ def _create(ports: Ports, table: Table, planned: PlannedBatch, statement: str) -
     return tuple(ports.sql_for(table.name).render(name, **values) for name in ("create_namespace", statement))
 
 
-def discovered(ports: Ports, planned: PlannedBatch, asked: StageTable) -> list[Table]:
+def discover_tables(ports: Ports, planned: PlannedBatch, asked: StageTable) -> list[Table]:
     """Tables that records of the batch name and that are not there yet; an error for a name that may not be."""
     pipeline, where = ports.pipeline, f"pipeline={ports.pipeline.name} batch={planned.batch}"
-    found = _found(ports, planned, asked)
+    found = _read_found_names(ports, planned, asked)
     if found.get("attempt") != asked.attempt:
         raise RetryLater(f"{where}: the names of attempt={asked.attempt} are not there; stage again")
     if found["bad"]:
@@ -98,26 +102,30 @@ def discovered(ports: Ports, planned: PlannedBatch, asked: StageTable) -> list[T
             f"{where}: records name {len(new)} new tables beside {len(made)}, more than max_tables={table.max_tables}, "
             f"e.g. {', '.join(new[:3])}; nothing was merged; raise tables[].max_tables if they are meant"
         )
-    return [concrete(pipeline, f"{catalog}.{name}") for name in new]
+    return [make_concrete_table(pipeline, f"{catalog}.{name}") for name in new]
 
 
-def _found(ports: Ports, planned: PlannedBatch, asked: StageTable) -> dict[str, Any]:
+def _read_found_names(ports: Ports, planned: PlannedBatch, asked: StageTable) -> dict[str, Any]:
     pipeline = ports.pipeline
     if asked.folder:
         table = next(table for table in pipeline.tables if table.name == planned.table)
-        into = resource_names.intermediate_table(pipeline, table)
-        return ports.destination.left(into, planned.batch, asked.attempt) or {}
-    state = ports.destination.state(planned.table, pipeline.name)
-    told = state.marks.get(resource_names.named_property(pipeline)) if state else None
+        into = resource_names.name_intermediate_table(pipeline, table)
+        return ports.destination.read_job_outcome(into, planned.batch, asked.attempt) or {}
+    state = ports.destination.read_state(planned.table, pipeline.name)
+    told = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
     return dict(json.loads(told)) if told else {}
 
 
-def advance(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
+def advance_registry(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
     """Say that the batch's names are known; all that they name is staged. One compare-and-swap, like a publish."""
-    in_rounds(ports, f"pipeline={ports.pipeline.name} table={planned.table}", partial(_advance, ports, plan, planned))
+    retry_commits(
+        ports,
+        f"pipeline={ports.pipeline.name} table={planned.table}",
+        partial(_commit_registry_advance, ports, plan, planned),
+    )
 
 
-def _advance(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
+def _commit_registry_advance(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
     name, attempt = ports.pipeline.name, ports.new_attempt()
     table = next(table for table in ports.pipeline.tables if table.name == planned.table)
     ids = {topic: i for topic, i in plan.topic_ids.items() if topic in planned.ranges.by_topic}
@@ -129,12 +137,12 @@ def _advance(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
     def guard(state: TableState | None) -> None:
         check_not_overtaken(ports.pipeline, table, state, planned.batch, planned.ranges)
 
-    state = ports.destination.state(table.name, name)
+    state = ports.destination.read_state(table.name, name)
     guard(state)
     if state is not None and state.snapshot_id is None:
         start = replace(end, offsets=planned.ranges.start, batch=0, outside=planned.watermark != "inside")
         ports.destination.seed(table.name, name, start)
-        state = ports.destination.state(table.name, name)
+        state = ports.destination.read_state(table.name, name)
     if state is None:
         raise RetryLater(f"pipeline={name} table={table.name}: it was created and is not there; stage again")
     swap = Swap(
@@ -142,11 +150,11 @@ def _advance(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
         where=f"pipeline={name} table={table.name} batch={planned.batch}",
         table=table.name,
         state=state,
-        branch=resource_names.branch(name, planned.batch, attempt),
+        branch=resource_names.name_branch(name, planned.batch, attempt),
         attempt=attempt,
         properties=end.to_properties(name),
         guard=guard,
         summary={**end.to_properties(name), "tidegate.pipeline": name, "tidegate.batch": str(planned.batch)},
-        tag=resource_names.tag(name),
+        tag=resource_names.name_tag(name),
     )
-    publish(swap, written(swap, planned.batch))
+    publish(swap, write_on_branch(swap, planned.batch))

@@ -9,26 +9,26 @@ from functools import partial
 from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, SomeTables, TidegateError, find_kind, join_tables
 from tidegate.model.batch import Plan, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.offsets import Offsets
-from tidegate.planning.blocked_tables import in_words
+from tidegate.planning.blocked_tables import format_refusals
 from tidegate.ports.context import Ports
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.heartbeat import heartbeat
-from tidegate.steps.merge_queue import drain, queues
+from tidegate.steps.merge_queue import group_by_table, merge_queue
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
-from tidegate.tables.templated_tables import fan_out
+from tidegate.tables.templated_tables import expand_template
 
 
 @dataclass(frozen=True)
-class Flushed:
+class FlushResult:
     """What one flush did; `failures` are the tables that stay behind, with the reason."""
 
     published: tuple[PublishedBatch, ...]
     failures: tuple[tuple[str, TidegateError], ...] = ()
 
 
-def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -> Flushed:
+def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -> FlushResult:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
     Nothing is read beyond `until`.
@@ -37,7 +37,7 @@ def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -
     thread of its own; one that fails keeps its staged batches while the others go on, one that plan or stage refuses
     stays as it is, and `SomeTables` is raised at the end.
     """
-    known = fan_out(ports)  # the tables that records have named are looked for once, not by every step
+    known = expand_template(ports)  # the tables that records have named are looked for once, not by every step
     try:
         planned: Plan = plan(known, until=until)
     except (NothingToDo, SomeTables):
@@ -51,7 +51,11 @@ def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -
         clean_up(known)  # of attempts that nobody will merge
         heartbeat(known)
         raise
-    ports = known if {batch.table for batch in staged} <= {t.name for t in known.pipeline.tables} else fan_out(ports)
+    ports = (
+        known
+        if {batch.table for batch in staged} <= {t.name for t in known.pipeline.tables}
+        else expand_template(ports)
+    )
     flushed = _merge_all(ports, staged, merges_at_once)
     if flushed.published:
         with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
@@ -62,24 +66,24 @@ def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -
     return flushed
 
 
-def _merge_all(ports: Ports, batches: list[StagedBatch], at_once: int) -> Flushed:
-    waiting = queues(batches)
+def _merge_all(ports: Ports, batches: list[StagedBatch], at_once: int) -> FlushResult:
+    waiting = group_by_table(batches)
     if at_once == 1 or len(waiting) == 1:
-        drained = [drain(ports, queue) for queue in waiting]
+        drained = [merge_queue(ports, queue) for queue in waiting]
     else:
         with ThreadPoolExecutor(at_once, thread_name_prefix="tidegate-merge") as workers:
-            drained = list(workers.map(partial(drain, ports), waiting))
+            drained = list(workers.map(partial(merge_queue, ports), waiting))
     published = tuple(batch for one in drained for batch in one.published)
-    return Flushed(published, tuple((one.table, one.failure) for one in drained if one.failure is not None))
+    return FlushResult(published, tuple((one.table, one.failure) for one in drained if one.failure is not None))
 
 
-def _raise_failures(ports: Ports, flushed: Flushed, refused: Sequence[Refusal]) -> None:
+def _raise_failures(ports: Ports, flushed: FlushResult, refused: Sequence[Refusal]) -> None:
     failures = [error for _, error in flushed.failures]
     lost_only = all(isinstance(error, PublishedElsewhere) for error in failures)
     if failures and not refused and (not ports.pipeline.has_several or lost_only):
         raise failures[0]
     told = [f"pipeline={ports.pipeline.name}: {len(failures)} tables failed:", *map(str, failures)] if failures else []
-    told += [in_words(ports, refused)] if refused else []
+    told += [format_refusals(ports, refused)] if refused else []
     if told:
         kinds = [*map(type, failures), *(find_kind(one.kind) for one in refused)]
         raise join_tables("\n".join(told), kinds, flushed.published)

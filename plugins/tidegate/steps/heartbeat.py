@@ -5,21 +5,21 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.errors import GiveUp, TidegateError
-from tidegate.model.offsets import Offsets, merged
+from tidegate.model.offsets import Offsets, merge_offsets
 from tidegate.ports.context import Ports
-from tidegate.progress.heartbeat_records import encoded, hear, records
-from tidegate.progress.low_watermark import low_watermark, report
-from tidegate.progress.offset_hook import hooked
-from tidegate.progress.risks import cautions
-from tidegate.progress.start_offsets import first_start
-from tidegate.progress.table_progress import come_to
-from tidegate.progress.topic_log import ignored_topics, known_log, row_topics
+from tidegate.progress.heartbeat_records import build_heartbeat_records, encode_records, observe
+from tidegate.progress.low_watermark import commit_to_group, compute_low_watermark
+from tidegate.progress.offset_hook import apply_offset_hook
+from tidegate.progress.risks import find_risks
+from tidegate.progress.start_offsets import resolve_first_start
+from tidegate.progress.table_progress import find_published_offsets
+from tidegate.progress.topic_log import list_ignored_topics, list_row_topics, read_known_log
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Beat:
+class HeartbeatResult:
     """What a heartbeat committed; where one was due, also what it told of each table, and what it warns of."""
 
     committed: Offsets
@@ -33,7 +33,7 @@ class Beat:
         return {**asdict(self), "tables": list(self.tables), "warnings": list(self.warnings)}
 
 
-def heartbeat(ports: Ports) -> Beat:
+def heartbeat(ports: Ports) -> HeartbeatResult:
     """Commit again what is published, and once per `heartbeat.interval` tell how the pipeline stands.
 
     1. Commit what is published, and the ends of ignored topics, with the hook's say. Brokers forget a committed offset
@@ -46,12 +46,12 @@ def heartbeat(ports: Ports) -> Beat:
 
     A hook that goes too far is overruled, and `GiveUp` is raised in the end.
     """
-    offsets, refusal = _offsets(ports)
-    reported = report(ports, offsets)
-    beat = Beat(reported.offsets)
+    offsets, refusal = _compute_offsets(ports)
+    reported = commit_to_group(ports, offsets)
+    beat = HeartbeatResult(reported.offsets)
     if any(offsets.values()) and _is_due(ports, reported.beat_ms):
-        report(ports, reported.offsets, ports.now_ms())
-        beat = _told(ports, reported.offsets)
+        commit_to_group(ports, reported.offsets, ports.now_ms())
+        beat = _tell_tables(ports, reported.offsets)
     if refusal is not None:
         raise refusal
     return beat
@@ -62,44 +62,44 @@ def _is_due(ports: Ports, before_ms: int | None) -> bool:
     return interval_ms > 0 and (before_ms is None or ports.now_ms() - before_ms >= interval_ms)
 
 
-def _offsets(ports: Ports) -> tuple[Offsets, GiveUp | None]:
-    ignored = ignored_topics(ports)
-    quiet = ports.broker.log(ignored, ports.pipeline.source.isolation).end if ignored else {}
-    own = low_watermark(ports)
-    own = merged(_find_empty_start(ports, own), own)
+def _compute_offsets(ports: Ports) -> tuple[Offsets, GiveUp | None]:
+    ignored = list_ignored_topics(ports)
+    quiet = ports.broker.read_log(ignored, ports.pipeline.source.isolation).end if ignored else {}
+    own = compute_low_watermark(ports)
+    own = merge_offsets(_find_empty_start(ports, own), own)
     try:
-        return hooked(ports, own, quiet), None
+        return apply_offset_hook(ports, own, quiet), None
     except GiveUp as refusal:
-        return merged(own, quiet), refusal
+        return merge_offsets(own, quiet), refusal
 
 
 def _find_empty_start(ports: Ports, own: Offsets) -> Offsets:
     """Of topics that no table has read from: where `start: latest` begins, and where those stand that are empty."""
-    if all(topic in own for topic in row_topics(ports)):
+    if all(topic in own for topic in list_row_topics(ports)):
         return {}
-    log = known_log(ports)[0]
+    log = read_known_log(ports)[0]
     if ports.pipeline.source.start.kind == "latest" and not own:
-        return first_start(ports, log)
+        return resolve_first_start(ports, log)
     empty = tuple(topic for topic in log.begin if topic not in own and log.begin[topic] == log.end[topic])
-    committed = ports.broker.committed(ports.pipeline.source.group, empty) if empty else {}
-    return merged({topic: log.end[topic] for topic in empty}, committed)
+    committed = ports.broker.read_committed(ports.pipeline.source.group, empty) if empty else {}
+    return merge_offsets({topic: log.end[topic] for topic in empty}, committed)
 
 
-def _told(ports: Ports, offsets: Offsets) -> Beat:
+def _tell_tables(ports: Ports, offsets: Offsets) -> HeartbeatResult:
     tables: list[dict[str, Any]] = []
     warnings: list[str] = []
     sent = 0
     try:
-        heard = hear(ports)
-        following = come_to(heard.log, list(heard.tables))
-        found = records(ports, heard)
+        heard = observe(ports)
+        following = find_published_offsets(heard.log, list(heard.tables))
+        found = build_heartbeat_records(ports, heard)
         tables = [value for _, value in found]
-        warnings += cautions(ports, heard.log, following)
+        warnings += find_risks(ports, heard.log, following)
         if ports.pipeline.heartbeat.produce and found:
-            ports.broker.send(ports.pipeline.heartbeat.topic, encoded(found))
+            ports.broker.send(ports.pipeline.heartbeat.topic, encode_records(found))
             sent = len(found)
     except TidegateError as reason:
         warnings.append(f"pipeline={ports.pipeline.name}: this heartbeat could not tell everything: {reason}")
     for warning in warnings:
         log.warning(warning)
-    return Beat(offsets, True, sent, tuple(tables), tuple(warnings))
+    return HeartbeatResult(offsets, True, sent, tuple(tables), tuple(warnings))

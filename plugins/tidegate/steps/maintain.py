@@ -10,37 +10,45 @@ from typing import Any
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.model import resource_names
-from tidegate.model.ownership import KIND
+from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.ports.context import Ports, TableFiles
 from tidegate.spec.runtime import Maintenance
-from tidegate.tables.templated_tables import fan_out
+from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
 # Iceberg's rewrite takes fewer small files of a partition for not worth it.
-CROWD = 5
+MIN_SMALL_FILES = 5
 # From so many delete files on one data file, or deletes for such a share of its rows, reading pays for rewriting it.
 DELETE_FILES, DELETED_SHARE = 10, 0.1
-MANIFESTS = 50
-MEANWHILE = 20  # snapshots that this very run, and others beside it, may put onto main before expiry looks at it
-SKEW_MS = 60_000  # how far the clocks of two writers may differ: Iceberg refuses a snapshot that is older than that
-AGING_MS = 6 * 3_600_000  # longer than a compaction takes
+MIN_MANIFESTS = 50
+EXPECTED_COMMITS_MEANWHILE = (
+    20  # snapshots that this very run, and others beside it, may put onto main before expiry looks at it
+)
+CLOCK_SKEW_MS = (
+    60_000  # how far the clocks of two writers may differ: Iceberg refuses a snapshot that is older than that
+)
+MAX_EXPIRY_AGE_MS = 6 * 3_600_000  # longer than a compaction takes
 
 
-def maintained_tables(ports: Ports) -> list[str]:
+def list_maintained_tables(ports: Ports) -> list[str]:
     """The tables of a pipeline that exist: destinations, and those beside them that carry a mark of ours.
 
     One that cannot be read now is among them: its own maintenance says why, and hides no other.
     """
-    pipeline = fan_out(ports).pipeline
+    pipeline = expand_template(ports).pipeline
     destinations = [table.name for table in pipeline.tables]
-    asked = [resource_names.intermediate_table(pipeline, table) for table in pipeline.tables]
-    asked += [resource_names.memory_table(table) for table in pipeline.tables if table.remembers]
-    asked += [resource_names.dead_letter_table(pipeline), resource_names.control_table(pipeline)]
-    made = [name for name in dict.fromkeys(asked) if _finds(ports, ports.destination.property, name, KIND)]
-    return [name for name in (*destinations, *made) if _finds(ports, ports.destination.files, name)]
+    asked = [resource_names.name_intermediate_table(pipeline, table) for table in pipeline.tables]
+    asked += [resource_names.name_memory_table(table) for table in pipeline.tables if table.remembers]
+    asked += [resource_names.name_dead_letter_table(pipeline), resource_names.name_control_table(pipeline)]
+    made = [
+        name
+        for name in dict.fromkeys(asked)
+        if _finds_table(ports, ports.destination.read_property, name, KIND_PROPERTY)
+    ]
+    return [name for name in (*destinations, *made) if _finds_table(ports, ports.destination.read_files, name)]
 
 
-def _finds(ports: Ports, look: Callable[..., object], *asked: str) -> bool:
+def _finds_table(ports: Ports, look: Callable[..., object], *asked: str) -> bool:
     """Whether a look at a table finds something; where it cannot be read now, that is not known, and so true."""
     try:
         return look(*asked) is not None
@@ -60,50 +68,52 @@ def maintain(ports: Ports, table: str) -> dict[str, Any]:
     Of an intermediate table only the last: its batches are clean_up's. A flush that meets the compaction finds main
     moved, and merges again. Idempotent; `RetryLater` when a step failed, after the others were tried.
     """
-    files = ports.destination.files(table)
+    files = ports.destination.read_files(table)
     if files is None:
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={table}: no such table, so there is nothing to maintain; flush first"
         )
-    return rewritten(ports, table, files, _statements(ports, table, files))
+    return rewrite_table(ports, table, files, _render_maintenance(ports, table, files))
 
 
-def rewritten(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> dict[str, Any]:
+def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> dict[str, Any]:
     """Run the statements on a table of these files, and return what changed; `RetryLater` when one of them failed."""
-    attempt, kept = ports.new_attempt(), resource_names.maintenance_property(ports.pipeline.name)
+    attempt, kept = ports.new_attempt(), resource_names.name_maintenance_property(ports.pipeline.name)
     job = MaintainJob(ports.pipeline.name, table, attempt, kept, statements)
     log.info("maintaining: pipeline=%s table=%s %s", job.pipeline, table, ", ".join(job.statements))
     ports.engine.run(job)
-    outcome = json.loads(ports.destination.property(table, kept) or "{}")
+    outcome = json.loads(ports.destination.read_property(table, kept) or "{}")
     if outcome.pop("attempt", None) != attempt:
         raise RetryLater(f"pipeline={job.pipeline} table={table}: another maintenance ran at once; try again later")
     _raise_failures(job, outcome)
-    return _report(table, files, ports.destination.files(table) or files, outcome)
+    return _build_report(table, files, ports.destination.read_files(table) or files, outcome)
 
 
-def _statements(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
-    settings, render = ports.pipeline.maintenance, renderer(ports, table)
+def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
+    settings, render = ports.pipeline.maintenance, build_renderer(ports, table)
 
     def before(seconds: int, at_most_ms: int | None = None) -> str:
         ms = ports.now_ms() - seconds * 1000
-        return _moment(ms if at_most_ms is None else min(ms, at_most_ms))
+        return _format_timestamp(ms if at_most_ms is None else min(ms, at_most_ms))
 
     orphans = {
         "orphans": render(
             "orphans", older_than=before(settings.orphans_older_than_seconds), prefix_listing=not files.is_local
         )
     }
-    if table in {resource_names.intermediate_table(ports.pipeline, own) for own in fan_out(ports).pipeline.tables}:
+    if table in {
+        resource_names.name_intermediate_table(ports.pipeline, own) for own in expand_template(ports).pipeline.tables
+    }:
         return orphans
     # Expiry must not cut a branch off from a tagged snapshot: that could not be told from a rollback any more. How many
     # snapshots others add before it runs, behind a long compaction, cannot be known; that they are newer can.
-    kept_ms = None if files.tagged_ms is None else files.tagged_ms - SKEW_MS
+    kept_ms = None if files.tagged_ms is None else files.tagged_ms - CLOCK_SKEW_MS
     expire = render(
         "expire",
         older_than=before(settings.keep_snapshots_for_seconds, kept_ms),
-        retain_last=max(settings.keep_snapshots, files.since_tagged + MEANWHILE),
+        retain_last=max(settings.keep_snapshots, files.since_tagged + EXPECTED_COMMITS_MEANWHILE),
     )
-    rewrites = _rewrites(render, settings, files) if is_rewritten(ports, table) else {}
+    rewrites = _render_rewrites(render, settings, files) if is_rewritten(ports, table) else {}
     return {**rewrites, **({"expire": expire} if _may_expire(ports, table, files) else {}), **orphans}
 
 
@@ -111,7 +121,7 @@ def _may_expire(ports: Ports, table: str, files: TableFiles) -> bool:
     """Whether a branch's own retention, which goes before what expiry is asked for, keeps the tagged snapshots."""
     if files.tagged_ms is None or files.branch_age_ms is None:
         return True
-    if files.tagged_ms - SKEW_MS > ports.now_ms() - files.branch_age_ms + AGING_MS:
+    if files.tagged_ms - CLOCK_SKEW_MS > ports.now_ms() - files.branch_age_ms + MAX_EXPIRY_AGE_MS:
         return True
     log.warning(
         "nothing expires: pipeline=%s table=%s: a branch has max_snapshot_age_ms=%s, by which the last published "
@@ -121,11 +131,11 @@ def _may_expire(ports: Ports, table: str, files: TableFiles) -> bool:
     return False
 
 
-def _moment(ms: int) -> str:
+def _format_timestamp(ms: int) -> str:
     return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def renderer(ports: Ports, table: str) -> Callable[..., str]:
+def build_renderer(ports: Ports, table: str) -> Callable[..., str]:
     """What fills in a statement of maintenance for a table."""
     catalog, identifier = table.split(".", 1)
 
@@ -140,13 +150,13 @@ def is_rewritten(ports: Ports, table: str) -> bool:
     return table not in {own.name for own in ports.pipeline.tables if own.branch != "main"}
 
 
-def _rewrites(render: Callable[..., str], settings: Maintenance, files: TableFiles) -> dict[str, str]:
+def _render_rewrites(render: Callable[..., str], settings: Maintenance, files: TableFiles) -> dict[str, str]:
     asked: dict[str, str] = {}
     if needs_compaction(settings, files):
         asked["compact"] = render("compact", delete_files=DELETE_FILES, deleted_share=DELETED_SHARE)
-    if settings.compact != "never" and files.delete_files >= CROWD:
+    if settings.compact != "never" and files.delete_files >= MIN_SMALL_FILES:
         asked["deletes"] = render("deletes")
-    if settings.compact != "never" and files.manifests >= MANIFESTS:
+    if settings.compact != "never" and files.manifests >= MIN_MANIFESTS:
         asked["manifests"] = render("manifests")
     return asked
 
@@ -160,7 +170,7 @@ def needs_compaction(settings: Maintenance, files: TableFiles) -> bool:
 
 def is_worn(files: TableFiles) -> bool:
     """Whether a partition has enough small files, or the table enough deleted rows, that rewriting them pays."""
-    return files.crowd >= CROWD or files.deleted_rows > DELETED_SHARE * files.rows
+    return files.crowd >= MIN_SMALL_FILES or files.deleted_rows > DELETED_SHARE * files.rows
 
 
 def _raise_failures(job: MaintainJob, outcome: dict[str, Any]) -> None:
@@ -172,7 +182,7 @@ def _raise_failures(job: MaintainJob, outcome: dict[str, Any]) -> None:
         )
 
 
-def _report(table: str, before: TableFiles, after: TableFiles, outcome: dict[str, Any]) -> dict[str, Any]:
+def _build_report(table: str, before: TableFiles, after: TableFiles, outcome: dict[str, Any]) -> dict[str, Any]:
     shown = ("data_files", "data_bytes", "delete_files", "snapshots", "manifests")
     return {
         "table": table,

@@ -7,36 +7,36 @@ from typing import Any
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.audits import audited
-from tidegate.merge.compare_and_swap import Swap, changed_rows, cost, in_rounds, publish, written
-from tidegate.merge.dead_letters import dead_letter_statements
-from tidegate.merge.scd2_statements import changes_columns, held_columns
-from tidegate.merge.statements import merge_statements, merge_values
-from tidegate.merge.write_mode import Way, is_always_written, reparenting_of, way_of
+from tidegate.merge.audits import prepare_audits
+from tidegate.merge.compare_and_swap import Swap, count_changes, publish, read_cost, retry_commits, write_on_branch
+from tidegate.merge.dead_letters import render_dead_letter_statements
+from tidegate.merge.scd2_statements import list_change_columns, list_change_columns_as_held
+from tidegate.merge.statements import build_merge_values, render_merge_statements
+from tidegate.merge.write_mode import WritePlan, choose_write_mode, is_always_written, plan_reparenting
 from tidegate.model import resource_names
 from tidegate.model.batch import PublishedBatch, StagedBatch
-from tidegate.model.offsets import merged
-from tidegate.model.ownership import own_memory
+from tidegate.model.offsets import merge_offsets
+from tidegate.model.ownership import describe_memory
 from tidegate.model.position import Position
 from tidegate.model.table_state import Source
 from tidegate.ports.context import Head, Ports, TableState
-from tidegate.progress.batch_queue import moves_without_rows
-from tidegate.progress.position_checks import check_is_destination, check_not_overtaken, effective_position
+from tidegate.progress.batch_queue import publishes_without_rows
+from tidegate.progress.position_checks import check_is_destination, check_not_overtaken, resolve_position
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import ddl, parse
+from tidegate.schema.data_types import format_type, parse_type
 from tidegate.spec.table import Table
-from tidegate.tables.columns import deletes_columns, destination_columns, resolved
-from tidegate.tables.compatibility import check_key, check_same_fields, key_mark
-from tidegate.tables.lookup import table_named
+from tidegate.tables.columns import list_deletes_columns, list_destination_columns, resolve_columns
+from tidegate.tables.compatibility import build_key_property, check_key, check_same_fields
+from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
-WRITTEN_AS = "tidegate.written-as"
+WRITTEN_AS_PROPERTY = "tidegate.written-as"
 # Spark would sort the rows once more, to leave out a key's earlier ones before it moves them to where they are compared
-ALL_DIFFER = {"spark.sql.optimizer.windowGroupLimitThreshold": "-1"}
+DISTINCT_KEYS_CONF = {"spark.sql.optimizer.windowGroupLimitThreshold": "-1"}
 
 
 @dataclass(frozen=True)
-class _Merge:
+class _MergeContext:
     """What stays the same over all cuts of one merge."""
 
     ports: Ports
@@ -60,75 +60,76 @@ def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
 
     Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
     """
-    work = _Merge(ports, table_named(ports, staged.table), staged, ports.now_ms())
-    return in_rounds(ports, work.where, partial(_round, work))
+    work = _MergeContext(ports, find_table(ports, staged.table), staged, ports.now_ms())
+    return retry_commits(ports, work.where, partial(_run_round, work))
 
 
-def _round(work: _Merge) -> PublishedBatch:
+def _run_round(work: _MergeContext) -> PublishedBatch:
     """One cut; `CommitRefused` asks for the next."""
-    state = _prepared(work)
-    done = _already_published(work, state)
+    state = _prepare_table(work)
+    done = _find_published(work, state)
     if done is not None:
         return done
-    if not work.staged.counts.to_write and not moves_without_rows(work.ports, work.table, state, work.staged):
-        return _result(work, None, None, "no rows")
+    if not work.staged.counts.to_write and not publishes_without_rows(work.ports, work.table, state, work.staged):
+        return _build_result(work, None, None, "no rows")
     try:
         return _cut_merge_publish(work, state)
     except RetryLater:
         # the winner of a race removes the loser's branch, and Spark's words for that are not the reason
-        check_not_overtaken(work.ports.pipeline, work.table, _state(work), work.staged.batch, work.staged.ranges)
+        check_not_overtaken(work.ports.pipeline, work.table, _read_state(work), work.staged.batch, work.staged.ranges)
         _check_still_staged(work)
         raise
 
 
-def _check_still_staged(work: _Merge) -> None:
-    intermediate = resource_names.intermediate_table(work.ports.pipeline, work.table)
-    if work.ports.destination.staged_outcome(intermediate, work.staged.attempt) is None:
+def _check_still_staged(work: _MergeContext) -> None:
+    intermediate = resource_names.name_intermediate_table(work.ports.pipeline, work.table)
+    if work.ports.destination.read_staged_outcome(intermediate, work.staged.attempt) is None:
         raise GiveUp(
             f"{work.where}: the staged rows are gone from intermediate={intermediate} attempt={work.staged.attempt}; "
             "nothing was merged; the next flush stages them again"
         )
 
 
-def _prepared(work: _Merge) -> TableState:
+def _prepare_table(work: _MergeContext) -> TableState:
     """1. The table as it stands, created, evolved and with at least one snapshot."""
     destination, table, name = work.ports.destination, work.table, work.ports.pipeline.name
-    state = _state(work)
+    state = _read_state(work)
     _check_same_table(work, state)
     check_is_destination(work.where, state)
-    effective_position(work.ports.pipeline, work.table, state)  # nothing is touched in a table that was rolled back
+    resolve_position(work.ports.pipeline, work.table, state)  # nothing is touched in a table that was rolled back
     if state is None:
-        _create(work, "create_namespace", "create_table", "order_table")
-        state = _state(work)
+        _create_table(work, "create_namespace", "create_table", "order_table")
+        state = _read_state(work)
     elif _is_unordered(work, state):
-        _create(work, "order_table")
-        state = _state(work)
+        _create_table(work, "order_table")
+        state = _read_state(work)
     if state is None:
         raise RetryLater(f"{work.where}: the table was created and is not there; it will be tried again")
-    table = resolved(table, work.ports.pipeline.source.metadata, state)
+    table = resolve_columns(table, work.ports.pipeline.source.metadata, state)
     check_key(work.ports.pipeline, table, state)
-    columns = destination_columns(table, work.ports.pipeline.source.metadata)
+    columns = list_destination_columns(table, work.ports.pipeline.source.metadata)
     if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
-        state = _state(work) or state
+        state = _read_state(work) or state
     _evolve_deletes(work, replace(table, held=state.held))
     if state.snapshot_id is None:
-        start = replace(_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
+        start = replace(_compute_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
         start = replace(start, batch=state.highest_batch, timestamps={})
         destination.seed(table.name, name, replace(start, outside=work.staged.watermark != "inside"))
-        state = _state(work) or state
+        state = _read_state(work) or state
     return state
 
 
-def _evolve_deletes(work: _Merge, table: Table) -> None:
+def _evolve_deletes(work: _MergeContext, table: Table) -> None:
     """What remembers deletes follows the key's types, if it is there already."""
-    destination, pipeline, remembered = work.ports.destination, work.ports.pipeline, resource_names.memory_table(table)
+    destination, pipeline = work.ports.destination, work.ports.pipeline
+    remembered = resource_names.name_memory_table(table)
     if not table.remembers:
         return
     has_history = table.history is not None
-    wanted = changes_columns if destination.has_branches(table.name) else held_columns
-    columns = (wanted if has_history else deletes_columns)(table, pipeline.source.metadata)
-    is_there = destination.claim(remembered, own_memory(table, columns)) is not None
-    state = destination.state(remembered, pipeline.name) if is_there else None
+    wanted = list_change_columns if destination.has_branches(table.name) else list_change_columns_as_held
+    columns = (wanted if has_history else list_deletes_columns)(table, pipeline.source.metadata)
+    is_there = destination.claim(remembered, describe_memory(table, columns)) is not None
+    state = destination.read_state(remembered, pipeline.name) if is_there else None
     if state is not None:
         try:
             if not has_history:
@@ -141,7 +142,7 @@ def _evolve_deletes(work: _Merge, table: Table) -> None:
             ) from error
 
 
-def _is_unordered(work: _Merge, state: TableState) -> bool:
+def _is_unordered(work: _MergeContext, state: TableState) -> bool:
     """Whether a run of this pipeline that created the table may have ended before it was given its order.
 
     A table gets its first snapshot after its order, which is given again without harm.
@@ -149,17 +150,17 @@ def _is_unordered(work: _Merge, state: TableState) -> bool:
     table, name = work.table, work.ports.pipeline.name
     if state.snapshot_id is not None or not table.create.cluster_by or not table.create.enabled:
         return False
-    return work.ports.destination.property(table.name, resource_names.CREATED_BY) == name
+    return work.ports.destination.read_property(table.name, resource_names.CREATED_BY_PROPERTY) == name
 
 
-def _create(work: _Merge, *wanted: str) -> None:
+def _create_table(work: _MergeContext, *wanted: str) -> None:
     table, pipeline = work.table, work.ports.pipeline
     if not table.create.enabled:
         raise GiveUp(f"{work.where}: the table does not exist and create.enabled=false; create it and run again")
     values = {
         "table": table.name,
         "parent": table.name.rsplit(".", 1)[0],
-        "columns": _created(table, destination_columns(table, pipeline.source.metadata)),
+        "columns": _list_created_columns(table, list_destination_columns(table, pipeline.source.metadata)),
         "partition_by": table.create.partition_by,
         "cluster_by": table.create.cluster_by,
         "properties": table.create.properties,
@@ -171,22 +172,22 @@ def _create(work: _Merge, *wanted: str) -> None:
         statements = tuple(statement for statement in rendered if statement)
         work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements, table=table.name))
     except RetryLater:
-        if _state(work) is None:  # else another first run was faster, and its table is as good
+        if _read_state(work) is None:  # else another first run was faster, and its table is as good
             raise
 
 
-def _created(table: Table, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+def _list_created_columns(table: Table, columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """The columns of a table that is made, none of them required if that is forced."""
     if not table.create.force_optional:
         return columns
-    return tuple(Column(column.name, ddl(parse(column.type))) for column in columns)
+    return tuple(Column(column.name, format_type(parse_type(column.type))) for column in columns)
 
 
-def _state(work: _Merge) -> TableState | None:
-    return work.ports.destination.state(work.table.name, work.ports.pipeline.name)
+def _read_state(work: _MergeContext) -> TableState | None:
+    return work.ports.destination.read_state(work.table.name, work.ports.pipeline.name)
 
 
-def _check_same_table(work: _Merge, state: TableState | None) -> None:
+def _check_same_table(work: _MergeContext, state: TableState | None) -> None:
     """A batch from the middle of the log must not become the first of another table."""
     staged_for, found = work.staged.table_uuid, state.uuid if state else None
     if staged_for is not None and staged_for != found:
@@ -201,26 +202,27 @@ def _check_same_table(work: _Merge, state: TableState | None) -> None:
         )
 
 
-def _already_published(work: _Merge, state: TableState) -> PublishedBatch | None:
+def _find_published(work: _MergeContext, state: TableState) -> PublishedBatch | None:
     """A success if this batch stands in the table, None if it is next, an error if neither."""
     staged = work.staged
     pipeline = work.ports.pipeline
-    position = effective_position(pipeline, work.table, state)
+    position = resolve_position(pipeline, work.table, state)
     if position is not None and position.offsets == staged.ranges.end and position.staged_attempt == staged.attempt:
-        head = work.ports.destination.head(work.table.name, resource_names.tag(pipeline.name))
-        return _result(work, head, position, "already published")
+        head = work.ports.destination.read_head(work.table.name, resource_names.name_tag(pipeline.name))
+        return _build_result(work, head, position, "already published")
     check_not_overtaken(pipeline, work.table, state, staged.batch, staged.ranges)
     return None
 
 
-def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
+def _cut_merge_publish(work: _MergeContext, state: TableState) -> PublishedBatch:
     ports, name, attempt = work.ports, work.ports.pipeline.name, work.ports.new_attempt()
-    position = _end_position(work, effective_position(ports.pipeline, work.table, state))
-    table = resolved(work.table, ports.pipeline.source.metadata, state)
+    position = _compute_end_position(work, resolve_position(ports.pipeline, work.table, state))
+    table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
-    branch = resource_names.branch(name, work.staged.batch, attempt)
-    values = merge_values(ports.pipeline, table, work.staged, branch)
-    way = _way(work, table, state, values)
+    branch = resource_names.name_branch(name, work.staged.batch, attempt)
+    intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
+    values = build_merge_values(ports.pipeline, table, work.staged, branch)
+    way = _choose_write_plan(work, table, state, values)
     swap = Swap(
         ports=ports,
         where=work.where,
@@ -228,71 +230,71 @@ def _cut_merge_publish(work: _Merge, state: TableState) -> PublishedBatch:
         state=state,
         branch=branch,
         attempt=attempt,
-        properties={**properties, **key_mark(ports.pipeline, table)},
+        properties={**properties, **build_key_property(ports.pipeline, table)},
         guard=partial(_check_fits, work),
-        summary={**properties, "tidegate.pipeline": name, WRITTEN_AS: way.written_as},
-        tag=resource_names.tag(name),
-        audited=audited(ports, table, work.staged, branch, attempt),
-        source=Source(resource_names.intermediate_table(ports.pipeline, table), work.staged.batch, work.staged.attempt),
-        conf=ALL_DIFFER if work.staged.keys_differ else {},
-        reparenting=reparenting_of(table, work.staged, values),
+        summary={**properties, "tidegate.pipeline": name, WRITTEN_AS_PROPERTY: way.written_as},
+        tag=resource_names.name_tag(name),
+        audited=prepare_audits(ports, table, work.staged, branch, attempt),
+        source=Source(intermediate, work.staged.batch, work.staged.attempt),
+        conf=DISTINCT_KEYS_CONF if work.staged.keys_differ else {},
+        reparenting=plan_reparenting(table, work.staged, values),
         must_add=work.staged.counts.staged if is_always_written(table, work.staged) else 0,
     )
-    rows = merge_statements(ports, table, work.staged, branch, way) if work.staged.counts.staged else ()
-    head = written(swap, work.staged.batch, *dead_letter_statements(ports, work.staged), *rows)
+    rows = render_merge_statements(ports, table, work.staged, branch, way) if work.staged.counts.staged else ()
+    head = write_on_branch(swap, work.staged.batch, *render_dead_letter_statements(ports, work.staged), *rows)
     log.info("%s: %s snapshot=%s rows=%s", way.written_as, work.where, head.snapshot_id, work.staged.counts.staged)
     head = publish(swap, head)
     log.info("published: %s position=%s", work.where, position.offsets)
-    return _result(work, head, position, "published")
+    return _build_result(work, head, position, "published")
 
 
-def _way(work: _Merge, table: Table, state: TableState, values: dict[str, Any]) -> Way:
+def _choose_write_plan(work: _MergeContext, table: Table, state: TableState, values: dict[str, Any]) -> WritePlan:
     if not work.staged.counts.staged:
-        return Way(written_as="")
-    return way_of(work.ports, table, work.staged, state, values)
+        return WritePlan(written_as="")
+    return choose_write_mode(work.ports, table, work.staged, state, values)
 
 
-def _check_fits(work: _Merge, state: TableState | None) -> None:
+def _check_fits(work: _MergeContext, state: TableState | None) -> None:
     """Raise when the batch is not the table's next one any more."""
     _check_same_table(work, state)
     if state is not None:
-        _already_published(work, state)
+        _find_published(work, state)
 
 
-def _end_position(work: _Merge, before: Position | None) -> Position:
+def _compute_end_position(work: _MergeContext, before: Position | None) -> Position:
     """The position that this batch leads to."""
     staged = work.staged
     return Position(
         offsets=staged.ranges.end,
         batch=staged.batch,
         staged_attempt=staged.attempt,
-        timestamps=_latest(before, staged),
+        timestamps=_find_latest_timestamps(before, staged),
         cluster_id=staged.cluster_id,
         topic_ids=staged.topic_ids,
         outside=staged.watermark == "outside",
     )
 
 
-def _latest(before: Position | None, staged: StagedBatch) -> dict[str, dict[int, int]]:
+def _find_latest_timestamps(before: Position | None, staged: StagedBatch) -> dict[str, dict[int, int]]:
     known = before.timestamps if before else {}
     newer = {
         topic: {p: max(ms, known.get(topic, {}).get(p, ms)) for p, ms in parts.items()}
         for topic, parts in staged.timestamps.items()
     }
-    return merged(known, newer)
+    return merge_offsets(known, newer)
 
 
-def _result(work: _Merge, head: Head | None, position: Position | None, outcome: str) -> PublishedBatch:
+def _build_result(work: _MergeContext, head: Head | None, position: Position | None, outcome: str) -> PublishedBatch:
     return PublishedBatch(
         table=work.table.name,
         batch=work.staged.batch,
         ranges=work.staged.ranges,
         staged=work.staged.counts.staged,
-        **changed_rows(head),
-        **cost(head),
+        **count_changes(head),
+        **read_cost(head),
         seconds=round((work.ports.now_ms() - work.started_ms) / 1000, 2),
         snapshot_id=head.snapshot_id if head else None,
         valid_through_ms=position.valid_through_ms if position else None,
         outcome=outcome,
-        written_as=head.summary.get(WRITTEN_AS, "") if head else "",
+        written_as=head.summary.get(WRITTEN_AS_PROPERTY, "") if head else "",
     )

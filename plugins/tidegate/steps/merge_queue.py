@@ -8,17 +8,17 @@ from functools import reduce
 from tidegate.errors import PublishedElsewhere, TidegateError
 from tidegate.model.batch import PublishedBatch, StagedBatch
 from tidegate.ports.context import Ports
-from tidegate.progress.batch_queue import full_queue, groups, together, waiting
-from tidegate.progress.position_checks import effective_position
+from tidegate.progress.batch_queue import combine, count_mergeable, describe_full_queue, merge_groups
+from tidegate.progress.position_checks import resolve_position
 from tidegate.steps.merge import merge
-from tidegate.tables.batch_history import record
-from tidegate.tables.lookup import table_named
+from tidegate.tables.batch_history import record_batch
+from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Drained:
+class QueueResult:
     """What became of one table's queue; `failure` is why the rest of it waits on."""
 
     table: str
@@ -33,7 +33,7 @@ class Drained:
         return reduce(PublishedBatch.then, self.published)
 
 
-def queues(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
+def group_by_table(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
     """Staged batches by table, in the order of each one's queue."""
     by_table: dict[str, list[StagedBatch]] = {}
     for staged in batches:
@@ -42,19 +42,19 @@ def queues(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
 
 
 @dataclass(frozen=True)
-class Awaited:
+class DeferredJob:
     """The job that a run of the queue had sent when it went to wait elsewhere, and how long it has been away."""
 
     job: str
     seconds: float
 
 
-def drain(
+def merge_queue(
     ports: Ports,
     queue: Sequence[StagedBatch],
     published: list[PublishedBatch] | None = None,
-    awaited: Awaited | None = None,
-) -> Drained:
+    awaited: DeferredJob | None = None,
+) -> QueueResult:
     """Publish one table's staged batches in order and record each; stop at the first failure.
 
     1. Leave out what an earlier attempt of this task has published already.
@@ -67,39 +67,43 @@ def drain(
     published = [] if published is None else published
     table, first = queue[0].table, queue[0].batch
     try:
-        for group in groups(_left(ports, queue, awaited)):
-            done = _ours(merge(ports, together(group)), awaited)
+        for group in merge_groups(_find_remaining(ports, queue, awaited)):
+            done = _claim_deferred(merge(ports, combine(group)), awaited)
             if done.batch in [one.batch for one in published]:
                 continue  # before this caller was called away
             published.append(done)
             for staged in group:
-                record(ports, staged, done)
+                record_batch(ports, staged, done)
     except TidegateError as error:
         log.info("not merged: pipeline=%s table=%s queue from batch=%s", ports.pipeline.name, table, first)
-        return Drained(table, tuple(published), _told(ports, queue, error))
-    return Drained(table, tuple(published))
+        return QueueResult(table, tuple(published), _explain_failure(ports, queue, error))
+    return QueueResult(table, tuple(published))
 
 
-def _ours(published: PublishedBatch, awaited: Awaited | None) -> PublishedBatch:
+def _claim_deferred(published: PublishedBatch, awaited: DeferredJob | None) -> PublishedBatch:
     if awaited is None or published.job != awaited.job:
         return published
     return replace(published, outcome="published", seconds=round(published.seconds + awaited.seconds, 2))
 
 
-def _left(ports: Ports, queue: Sequence[StagedBatch], awaited: Awaited | None) -> Sequence[StagedBatch]:
+def _find_remaining(ports: Ports, queue: Sequence[StagedBatch], awaited: DeferredJob | None) -> Sequence[StagedBatch]:
     """The queue behind the batch that the table stands at; with that one when it is the last, or was waited for."""
-    table = table_named(ports, queue[0].table)
-    state = ports.destination.state(table.name, ports.pipeline.name)
-    position = effective_position(ports.pipeline, table, state)
+    table = find_table(ports, queue[0].table)
+    state = ports.destination.read_state(table.name, ports.pipeline.name)
+    position = resolve_position(ports.pipeline, table, state)
     for index, staged in enumerate(queue):
         if position and staged.attempt == position.staged_attempt and staged.ranges.end == position.offsets:
             return queue[index:] if awaited else queue[index + 1 :] or queue[index:]
     return queue
 
 
-def _told(ports: Ports, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
+def _explain_failure(ports: Ports, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
     """The failure, and what it means for the pipeline when the table's queue is full by now."""
-    table = table_named(ports, queue[0].table)
-    if isinstance(error, PublishedElsewhere) or not ports.pipeline.has_several or waiting(queue) < table.max_pending:
+    table = find_table(ports, queue[0].table)
+    if (
+        isinstance(error, PublishedElsewhere)
+        or not ports.pipeline.has_several
+        or count_mergeable(queue) < table.max_pending
+    ):
         return error
-    return type(error)(f"{error}\n{full_queue(ports, table, queue)}")
+    return type(error)(f"{error}\n{describe_full_queue(ports, table, queue)}")

@@ -8,20 +8,31 @@ from functools import cache
 from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch, StagedBatch
-from tidegate.model.offsets import Offsets, Ranges, capped, lowest, merged, offset_of, pairs
+from tidegate.model.offsets import Offsets, Ranges, cap_ranges, find_lowest, get_offset, iterate_offsets, merge_offsets
 from tidegate.model.position import Position
-from tidegate.planning.batch_size import Sizing
-from tidegate.planning.blocked_tables import Refused, told
-from tidegate.planning.key_deduplication import LARGE, is_worth_it, last_per_raw_key, superseded_share
-from tidegate.planning.stop_offsets import bounded
+from tidegate.planning.batch_size import BatchSizer
+from tidegate.planning.blocked_tables import BlockedTable, to_refusals
+from tidegate.planning.key_deduplication import (
+    SAMPLED_MIN_RECORDS,
+    can_keep_last_per_key,
+    estimate_superseded_share,
+    is_deduplication_worth_it,
+)
+from tidegate.planning.stop_offsets import cap_at
 from tidegate.ports.context import Log, Ports, TableState
-from tidegate.progress.batch_queue import full_queue, moves_without_rows, queue_of, together, waiting
-from tidegate.progress.position_checks import check_log, effective_position, starts
-from tidegate.progress.start_offsets import complete_start
-from tidegate.progress.topic_log import known_log, missing_topic, table_log
+from tidegate.progress.batch_queue import (
+    combine,
+    count_mergeable,
+    describe_full_queue,
+    publishes_without_rows,
+    read_queue,
+)
+from tidegate.progress.position_checks import check_log, resolve_next_start, resolve_position
+from tidegate.progress.start_offsets import resolve_complete_start
+from tidegate.progress.topic_log import filter_table_log, find_missing_topic, read_known_log
 from tidegate.spec.table import Table
 from tidegate.staging.takeover import find_left_behind
-from tidegate.tables.templated_tables import fan_out
+from tidegate.tables.templated_tables import expand_template
 
 logger = logging.getLogger(__name__)
 
@@ -57,18 +68,18 @@ class _Standing(_Found):
 
 
 @dataclass(frozen=True)
-class _New:
+class _NewBatches:
     """What the new batches of all tables share; `number` and a sample of the keys are asked for where there is work."""
 
-    sizing: Sizing
+    sizing: BatchSizer
     number: Callable[[], int]
     samples: dict[str, float | None] = field(default_factory=dict)
 
     def superseded_share(self, ports: Ports, ranges: Ranges) -> float | None:
         """Of a large batch; tables that are in step share the look at it."""
         known = str(ranges.to_dict())
-        if ranges.span >= LARGE and known not in self.samples:
-            self.samples[known] = superseded_share(ports.broker.keys(ranges), ranges)
+        if ranges.span >= SAMPLED_MIN_RECORDS and known not in self.samples:
+            self.samples[known] = estimate_superseded_share(ports.broker.sample_keys(ranges), ranges)
         return self.samples.get(known)
 
 
@@ -88,19 +99,21 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
     A table that cannot go on, or be read now, is left as it is and named in `refused`; the others are planned. The
     refusal is raised where every table is refused, `SomeTables` where none of the others has work.
     """
-    ports = fan_out(ports)
+    ports = expand_template(ports)
     found = [_found(ports, table) for table in ports.pipeline.tables]
-    log, gone = known_log(ports)
+    log, gone = read_known_log(ports)
     tables = [_bounded(_standing(ports, one, log, gone), until) for one in found]
     well = [one for one in tables if isinstance(one, _Standing)]
-    held = "; ".join(full_queue(ports, s.table, s.queue) for s in well if waiting(s.queue) >= s.table.max_pending)
-    is_alone = not ports.pipeline.has_several and any(waiting(s.queue) for s in well)
-    sizing = Sizing(ports)
-    work, refused = _work(ports, tables, sizing, reads_on=not held and not is_alone)
-    left = _left(work, tables)
-    few = _too_few(work, left, at_least)
+    held = "; ".join(
+        describe_full_queue(ports, s.table, s.queue) for s in well if count_mergeable(s.queue) >= s.table.max_pending
+    )
+    is_alone = not ports.pipeline.has_several and any(count_mergeable(s.queue) for s in well)
+    sizing = BatchSizer(ports)
+    work, refused = _collect_batches(ports, tables, sizing, reads_on=not held and not is_alone)
+    left = _count_remaining(work, tables)
+    few = _explain_too_few(work, left, at_least)
     end = "end of the log" if until is None else "end that was asked for, or behind it"
-    refusals = told(ports, refused, has_work=bool(work) and not few)
+    refusals = to_refusals(ports, refused, has_work=bool(work) and not few)
     if not work or few:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: {few or f'every table stands at the {end}'}")
     if held:
@@ -108,38 +121,41 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
     return Plan(tuple(work), log.cluster_id, log.topic_ids, held, refusals, left, sizing.reason)
 
 
-def _work(
-    ports: Ports, tables: Sequence["_Standing | Refused"], sizing: Sizing, *, reads_on: bool
-) -> tuple[list[PlannedBatch], list[Refused]]:
+def _collect_batches(
+    ports: Ports, tables: Sequence["_Standing | BlockedTable"], sizing: BatchSizer, *, reads_on: bool
+) -> tuple[list[PlannedBatch], list[BlockedTable]]:
     """3. and 4.: the batches of the tables that go on, and those that do not."""
-    new = _New(sizing, cache(lambda: 1 + max(_highest_batch(ports, one) for one in tables)))
-    work, refused = list[PlannedBatch](), list[Refused]()
+    new = _NewBatches(sizing, cache(lambda: 1 + max(_find_highest_batch(ports, one) for one in tables)))
+    work, refused = list[PlannedBatch](), list[BlockedTable]()
     for one in tables:
-        if isinstance(one, Refused):
+        if isinstance(one, BlockedTable):
             refused.append(one)
             continue
         others = [other for other in tables if other is not one]
         try:
-            work += _batches(ports, one, _new_batch(ports, one, others, new) if reads_on else None)
+            work += _list_table_batches(ports, one, _plan_new_batch(ports, one, others, new) if reads_on else None)
         except GiveUp as error:
-            refused.append(Refused(one.table, one.state, error))
+            refused.append(BlockedTable(one.table, one.state, error))
     return work, refused
 
 
-def _left(work: Sequence[PlannedBatch], tables: Sequence["_Standing | Refused"]) -> int:
+def _count_remaining(work: Sequence[PlannedBatch], tables: Sequence["_Standing | BlockedTable"]) -> int:
     """Offsets that no batch reaches, of the table that is farthest behind."""
     reached = {batch.table: batch.ranges.end for batch in work}
     logs = {one.table.name: one.log for one in tables if isinstance(one, _Standing)}
-    spans = (Ranges.between(end, merged(end, _known(logs[table].end, end))).span for table, end in reached.items())
+    spans = (
+        Ranges.between(end, merge_offsets(end, _keep_known_partitions(logs[table].end, end))).span
+        for table, end in reached.items()
+    )
     return max(spans, default=0)
 
 
-def _known(offsets: Offsets, partitions: Offsets) -> Offsets:
+def _keep_known_partitions(offsets: Offsets, partitions: Offsets) -> Offsets:
     """The offsets of those partitions only."""
     return {t: {p: o for p, o in parts.items() if p in partitions.get(t, {})} for t, parts in offsets.items()}
 
 
-def _too_few(work: Sequence[PlannedBatch], left: int, at_least: int) -> str:
+def _explain_too_few(work: Sequence[PlannedBatch], left: int, at_least: int) -> str:
     """A sentence where so few records wait that they start no flush; what is staged is finished however few it are."""
     waits = max((batch.ranges.span for batch in work), default=0) + left
     if not work or waits >= at_least or any(batch.resumed for batch in work):
@@ -147,25 +163,25 @@ def _too_few(work: Sequence[PlannedBatch], left: int, at_least: int) -> str:
     return f"waiting={waits} records_threshold={at_least}: fewer than start a flush"
 
 
-def _found(ports: Ports, table: Table) -> "_Found | Refused":
+def _found(ports: Ports, table: Table) -> "_Found | BlockedTable":
     state = None
     try:
-        state = ports.destination.state(table.name, ports.pipeline.name)
-        position = effective_position(ports.pipeline, table, state)
-        return _Found(table, state, position, queue_of(ports, table, state, position))
+        state = ports.destination.read_state(table.name, ports.pipeline.name)
+        position = resolve_position(ports.pipeline, table, state)
+        return _Found(table, state, position, read_queue(ports, table, state, position))
     except (GiveUp, RetryLater) as error:
-        return Refused(table, state, error)
+        return BlockedTable(table, state, error)
 
 
 def _standing(
-    ports: Ports, found: "_Found | Refused", whole_log: Log, gone: Mapping[str, GiveUp]
-) -> "_Standing | Refused":
-    if isinstance(found, Refused):
+    ports: Ports, found: "_Found | BlockedTable", whole_log: Log, gone: Mapping[str, GiveUp]
+) -> "_Standing | BlockedTable":
+    if isinstance(found, BlockedTable):
         return found
-    missing = missing_topic(found.table, gone)
+    missing = find_missing_topic(found.table, gone)
     if missing is not None:
-        return Refused(found.table, found.state, missing)
-    log = table_log(whole_log, found.table)
+        return BlockedTable(found.table, found.state, missing)
+    log = filter_table_log(whole_log, found.table)
     standing = _Standing(found.table, found.state, found.position, found.queue, log)
     try:
         if found.position is not None:
@@ -173,61 +189,66 @@ def _standing(
         if standing.end is not None:
             check_log(ports.pipeline, found.table, standing.end, log)
     except GiveUp as error:
-        return Refused(found.table, found.state, error)
+        return BlockedTable(found.table, found.state, error)
     return standing
 
 
-def _bounded(one: "_Standing | Refused", until: Offsets | None) -> "_Standing | Refused":
+def _bounded(one: "_Standing | BlockedTable", until: Offsets | None) -> "_Standing | BlockedTable":
     """The table with a log that ends where the read shall end."""
-    if until is None or isinstance(one, Refused):
+    if until is None or isinstance(one, BlockedTable):
         return one
-    reached = merged(one.log.begin, one.end.offsets if one.end else {})
-    return replace(one, log=replace(one.log, end=bounded(one.log.end, until, reached)))
+    reached = merge_offsets(one.log.begin, one.end.offsets if one.end else {})
+    return replace(one, log=replace(one.log, end=cap_at(one.log.end, until, reached)))
 
 
-def _highest_batch(ports: Ports, one: "_Standing | Refused") -> int:
+def _find_highest_batch(ports: Ports, one: "_Standing | BlockedTable") -> int:
     try:
-        staged = ports.destination.highest_staged(resource_names.intermediate_table(ports.pipeline, one.table))
+        staged = ports.destination.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, one.table))
     except TidegateError:
-        if not isinstance(one, Refused):
+        if not isinstance(one, BlockedTable):
             raise
         staged = 0  # a number tells the batches of one table apart: those of a table that cannot be read are not ours
     return max(staged, one.state.highest_batch if one.state else 0)
 
 
-def _batches(ports: Ports, standing: _Standing, fresh: PlannedBatch | None) -> list[PlannedBatch]:
+def _list_table_batches(ports: Ports, standing: _Standing, fresh: PlannedBatch | None) -> list[PlannedBatch]:
     """The queue, then the new batch; nothing while the queue holds no rows and its position need not follow yet."""
     queue, table = standing.queue, standing.table
-    idle = fresh is None and not waiting(queue)
-    if idle and not (queue and moves_without_rows(ports, table, standing.state, together(queue))):
+    idle = fresh is None and not count_mergeable(queue)
+    if idle and not (queue and publishes_without_rows(ports, table, standing.state, combine(queue))):
         return []
     resumed = [PlannedBatch(table.name, s.batch, s.ranges, s.attempt) for s in queue]
     return [*resumed, *([fresh] if fresh else [])]
 
 
-def _new_batch(
-    ports: Ports, standing: _Standing, others: Sequence["_Standing | Refused"], new: _New
+def _plan_new_batch(
+    ports: Ports, standing: _Standing, others: Sequence["_Standing | BlockedTable"], new: _NewBatches
 ) -> PlannedBatch | None:
     table, log, ahead = standing.table, standing.log, standing.end
-    start = complete_start(ports, table, log) if ahead is None else starts(ports.pipeline, table, ahead, log)
-    backlog = Ranges.between(start, merged(start, log.end)).span
-    ranges = capped(start, log.end, new.sizing.most(backlog))
+    start = (
+        resolve_complete_start(ports, table, log)
+        if ahead is None
+        else resolve_next_start(ports.pipeline, table, ahead, log)
+    )
+    backlog = Ranges.between(start, merge_offsets(start, log.end)).span
+    ranges = cap_ranges(start, log.end, new.sizing.most(backlog))
     if not ranges.span:
         return None
     above = max([standing.state.highest_batch if standing.state else 0, *(one.batch for one in standing.queue)])
     number, ranges = find_left_behind(ports, table, start, log.end, above) or (0, ranges)
     if ports.pipeline.has_several:
-        ports.schemas.described(table)  # a schema that is missing must not stop the read that tables share
+        ports.schemas.describe_table(table)  # a schema that is missing must not stop the read that tables share
     follows = standing.queue[-1].attempt if standing.queue else ""
-    may_leave_out = last_per_raw_key(ports.pipeline, table)
+    may_leave_out = can_keep_last_per_key(ports.pipeline, table)
     share = new.superseded_share(ports, ranges) if may_leave_out and table.last_per_key == "auto" else None
     return PlannedBatch(
-        table.name, number or new.number(), ranges, follows=follows, watermark=_watermark(standing, others, ranges),
-        last_per_key=may_leave_out and is_worth_it(share), superseded_share=share,
+        table.name, number or new.number(), ranges, follows=follows, watermark=_classify_watermark(standing, others,
+        ranges),
+        last_per_key=may_leave_out and is_deduplication_worth_it(share), superseded_share=share,
     )  # fmt: skip
 
 
-def _watermark(standing: _Standing, others: Sequence["_Standing | Refused"], ranges: Ranges) -> str:
+def _classify_watermark(standing: _Standing, others: Sequence["_Standing | BlockedTable"], ranges: Ranges) -> str:
     """How the table stands to the others with this batch; once inside it stays there, however far it falls behind.
 
     A table without a position while others have one came later: it is outside, until a batch of its own ends where the
@@ -238,5 +259,5 @@ def _watermark(standing: _Standing, others: Sequence["_Standing | Refused"], ran
     if not came_later:
         return "inside"
     reached = ranges.end
-    known = [(offset_of(reached, topic, p), offset) for topic, p, offset in pairs(lowest(*inside))]
+    known = [(get_offset(reached, topic, p), offset) for topic, p, offset in iterate_offsets(find_lowest(*inside))]
     return "joins" if all(mine is None or mine >= offset for mine, offset in known) else "outside"

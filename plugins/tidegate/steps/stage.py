@@ -11,38 +11,38 @@ from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model import resource_names as names
 from tidegate.model.batch import Counts, Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.model.leader_epochs import Epochs
-from tidegate.model.ownership import SHAPE, own_intermediate
-from tidegate.planning.blocked_tables import Failure, join_failures, keep_apart, note_refusals
-from tidegate.planning.key_deduplication import last_per_raw_key
+from tidegate.model.ownership import SHAPE_PROPERTY, describe_intermediate
+from tidegate.planning.blocked_tables import Failure, isolate_failure, join_failures, note_refusals
+from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.ports.context import Ports
 from tidegate.progress.position_checks import check_not_overtaken
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
-from tidegate.staging.stage_outcome import find_staged, outcome
+from tidegate.staging.stage_outcome import find_staged, read_outcome
 from tidegate.staging.takeover import run_or_take_over
-from tidegate.steps.discover_tables import advance, discovered, finder
+from tidegate.steps.discover_tables import advance_registry, build_name_finder, discover_tables
 from tidegate.tables.columns import (
-    flat_key_columns,
-    projection,
-    record_key_columns,
-    resolved,
-    sequence_columns,
-    shape,
-    staged_columns,
-    stages_kept,
-    unchanged_columns,
-    value_columns,
-    verified_fields,
+    build_projection,
+    compute_shape,
+    list_flat_key_columns,
+    list_record_key_columns,
+    list_sequence_columns,
+    list_staged_columns,
+    list_unavailable_columns,
+    list_value_columns,
+    list_verified_fields,
+    resolve_columns,
+    stages_kept_columns,
 )
 from tidegate.tables.compatibility import check_compatible
-from tidegate.tables.dimension_tables import pinned, told
-from tidegate.tables.lookup import table_named
+from tidegate.tables.dimension_tables import format_pins, pin_dimensions
+from tidegate.tables.lookup import find_table
 from tidegate.tables.partial_updates import find_grouped, find_retracting_answers
-from tidegate.tables.templated_tables import fan_out
+from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
 # What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
-IN_SUMMARY = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape", "follows", "watermark", "keys_differ")
+SUMMARY_FIELDS = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape", "follows", "watermark", "keys_differ")
 
 
 def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> list[StagedBatch]:
@@ -57,11 +57,11 @@ def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> lis
     A table that fails is added to `refused`, for a caller that goes on with the others; without it, or where nothing is
     staged, the reason is raised.
     """
-    ports = fan_out(ports)
-    staged = [_resume(ports, table) for table in plan.tables if table.resumed]
+    ports = expand_template(ports)
+    staged = [_resume_batch(ports, table) for table in plan.tables if table.resumed]
     failures: list[Failure] = []
-    fresh = sorted((t for t in plan.tables if not t.resumed), key=_group)
-    for _, group in groupby(fresh, key=_group):
+    fresh = sorted((t for t in plan.tables if not t.resumed), key=_get_group_key)
+    for _, group in groupby(fresh, key=_get_group_key):
         done, failed = _stage_group(ports, plan, tuple(group))
         staged, failures = staged + done, failures + failed
     if failures and (refused is None or not staged):
@@ -72,12 +72,12 @@ def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> lis
     return sorted(staged, key=lambda batch: (order.get(batch.table, len(order)), batch.table, batch.batch))
 
 
-def _group(planned: PlannedBatch) -> tuple[int, str]:
+def _get_group_key(planned: PlannedBatch) -> tuple[int, str]:
     return planned.batch, str(planned.ranges.to_dict())
 
 
-def _resume(ports: Ports, planned: PlannedBatch) -> StagedBatch:
-    intermediate = names.intermediate_table(ports.pipeline, table_named(ports, planned.table))
+def _resume_batch(ports: Ports, planned: PlannedBatch) -> StagedBatch:
+    intermediate = names.name_intermediate_table(ports.pipeline, find_table(ports, planned.table))
     return find_staged(ports, intermediate, planned, planned.attempt or "")
 
 
@@ -85,24 +85,24 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> t
     """Tables of the same ranges, by one job. One that fails, before or after it, leaves the others what they have."""
     asked, failures = list[tuple[PlannedBatch, StageTable]](), list[Failure]()
     named: tuple[PlannedBatch, StageTable] | None = None
-    for planned in sorted(group, key=lambda one: table_named(ports, one.table).finds):
-        table = table_named(ports, planned.table)
-        with keep_apart(planned.table, failures):
+    for planned in sorted(group, key=lambda one: find_table(ports, one.table).finds):
+        table = find_table(ports, planned.table)
+        with isolate_failure(planned.table, failures):
             if table.finds:
-                named = planned, finder(ports, table, planned)
+                named = planned, build_name_finder(ports, table, planned)
             else:
-                asked.append((planned, stage_table(ports, plan, planned)))
+                asked.append((planned, build_stage_table(ports, plan, planned)))
     if not asked and named is None:
         return [], failures
     try:
-        found, took = _run(ports, group[0], [wanted for _, wanted in asked], named and named[1])
+        found, took = _run_group(ports, group[0], [wanted for _, wanted in asked], named and named[1])
         staged: list[StagedBatch] = []
         for (planned, _), wanted in zip(asked, found, strict=True):
-            with keep_apart(planned.table, failures):
-                staged.append(replace(outcome(ports, planned, wanted), stage_seconds=took))
+            with isolate_failure(planned.table, failures):
+                staged.append(replace(read_outcome(ports, planned, wanted), stage_seconds=took))
         if named is not None:
-            with keep_apart(named[0].table, failures):
-                staged += _stage_new(ports, plan, *named)
+            with isolate_failure(named[0].table, failures):
+                staged += _stage_new_tables(ports, plan, *named)
         return staged, failures
     except GiveUp as error:  # of the job itself
         failed = {name for name, _ in failures}
@@ -111,12 +111,12 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> t
         for planned in group:  # the winner of a race cleans up what the loser stages
             if planned.follows:
                 continue  # it starts behind the queue, where the position is not yet
-            state = ports.destination.state(planned.table, ports.pipeline.name)
-            check_not_overtaken(ports.pipeline, table_named(ports, planned.table), state, planned.batch, planned.ranges)
+            state = ports.destination.read_state(planned.table, ports.pipeline.name)
+            check_not_overtaken(ports.pipeline, find_table(ports, planned.table), state, planned.batch, planned.ranges)
         raise
 
 
-def _run(
+def _run_group(
     ports: Ports, first: PlannedBatch, tables: list[StageTable], names: StageTable | None
 ) -> tuple[tuple[StageTable, ...], float]:
     """Stage a group of tables by one job; each with the attempt that counts, and the seconds that it took."""
@@ -134,16 +134,16 @@ def _run(
     return staged, round((ports.now_ms() - started_ms) / 1000, 2)
 
 
-def _epochs(ports: Ports, planned: PlannedBatch) -> Epochs:
+def _read_epochs(ports: Ports, planned: PlannedBatch) -> Epochs:
     """The leaders' epochs of a batch's records, asked once and only where a column wants them."""
     if "leader-epoch" not in ports.pipeline.source.metadata.values():
         return {}
-    return ports.broker.epochs(planned.ranges, ports.pipeline.source.isolation)
+    return ports.broker.read_leader_epochs(planned.ranges, ports.pipeline.source.isolation)
 
 
-def _stage_new(ports: Ports, plan: Plan, named: PlannedBatch, asked: StageTable) -> list[StagedBatch]:
+def _stage_new_tables(ports: Ports, plan: Plan, named: PlannedBatch, asked: StageTable) -> list[StagedBatch]:
     """Stage what the batch holds for tables that it names first; only then are its names known."""
-    new = discovered(ports, named, asked)
+    new = discover_tables(ports, named, asked)
     staged: list[StagedBatch] = []
     if new:
         wider = replace(ports, pipeline=replace(ports.pipeline, tables=(*ports.pipeline.tables, *new)))
@@ -151,105 +151,109 @@ def _stage_new(ports: Ports, plan: Plan, named: PlannedBatch, asked: StageTable)
         staged, failures = _stage_group(wider, plan, tuple(group))
         if failures:  # the names are not known as long as one of them is not staged: it would begin behind this batch
             raise join_failures(failures)
-    advance(ports, plan, named)
+    advance_registry(ports, plan, named)
     return staged
 
 
-def stage_table(
+def build_stage_table(
     ports: Ports, plan: Plan, planned: PlannedBatch, *, intermediate: str = "", note: str = ""
 ) -> StageTable:
     """What is asked of the stage job for one table; `intermediate` and `note` are a backfill's own."""
-    state = ports.destination.state(planned.table, ports.pipeline.name)
-    table = pinned(ports, resolved(table_named(ports, planned.table), ports.pipeline.source.metadata, state))
-    into = intermediate or names.intermediate_table(ports.pipeline, table)
+    state = ports.destination.read_state(planned.table, ports.pipeline.name)
+    table = pin_dimensions(
+        ports, resolve_columns(find_table(ports, planned.table), ports.pipeline.source.metadata, state)
+    )
+    into = intermediate or names.name_intermediate_table(ports.pipeline, table)
     if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
         check_compatible(ports.pipeline, table, state, planned.ranges)
     attempt = ports.new_attempt()
-    create = _create(ports, table, planned.batch, into, {names.NOTE: note} if note else {})
-    asked = _as_asked(ports, plan, planned, table, state.uuid if state else None)
-    folder = _landing(ports, planned, into, attempt, create)
+    create = _render_table_creation(ports, table, planned.batch, into, {names.BACKFILL_PROPERTY: note} if note else {})
+    asked = _build_staged_batch(ports, plan, planned, table, state.uuid if state else None)
+    folder = _find_landing_folder(ports, planned, into, attempt, create)
     return StageTable(
         intermediate=into,
         attempt=attempt,
-        key=replace(table.key, columns=None), key_columns=record_key_columns(table),
-        value=replace(table.value, columns=None), value_columns=value_columns(table),
+        key=replace(table.key, columns=None), key_columns=list_record_key_columns(table),
+        value=replace(table.value, columns=None), value_columns=list_value_columns(table),
         metadata=ports.pipeline.source.metadata,
         ignore_deletes=not table.delete,
         when=table.when, route=table.route, delete_when=table.delete_when, retracts=find_retracting_answers(table),
-        summary=_summary(ports, asked, attempt) | told(table.select),
-        property=names.staged_property(attempt),
-        epochs=_epochs(ports, planned),
+        summary=_build_summary(ports, asked, attempt) | format_pins(table.select),
+        property=names.name_staged_property(attempt),
+        epochs=_read_epochs(ports, planned),
         create=() if folder is not None else create,
         folder=folder or "",
         naming=table.naming, has_history=table.history is not None,
-        last_per_raw_key=planned.last_per_key and last_per_raw_key(ports.pipeline, table),
-        sequence=tuple(c.name for c in sequence_columns(table, ports.pipeline.source.metadata)),
+        last_per_raw_key=planned.last_per_key and can_keep_last_per_key(ports.pipeline, table),
+        sequence=tuple(c.name for c in list_sequence_columns(table, ports.pipeline.source.metadata)),
         set_aside=table.errors.set_aside,
-        unchanged=unchanged_columns(table), stages_kept=stages_kept(table), grouped=find_grouped(table),
+        unchanged=list_unavailable_columns(table), stages_kept=stages_kept_columns(table), grouped=find_grouped(table),
         partition_time=ports.pipeline.merge.partition_time,
-        select=projection(table, ports.pipeline.source.metadata),
-        verified=verified_fields(table) if ports.pipeline.source.verify_integrity else (),
+        select=build_projection(table, ports.pipeline.source.metadata),
+        verified=list_verified_fields(table) if ports.pipeline.source.verify_integrity else (),
     )  # fmt: skip
 
 
-def _landing(
+def _find_landing_folder(
     ports: Ports, planned: PlannedBatch, intermediate: str, attempt: str, create: tuple[str, ...]
 ) -> str | None:
     """The folder for the job's files, if it is to leave any; Spark has no hand in such a table, so it is made here."""
-    folder = ports.destination.landing(intermediate, planned.batch, attempt)
+    folder = ports.destination.find_landing_folder(intermediate, planned.batch, attempt)
     if folder is not None and create:
         ports.engine.run(MergeJob(ports.pipeline.name, planned.batch, create, table=intermediate))
     return folder
 
 
-def _create(ports: Ports, table: Table, batch: int, intermediate: str, properties: dict[str, str]) -> tuple[str, ...]:
+def _render_table_creation(
+    ports: Ports, table: Table, batch: int, intermediate: str, properties: dict[str, str]
+) -> tuple[str, ...]:
     """Statements that make the intermediate table, none where it is there with this shape.
 
     One of another shape is dropped: what waits in it was staged under another pipeline file and is never merged. A
     table of this name that is not ours is an error.
     """
-    wanted = shape(table, ports.pipeline.source.metadata)
-    own = own_intermediate(ports.pipeline, table)
+    wanted = compute_shape(table, ports.pipeline.source.metadata)
+    own = describe_intermediate(ports.pipeline, table)
     found = ports.destination.claim(intermediate, own)
-    if found is not None and found.get(SHAPE) == wanted:
+    if found is not None and found.get(SHAPE_PROPERTY) == wanted:
         return ()
-    fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in flat_key_columns(table))
+    fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table))
     values = {
         "table": intermediate,
         "parent": table.name.rsplit(".", 1)[0],
         "keys": fields or (Column("bytes", "BINARY"),),
-        "values": staged_columns(table, ports.pipeline.source.metadata),
-        "sequence": sequence_columns(table, ports.pipeline.source.metadata),
+        "values": list_staged_columns(table, ports.pipeline.source.metadata),
+        "sequence": list_sequence_columns(table, ports.pipeline.source.metadata),
         "shape": wanted,
         "batch": batch,
         "dead_letters": table.errors.set_aside is not None,
         "properties": properties,
         "own": own,
-        "kept": stages_kept(table),
+        "kept": stages_kept_columns(table),
     }
     statements = (*(["drop_intermediate"] if found is not None else []), "create_namespace", "create_intermediate")
     return tuple(ports.sql_for(intermediate).render(name, **values) for name in statements)
 
 
-def _as_asked(ports: Ports, plan: Plan, planned: PlannedBatch, table: Table, uuid: str | None) -> StagedBatch:
+def _build_staged_batch(ports: Ports, plan: Plan, planned: PlannedBatch, table: Table, uuid: str | None) -> StagedBatch:
     """The batch as it is known before anything is read."""
     return StagedBatch(
         table.name, planned.batch, "", 0, planned.ranges, Counts(),
         cluster_id=plan.cluster_id,
         topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
         table_uuid=uuid,
-        shape=shape(table, ports.pipeline.source.metadata),
+        shape=compute_shape(table, ports.pipeline.source.metadata),
         follows=planned.follows,
         watermark=planned.watermark,
         keys_differ=planned.keys_differ,
     )  # fmt: skip
 
 
-def _summary(ports: Ports, staged: StagedBatch, attempt: str) -> dict[str, str]:
+def _build_summary(ports: Ports, staged: StagedBatch, attempt: str) -> dict[str, str]:
     data = staged.to_dict()
     return {
         "tidegate.pipeline": ports.pipeline.name,
         "tidegate.batch": str(staged.batch),
         "tidegate.attempt": attempt,
-        "tidegate.staged": json.dumps({k: data[k] for k in IN_SUMMARY}),
+        "tidegate.staged": json.dumps({k: data[k] for k in SUMMARY_FIELDS}),
     }

@@ -7,37 +7,37 @@ from typing import Any
 
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
-from tidegate.model.batch import RECORDS, PublishedBatch, StagedBatch
+from tidegate.model.batch import RECORD_COUNTS, PublishedBatch, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import Ports
 
 log = logging.getLogger(__name__)
 # The columns of the control table by type, the same in every destination; each may be NULL.
-INTEGERS = (
-    "batch", "published_at_ms", "span", *RECORDS, "inserted", "updated", "deleted", "staged_snapshot_id",
+INTEGER_FIELDS = (
+    "batch", "published_at_ms", "span", *RECORD_COUNTS, "inserted", "updated", "deleted", "staged_snapshot_id",
     "snapshot_id", "valid_through_ms", "staged_bytes", "bytes_scanned", "bytes_billed",
 )  # fmt: skip
-TEXTS = ("table", "attempt", "ranges", "backfill", "written_as")
-FRACTIONS = ("seconds", "stage_seconds")
+TEXT_FIELDS = ("table", "attempt", "ranges", "backfill", "written_as")
+FRACTION_FIELDS = ("seconds", "stage_seconds")
 
 
-def record(ports: Ports, staged: StagedBatch, published: PublishedBatch) -> None:
+def record_batch(ports: Ports, staged: StagedBatch, published: PublishedBatch) -> None:
     """Append one batch to the pipeline's control table; a failure is logged, the rows are published all the same."""
     if published.outcome == "published":
         more = {"batch": staged.batch, "valid_through_ms": published.valid_through_ms, "backfill": None}
-        _append(ports, {**_row(ports, staged, published), **more})
+        _append_row(ports, {**_build_row(ports, staged, published), **more})
 
 
 def record_slice(ports: Ports, staged: StagedBatch, applied: AppliedSlice) -> None:
     """Append one slice of a backfill, under the number of the batch that the table stood at."""
     if applied.outcome == "published":
-        state = ports.destination.state(applied.table, ports.pipeline.name)
+        state = ports.destination.read_state(applied.table, ports.pipeline.name)
         told = f"{applied.backfill} {applied.slice}/{applied.slices}"
         more = {"batch": state.highest_batch if state else 0, "valid_through_ms": None, "backfill": told}
-        _append(ports, {**_row(ports, staged, applied), **more})
+        _append_row(ports, {**_build_row(ports, staged, applied), **more})
 
 
-def advances(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
+def find_last_advances(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
     """By topic and partition: when a batch last moved it, in milliseconds, as far as these rows of history tell."""
     moved: dict[tuple[str, int], int] = {}
     for row in rows:
@@ -48,7 +48,7 @@ def advances(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
     return moved
 
 
-def _row(ports: Ports, staged: StagedBatch, published: PublishedBatch | AppliedSlice) -> dict[str, Any]:
+def _build_row(ports: Ports, staged: StagedBatch, published: PublishedBatch | AppliedSlice) -> dict[str, Any]:
     # batches without rows that went along changed none
     is_last = isinstance(published, AppliedSlice) or staged.batch == published.batch
     return {
@@ -68,9 +68,9 @@ def _row(ports: Ports, staged: StagedBatch, published: PublishedBatch | AppliedS
     }
 
 
-def _append(ports: Ports, row: dict[str, Any]) -> None:
+def _append_row(ports: Ports, row: dict[str, Any]) -> None:
     try:
-        ports.destination.record(resource_names.control_table(ports.pipeline), row)
+        ports.destination.append_history(resource_names.name_control_table(ports.pipeline), row)
     except Exception as error:  # history must not fail a flush whose rows are published
         where = f"pipeline={ports.pipeline.name} batch={row['batch']} table={row['table']}"
         log.warning("no history: %s: the batch is published, its row of history is lost: %s", where, error)

@@ -7,12 +7,20 @@ from dataclasses import replace
 from tidegate.errors import ConfigurationError
 from tidegate.ports.context import TableState
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Struct, ddl, parse
-from tidegate.schema.evolution import readable
-from tidegate.spec.projection import Field, Projection, Selected, find_made, made, passed, unusable
-from tidegate.spec.record_metadata import TYPES
+from tidegate.schema.data_types import Array, DataType, Map, Struct, format_type, parse_type
+from tidegate.schema.evolution import add_old_names
+from tidegate.spec.projection import (
+    Field,
+    Projection,
+    Selected,
+    find_made,
+    list_passed_columns,
+    list_unusable_columns,
+    resolve_projection,
+)
+from tidegate.spec.record_metadata import METADATA_TYPES
 from tidegate.spec.table import Table
-from tidegate.sql.spark import quoted
+from tidegate.sql.spark import quote
 from tidegate.tables.partial_updates import find_retracting_answers
 
 MAY_BE_UNCHANGED = (
@@ -22,7 +30,7 @@ MAY_BE_UNCHANGED = (
 LEAVES_OUT = ("ogg-json",)  # updates in which columns that did not change may be missing
 
 
-def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -> Table:
+def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | None) -> Table:
     """`table` with what the destination holds, and a value schema: its own, else the columns of the destination."""
     if state is None:
         return table
@@ -32,26 +40,26 @@ def resolved(table: Table, metadata: dict[str, str], state: TableState | None) -
     ours |= set(table.history.columns) if table.history else set()
     own = {c.name: c for c in state.columns}
     # a column that was renamed may come under its old names too
-    fields = [(name, inner) for name, inner in readable(state.held).fields if name not in ours]
-    columns = tuple(_as_found(own.get(name), name, inner) for name, inner in fields)
+    fields = [(name, inner) for name, inner in add_old_names(state.held).fields if name not in ours]
+    columns = tuple(_adopt_found_type(own.get(name), name, inner) for name, inner in fields)
     return replace(table, value=replace(table.value, columns=columns), held=state.held)
 
 
-def _as_found(column: Column | None, name: str, data_type: DataType) -> Column:
-    unchanged = column is not None and parse(column.type) == data_type
-    return column if column is not None and unchanged else Column(name, ddl(data_type))
+def _adopt_found_type(column: Column | None, name: str, data_type: DataType) -> Column:
+    unchanged = column is not None and parse_type(column.type) == data_type
+    return column if column is not None and unchanged else Column(name, format_type(data_type))
 
 
-def key_columns(table: Table) -> tuple[Column, ...]:
+def list_key_columns(table: Table) -> tuple[Column, ...]:
     """The key as the destination has it: a column for each field, or one struct of them all where `into` names it."""
-    flat = flat_key_columns(table)
+    flat = list_flat_key_columns(table)
     if table.key.into is None or not flat:
         return flat
-    fields = ", ".join(f"{quoted(c.name)}: {c.type}" for c in flat)
+    fields = ", ".join(f"{quote(c.name)}: {c.type}" for c in flat)
     return (Column(table.key.into, f"STRUCT<{fields}>"),)
 
 
-def flat_key_columns(table: Table) -> tuple[Column, ...]:
+def list_flat_key_columns(table: Table) -> tuple[Column, ...]:
     """The key's fields with their prefix; a type that the key does not state is the value field's of that name."""
     declared = {c.name: c for c in (*(table.value.columns or ()), *(table.key.columns or ()))}
     missing = [name for name in table.key.fields if name not in declared]
@@ -62,36 +70,38 @@ def flat_key_columns(table: Table) -> tuple[Column, ...]:
     return tuple(Column(table.key.prefix + name, declared[name].type) for name in table.key.fields)
 
 
-def record_key_columns(table: Table) -> tuple[Column, ...]:
+def list_record_key_columns(table: Table) -> tuple[Column, ...]:
     """The key's fields as a record must have them: NOT NULL where `key.schema` says so.
 
     In the destination a key column may stay nullable, so that its schema need not change for that.
     """
     required = {c.name for c in table.key.columns or () if not c.nullable}
-    flat = zip(table.key.fields, flat_key_columns(table), strict=True)
+    flat = zip(table.key.fields, list_flat_key_columns(table), strict=True)
     return tuple(replace(column, nullable=name not in required) for name, column in flat)
 
 
-def key_leaves(table: Table) -> tuple[tuple[str, ...], ...]:
+def list_key_leaves(table: Table) -> tuple[tuple[str, ...], ...]:
     """The paths that a key is compared by: key columns, and for structs what lies in them, never the struct itself."""
-    return tuple(path for c in key_columns(table) for path in _leaves((c.name,), parse(c.type), table))
+    return tuple(
+        path for c in list_key_columns(table) for path in _iterate_leaves((c.name,), parse_type(c.type), table)
+    )
 
 
-def _leaves(path: tuple[str, ...], data_type: DataType, table: Table) -> tuple[tuple[str, ...], ...]:
+def _iterate_leaves(path: tuple[str, ...], data_type: DataType, table: Table) -> tuple[tuple[str, ...], ...]:
     if isinstance(data_type, Array | Map):
         raise ConfigurationError(
             f"key column={'.'.join(path)} of table={table.name} is an array or a map: rows cannot be found by it; "
             "choose other key.fields"
         )
     if isinstance(data_type, Struct):
-        return tuple(leaf for name, inner in data_type.fields for leaf in _leaves((*path, name), inner, table))
+        return tuple(leaf for name, inner in data_type.fields for leaf in _iterate_leaves((*path, name), inner, table))
     return (path,)
 
 
-def verified_fields(table: Table) -> tuple[str, ...]:
+def list_verified_fields(table: Table) -> tuple[str, ...]:
     """The fields that key and value both have, and that `verify_integrity` compares."""
-    keys = {c.name: c.type for c in flat_key_columns(replace(table, key=replace(table.key, prefix="")))}
-    both = [c for c in value_columns(table) if c.name in keys]
+    keys = {c.name: c.type for c in list_flat_key_columns(replace(table, key=replace(table.key, prefix="")))}
+    both = [c for c in list_value_columns(table) if c.name in keys]
     for column in both:
         if keys[column.name] != column.type:
             raise ConfigurationError(
@@ -101,7 +111,7 @@ def verified_fields(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in both)
 
 
-def value_columns(table: Table) -> tuple[Column, ...]:
+def list_value_columns(table: Table) -> tuple[Column, ...]:
     """The value's columns as they are staged."""
     columns = table.value.columns
     if columns is None:
@@ -125,7 +135,7 @@ def find_key_names(fields: Sequence[str], prefix: str, into: str | None, stated:
     return of_key | {name for name in fields if name not in stated}
 
 
-def unchanged_columns(table: Table) -> tuple[str, ...]:
+def list_unavailable_columns(table: Table) -> tuple[str, ...]:
     """Columns of the value in which the source may hold the place of a value that did not change, or leave it out.
 
     Only where there is a row whose value can be kept: tables without upsert take the placeholder as it comes.
@@ -133,32 +143,32 @@ def unchanged_columns(table: Table) -> tuple[str, ...]:
     leaves_out = table.value.format in LEAVES_OUT
     if (table.value.unavailable is None and not leaves_out) or not table.upsert:
         return ()
-    apart = {c.name for c in key_columns(table)}
+    apart = {c.name for c in list_key_columns(table)}
     if leaves_out:
-        return tuple(c.name for c in value_columns(table) if c.name not in apart)
-    return tuple(c.name for c in value_columns(table) if c.type in MAY_BE_UNCHANGED and c.name not in apart)
+        return tuple(c.name for c in list_value_columns(table) if c.name not in apart)
+    return tuple(c.name for c in list_value_columns(table) if c.type in MAY_BE_UNCHANGED and c.name not in apart)
 
 
-def stages_kept(table: Table) -> bool:
+def stages_kept_columns(table: Table) -> bool:
     """Whether a staged row says which of its columns keep the destination's value. NULL alone says so already in
     partial updates, and with `sequence_by` or history such a record is bad."""
     ordered = bool(table.sequence_by) or table.history is not None
-    return bool(unchanged_columns(table)) and not table.partial_updates and not ordered
+    return bool(list_unavailable_columns(table)) and not table.partial_updates and not ordered
 
 
-def metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns that carry a record's Kafka metadata, in the user's order."""
-    return tuple(Column(name, TYPES[key]) for name, key in metadata.items())
+    return tuple(Column(name, METADATA_TYPES[key]) for name, key in metadata.items())
 
 
-def shape(table: Table, metadata: dict[str, str]) -> str:
+def compute_shape(table: Table, metadata: dict[str, str]) -> str:
     """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
-    parts = (key_columns(table), value_columns(table), metadata, table.key.format, table.value.format)
+    parts = (list_key_columns(table), list_value_columns(table), metadata, table.key.format, table.value.format)
     conditions = (table.value.timestamp_unit, table.mode, table.when, table.route, table.delete_when)
-    kept = (table.deletes, table.partial_updates, unchanged_columns(table))
+    kept = (table.deletes, table.partial_updates, list_unavailable_columns(table))
     template = (table.naming.template,) if table.naming else ()
     text = repr((*parts, table.key.options, table.value.options, *conditions, *kept, *table.sequence_by, *template))
-    text += repr([(c.name, c.sql, c.type) for c in _selected(table, metadata)]) if table.select else ""
+    text += repr([(c.name, c.sql, c.type) for c in _list_selected_columns(table, metadata)]) if table.select else ""
     text += repr([d.on for d in table.select.dimensions]) if table.select else ""
     text += repr(table.history) if table.history else ""
     text += " key from value" if table.key.from_value else ""
@@ -168,57 +178,57 @@ def shape(table: Table, metadata: dict[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The destination's columns in order: key columns that the value lacks, the value's, metadata, the flag of deletes.
 
     With `select` those that it makes, and the flag. `ConfigurationError` where two of them are one name to Spark, which
     does not tell cases apart.
     """
-    found = record_columns(table, metadata) if table.select is None else staged_columns(table, metadata)
+    found = list_record_columns(table, metadata) if table.select is None else list_staged_columns(table, metadata)
     flag = (Column(table.deleted_column, "BOOLEAN"),) if table.deletes == "soft" else ()
-    columns = (*found, *flag, *version_columns(table, metadata))
+    columns = (*found, *flag, *list_version_columns(table, metadata))
     _check_names(table, columns)
     return columns
 
 
-def version_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_version_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """From when to when a version holds, and whether it does now; empty without history.
 
     Versions are laid out by the first column of `sequence_by`, or by the record's timestamp.
     """
     if table.history is None:
         return ()
-    ordered = sequence_columns(table, metadata)
+    ordered = list_sequence_columns(table, metadata)
     axis = ordered[0].type if ordered else "TIMESTAMP"
     begin, end, current = table.history.columns
     return Column(begin, axis), Column(end, axis), Column(current, "BOOLEAN")
 
 
-def record_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_record_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """A decoded record: key columns that the value lacks, the value's, metadata."""
-    values, keys = value_columns(table), key_columns(table)
+    values, keys = list_value_columns(table), list_key_columns(table)
     in_value = {c.name for c in values}
     by_key = {c.name: c for c in keys}
     ahead = tuple(c for c in keys if c.name not in in_value)
-    return (*ahead, *(by_key.get(c.name, c) for c in values), *metadata_columns(metadata))
+    return (*ahead, *(by_key.get(c.name, c) for c in values), *list_metadata_columns(metadata))
 
 
-def staged_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_staged_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The fields of the staged row beside its key."""
     if table.select is None:
-        return (*value_columns(table), *metadata_columns(metadata))
-    return tuple(Column(c.name, c.type, c.nullable) for c in _selected(table, metadata))
+        return (*list_value_columns(table), *list_metadata_columns(metadata))
+    return tuple(Column(c.name, c.type, c.nullable) for c in _list_selected_columns(table, metadata))
 
 
-def _fields(table: Table, metadata: dict[str, str]) -> tuple[Field, ...]:
-    return tuple(Field(c.name, c.type, c.nullable) for c in record_columns(table, metadata))
+def _list_record_fields(table: Table, metadata: dict[str, str]) -> tuple[Field, ...]:
+    return tuple(Field(c.name, c.type, c.nullable) for c in list_record_columns(table, metadata))
 
 
-def _selected(table: Table, metadata: dict[str, str]) -> tuple[Selected, ...]:
+def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Selected, ...]:
     """What `select` makes, for a table that has one; rows are found and ordered by columns that it leaves alone."""
     assert table.select is not None
-    record, where = _fields(table, metadata), f"table={table.name}"
-    columns, kept = made(table.select, record, where), passed(table.select, record)
+    record, where = _list_record_fields(table, metadata), f"table={table.name}"
+    columns, kept = resolve_projection(table.select, record, where), list_passed_columns(table.select, record)
     ordered = kept | set(find_made(table.select))
     for what, names, known in (("key.fields", table.key_columns, kept), ("sequence_by", table.sequence_by, ordered)):
         changed = [name for name in names if name.casefold() not in known]
@@ -230,18 +240,18 @@ def _selected(table: Table, metadata: dict[str, str]) -> tuple[Selected, ...]:
     return columns
 
 
-def projection(table: Table, metadata: dict[str, str]) -> Projection | None:
+def build_projection(table: Table, metadata: dict[str, str]) -> Projection | None:
     """What the stage job makes of each record; None without `select`."""
     if table.select is None:
         return None
-    parts = tuple((c.name, part_of_key(table, c.name)) for c in key_columns(table))
-    placed = {name.casefold() for name in unchanged_columns(table)}
-    bad = tuple(name for name in unusable(table.select) if name.casefold() in placed)
-    columns, select = _selected(table, metadata), table.select
+    parts = tuple((c.name, find_key_field(table, c.name)) for c in list_key_columns(table))
+    placed = {name.casefold() for name in list_unavailable_columns(table)}
+    bad = tuple(name for name in list_unusable_columns(table.select) if name.casefold() in placed)
+    columns, select = _list_selected_columns(table, metadata), table.select
     return Projection(select.text, select.alias, columns, parts, select.dimensions, bad)
 
 
-def part_of_key(table: Table, column: str) -> str | None:
+def find_key_field(table: Table, column: str) -> str | None:
     """The field of the staged key that a key column comes from; None for the one column that is the whole key."""
     return None if table.key.into is not None else column.removeprefix(table.key.prefix)
 
@@ -257,9 +267,9 @@ def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
             )
 
 
-def sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns of `sequence_by` in its order, as the destination has them; empty without it."""
-    known = {c.name.casefold(): c for c in (*value_columns(table), *metadata_columns(metadata))}
+    known = {c.name.casefold(): c for c in (*list_value_columns(table), *list_metadata_columns(metadata))}
     known |= _made_of_record(table, metadata)
     missing = [name for name in table.sequence_by if name.casefold() not in known]
     if missing:
@@ -276,13 +286,15 @@ def _made_of_record(table: Table, metadata: dict[str, str]) -> dict[str, Column]
     items = () if select is None else tuple(item for name, item in find_made(select).items() if name in asked)
     if select is None or not items:
         return {}
-    found = made(replace(select, items=items), _fields(table, metadata), f"table={table.name}")
+    found = resolve_projection(
+        replace(select, items=items), _list_record_fields(table, metadata), f"table={table.name}"
+    )
     return {c.name.casefold(): Column(c.name, c.type) for c in found}
 
 
-def deletes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+def list_deletes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns of the table that remembers deletes: the destination's key, and the deleting record's place."""
-    held = ", ".join(f"{quoted(c.name)}: {c.type}" for c in sequence_columns(table, metadata))
+    held = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
     place = (Column("topic", "STRING"), Column("partition", "INT"), Column("offset", "BIGINT"))
-    keys = (Column(c.name, c.type) for c in key_columns(table))
+    keys = (Column(c.name, c.type) for c in list_key_columns(table))
     return (*keys, Column("sequence", f"STRUCT<{held}>"), *place, Column("timestamp", "TIMESTAMP"))

@@ -9,22 +9,22 @@ from tidegate.spec.projection import Dimension, Field, Select
 from tidegate.spec.table import Table
 
 
-def described(ports: Ports, table: Table) -> Table:
+def describe_table(ports: Ports, table: Table) -> Table:
     """`table` as its schemas describe it, and the columns of the dimension tables that its `select` joins."""
-    found = ports.schemas.described(table)
+    found = ports.schemas.describe_table(table)
     if found.select is None or not found.select.dimensions:
         return found
-    joined = tuple(_looked_up(ports, found, dimension) for dimension in found.select.dimensions)
+    joined = tuple(_look_up_columns(ports, found, dimension) for dimension in found.select.dimensions)
     return replace(found, select=replace(found.select, dimensions=joined))
 
 
-def _looked_up(ports: Ports, table: Table, dimension: Dimension) -> Dimension:
-    state = _state(ports, table, dimension)
+def _look_up_columns(ports: Ports, table: Table, dimension: Dimension) -> Dimension:
+    state = _read_dimension_state(ports, table, dimension)
     return replace(dimension, columns=tuple(Field(c.name, c.type, c.nullable) for c in state.columns))
 
 
-def _state(ports: Ports, table: Table, dimension: Dimension) -> TableState:
-    state = ports.destination.state(dimension.table, ports.pipeline.name)
+def _read_dimension_state(ports: Ports, table: Table, dimension: Dimension) -> TableState:
+    state = ports.destination.read_state(dimension.table, ports.pipeline.name)
     if state is None:
         raise ConfigurationError(
             f"pipeline={ports.pipeline.name} table={table.name}: select joins table={dimension.table}, which does not "
@@ -33,15 +33,17 @@ def _state(ports: Ports, table: Table, dimension: Dimension) -> TableState:
     return state
 
 
-def pinned(ports: Ports, table: Table) -> Table:
+def pin_dimensions(ports: Ports, table: Table) -> Table:
     """`table` with each dimension at the snapshot that stands there now: all of a batch's records see the same rows."""
     if table.select is None:
         return table
-    joined = tuple(replace(d, snapshot_id=_state(ports, table, d).snapshot_id) for d in table.select.dimensions)
+    joined = tuple(
+        replace(d, snapshot_id=_read_dimension_state(ports, table, d).snapshot_id) for d in table.select.dimensions
+    )
     return replace(table, select=replace(table.select, dimensions=joined))
 
 
-def told(select: Select | None) -> dict[str, str]:
+def format_pins(select: Select | None) -> dict[str, str]:
     """For the staged batch's summary: which snapshot of each dimension table its rows were made with."""
     if select is None or not select.dimensions:
         return {}

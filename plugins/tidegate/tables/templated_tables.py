@@ -11,18 +11,22 @@ from tidegate.model import resource_names
 from tidegate.ports.context import Ports
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
-from tidegate.spec.table_template import Naming
+from tidegate.spec.table_template import TableTemplate
 
 
-def fan_out(ports: Ports) -> Ports:
+def expand_template(ports: Ports) -> Ports:
     """The same ports, with the tables that the template has made so far, and that of names, among the pipeline's."""
     pipeline = ports.pipeline
     if pipeline.template is None or any(table.finds for table in pipeline.tables):
         return ports
     known = {table.name for table in pipeline.tables}
-    made = [name for name in _candidates(ports, pipeline.template) if name not in known and _is_ours(ports, name)]
-    finder = replace(pipeline.template, name=resource_names.names_table(pipeline), naming=naming_of(pipeline))
-    tables = (*pipeline.tables, *(concrete(pipeline, name) for name in made), finder)
+    made = [
+        name
+        for name in _list_candidates(ports, pipeline.template)
+        if name not in known and _is_product_table(ports, name)
+    ]
+    finder = replace(pipeline.template, name=resource_names.name_registry_table(pipeline), naming=get_naming(pipeline))
+    tables = (*pipeline.tables, *(make_concrete_table(pipeline, name) for name in made), finder)
     return replace(ports, pipeline=replace(pipeline, tables=tables))
 
 
@@ -35,37 +39,39 @@ def refuse_template(pipeline: Pipeline, what: str) -> None:
         )
 
 
-def concrete(pipeline: Pipeline, name: str) -> Table:
+def make_concrete_table(pipeline: Pipeline, name: str) -> Table:
     """One table of the template, by its full name."""
     template = pipeline.template
     assert template is not None
-    naming = replace(naming_of(pipeline), name=name.partition(".")[2])
+    naming = replace(get_naming(pipeline), name=name.partition(".")[2])
     return replace(template, name=name, naming=naming)
 
 
-def naming_of(pipeline: Pipeline) -> Naming:
+def get_naming(pipeline: Pipeline) -> TableTemplate:
     """How the pipeline's records name their table."""
     template = pipeline.template
     assert template is not None
     taken = [table.identifier.rpartition(".")[2] for table in pipeline.tables if table.naming is None]
-    return Naming(template.identifier, template.namespaces, resource_names.reserved(pipeline, taken))
+    return TableTemplate(
+        template.identifier, template.namespaces, resource_names.build_reserved_pattern(pipeline, taken)
+    )
 
 
-def _candidates(ports: Ports, template: Table) -> list[str]:
+def _list_candidates(ports: Ports, template: Table) -> list[str]:
     """Full names that the template can make, of tables that are there or have an intermediate table."""
-    naming, suffix = naming_of(ports.pipeline), resource_names.intermediate_suffix(ports.pipeline)
+    naming, suffix = get_naming(ports.pipeline), resource_names.get_intermediate_suffix(ports.pipeline)
     found = set()
     for namespace in template.namespaces:
         parent = f"{template.catalog}.{namespace}"
-        for table in ports.destination.tables_in(parent):
+        for table in ports.destination.list_tables(parent):
             name = table.removesuffix(suffix)
             if naming.makes(name):
                 found.add(f"{parent}.{name}")
     return sorted(found)
 
 
-def _is_ours(ports: Ports, name: str) -> bool:
-    state = ports.destination.state(name, ports.pipeline.name)
+def _is_product_table(ports: Ports, name: str) -> bool:
+    state = ports.destination.read_state(name, ports.pipeline.name)
     if state is not None and state.recorded is not None:
         return True
-    return bool(ports.destination.staged(name + resource_names.intermediate_suffix(ports.pipeline), name))
+    return bool(ports.destination.list_staged(name + resource_names.get_intermediate_suffix(ports.pipeline), name))

@@ -6,24 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.errors import ConfigurationError
-from tidegate.settings import repository_root
+from tidegate.settings import find_repository_root
 
 
-def hook(entry_point: str | None) -> Callable[..., Any] | None:
+def build_hook(entry_point: str | None) -> Callable[..., Any] | None:
     """A function that loads the entry point when it is first called; ConfigurationError then, if there is none."""
     if entry_point is None:
         return None
 
     def call(*arguments: Any) -> Any:
-        return _loaded(entry_point)(*arguments)
+        return _load_entry_point(entry_point)(*arguments)
 
     return call
 
 
-def _loaded(entry_point: str) -> Callable[..., Any]:
+def _load_entry_point(entry_point: str) -> Callable[..., Any]:
     module, _, function = entry_point.partition(":")
     for folder in ("plugins", "dags"):
-        path = str(repository_root() / folder)
+        path = str(find_repository_root() / folder)
         if path not in sys.path:
             sys.path.append(path)
     try:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.kafka.publication_topics import KafkaTopics
-from tidegate.adapters.kafka.settings import java_settings, kafka_settings
-from tidegate.adapters.schema_registry.client import registry_settings
-from tidegate.adapters.spark.catalog_conf import catalog_properties, spark_catalog_conf
+from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
+from tidegate.adapters.schema_registry.client import resolve_registry_settings
+from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
 from tidegate.adapters.spark.connect import ConnectEngine
-from tidegate.adapters.spark.entry_points import private_conf
-from tidegate.adapters.spark.remote_address import spark_remote
+from tidegate.adapters.spark.entry_points import build_private_conf
+from tidegate.adapters.spark.remote_address import resolve_spark_remote
 from tidegate.adapters.spark.submit import SubmitEngine
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.publication_file import load_publication
@@ -23,50 +23,52 @@ from tidegate.ports.engine import Engine
 from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.publication import Publication
-from tidegate.wiring.pipeline import file_of, iceberg_catalogs, local_jars, spark_master
+from tidegate.wiring.pipeline import build_iceberg_catalogs, find_file, list_local_jars, resolve_spark_master
 
 
-def publication_path(include: Path, name: str) -> Path:
+def find_publication_file(include: Path, name: str) -> Path:
     """The file of the publication of that name; ConfigurationError names those there are."""
-    return file_of(include, "publication", name)
+    return find_file(include, "publication", name)
 
 
 def assemble_publication(include: Path, name: str, resolve: Resolve, engine: Engine | None = None) -> PublicationPorts:
     """The ports of a publication. Nothing is connected to before it is used. `engine` replaces the file's own."""
-    publication = load_publication(publication_path(include, name))
-    catalog = _catalog(include, publication)
+    publication = load_publication(find_publication_file(include, name))
+    catalog = _select_catalog(include, publication)
     return PublicationPorts(
         publication=publication,
-        topics=KafkaTopics(kafka_settings(publication.kafka, resolve)),
-        snapshots=IcebergSnapshots(iceberg_catalogs([catalog], resolve)),
-        engine=engine or _engine(publication, resolve, publication_conf(include, publication, resolve)),
+        topics=KafkaTopics(resolve_kafka_settings(publication.kafka, resolve)),
+        snapshots=IcebergSnapshots(build_iceberg_catalogs([catalog], resolve)),
+        engine=engine or _build_engine(publication, resolve, build_publication_conf(include, publication, resolve)),
         now_ms=lambda: int(time.time() * 1000),
         new_run=lambda: uuid.uuid4().hex,
     )
 
 
-def publication_conf(include: Path, publication: Publication, resolve: Resolve) -> dict[str, str]:
+def build_publication_conf(include: Path, publication: Publication, resolve: Resolve) -> dict[str, str]:
     """What a job's session needs: `spark.conf`, the catalog, consumer and producer. Never log it: secrets."""
-    catalog, kafka = _catalog(include, publication), kafka_settings(publication.kafka, resolve)
-    conf = dict(publication.spark.conf) | spark_catalog_conf(catalog, catalog_properties(catalog, resolve))
+    catalog, kafka = _select_catalog(include, publication), resolve_kafka_settings(publication.kafka, resolve)
+    conf = dict(publication.spark.conf) | build_spark_catalog_conf(
+        catalog, resolve_catalog_properties(catalog, resolve)
+    )
     registries = {
-        what: registry_settings(str(part.options["registry"]), resolve)
+        what: resolve_registry_settings(str(part.options["registry"]), resolve)
         for what, part in (("key", publication.key), ("value", publication.value))
         if part.format in ("avro", "protobuf") and not part.options.get("schema")
     }
     private = {PRODUCER_CONF: json.dumps(kafka), REGISTRY_CONF: json.dumps(registries)}
-    return {**private_conf(conf, java_settings(kafka)), **private}
+    return {**build_private_conf(conf, to_java_settings(kafka)), **private}
 
 
-def _catalog(include: Path, publication: Publication) -> Catalog:
+def _select_catalog(include: Path, publication: Publication) -> Catalog:
     catalog = read_catalogs(include).get(publication.catalog)
     if not isinstance(catalog, Catalog):
         raise ConfigurationError(f"catalog={publication.catalog}: {catalog or 'not declared in catalogs.yaml'}")
     return catalog
 
 
-def _engine(publication: Publication, resolve: Resolve, conf: dict[str, str]) -> Engine:
+def _build_engine(publication: Publication, resolve: Resolve, conf: dict[str, str]) -> Engine:
     spark = publication.spark
     if spark.mode == "connect":
-        return ConnectEngine(spark_remote(spark, resolve), conf)
-    return SubmitEngine(spark.master or spark_master(spark.connection, resolve), local_jars(), conf)
+        return ConnectEngine(resolve_spark_remote(spark, resolve), conf)
+    return SubmitEngine(spark.master or resolve_spark_master(spark.connection, resolve), list_local_jars(), conf)

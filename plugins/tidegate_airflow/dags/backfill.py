@@ -8,10 +8,17 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.flush import LONG, QUICK, RETRIES, asked_by, is_submitted, pool
-from tidegate_airflow.notifiers import on_failure
+from tidegate_airflow.dags.flush import (
+    LONG_TIMEOUT,
+    RETRY_ARGS,
+    SHORT_TIMEOUT,
+    format_pool_name,
+    is_submitted,
+    to_params_dict,
+)
+from tidegate_airflow.notifiers import build_failure_callbacks
 
-OFFSETS = {
+OFFSET_RANGES_SCHEMA = {
     "type": "object",
     "additionalProperties": False,
     "patternProperties": {
@@ -20,10 +27,10 @@ OFFSETS = {
 }
 
 # Airflow looks at `format` in the form only; the pattern holds for runs that programs start, too.
-TIME = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
+TIME_PATTERN = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
 
 
-def backfill_dag(pipeline: Pipeline) -> DAG:
+def build_backfill_dag(pipeline: Pipeline) -> DAG:
     """The DAG ``tidegate_<pipeline>_backfill``. No connection is opened and nothing heavy is imported here."""
     with DAG(
         dag_id=f"tidegate_{pipeline.name}_backfill",
@@ -33,16 +40,16 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        on_failure_callback=on_failure(pipeline),
-        default_args={"owner": "tidegate", **RETRIES},
+        on_failure_callback=build_failure_callbacks(pipeline),
+        default_args={"owner": "tidegate", **RETRY_ARGS},
         tags=["tidegate", "backfill", *sorted({table.catalog for table in pipeline.entries})],
     ) as dag:
-        _tasks(pipeline)
-    dag.params = asked_by(_form(pipeline))
+        _build_tasks(pipeline)
+    dag.params = to_params_dict(_build_form(pipeline))
     return dag
 
 
-def _form(pipeline: Pipeline) -> dict[str, Param]:
+def _build_form(pipeline: Pipeline) -> dict[str, Param]:
     """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
     topic = next(iter(pipeline.source.topics), "topic")
     tables = [table.name for table in pipeline.entries]
@@ -53,13 +60,13 @@ def _form(pipeline: Pipeline) -> dict[str, Param]:
             title="Offsets",
             description="Half-open offset ranges by topic and partition: the second number is the first offset that "
             f'is not applied. Example: {{"{topic}": {{"0": [100, 900]}}}}. Leave it as it is for a range of times.',
-            additionalProperties=OFFSETS,
+            additionalProperties=OFFSET_RANGES_SCHEMA,
             examples=[{topic: {"0": [100, 900]}}],
         ),
-        "from": _time(
+        "from": _build_time_param(
             "From", "Instead of offsets: records with this time or a later one; needs To.", "2026-01-01T00:00:00Z"
         ),
-        "to": _time(
+        "to": _build_time_param(
             "To",
             "Records before this time, and never beyond what is flushed; needs From.",
             "2026-01-02T00:00:00Z",
@@ -82,15 +89,15 @@ def _form(pipeline: Pipeline) -> dict[str, Param]:
     }
 
 
-def _time(title: str, description: str, example: str) -> Param:
-    shape = {"format": "date-time", "pattern": TIME, "examples": [example]}
+def _build_time_param(title: str, description: str, example: str) -> Param:
+    shape = {"format": "date-time", "pattern": TIME_PATTERN, "examples": [example]}
     return Param(None, type=["null", "string"], title=title, description=description, **shape)
 
 
-def _tasks(pipeline: Pipeline) -> None:
+def _build_tasks(pipeline: Pipeline) -> None:
     name: str = pipeline.name
 
-    @task(task_id="plan", doc_md=task_docs.BACKFILL_PLAN, execution_timeout=QUICK, multiple_outputs=False)
+    @task(task_id="plan", doc_md=task_docs.BACKFILL_PLAN, execution_timeout=SHORT_TIMEOUT, multiple_outputs=False)
     def plan() -> list[dict[str, Any]]:
         context = get_current_context()
         found = tasks.run_backfill_plan(name, dict(context["params"]))
@@ -99,20 +106,20 @@ def _tasks(pipeline: Pipeline) -> None:
         batches: list[dict[str, Any]] = found["batches"]
         return batches
 
-    @task(task_id="clean_up", doc_md=task_docs.BACKFILL_CLEAN_UP, execution_timeout=QUICK)
+    @task(task_id="clean_up", doc_md=task_docs.BACKFILL_CLEAN_UP, execution_timeout=SHORT_TIMEOUT)
     def clean_up(backfill: dict[str, Any]) -> list[str]:
         return tasks.run_backfill_clean_up(name, backfill)
 
     planned = plan()
-    _batches(pipeline, planned) >> clean_up(planned["backfill"])
+    _build_batch_task(pipeline, planned) >> clean_up(planned["backfill"])
 
 
-def _batches(pipeline: Pipeline, planned: Any) -> Any:
+def _build_batch_task(pipeline: Pipeline, planned: Any) -> Any:
     settings: dict[str, Any] = {
         "task_id": "batch",
         "doc_md": task_docs.BACKFILL_BATCH,
-        "execution_timeout": LONG,
-        "pool": pool(pipeline),
+        "execution_timeout": LONG_TIMEOUT,
+        "pool": format_pool_name(pipeline),
         "max_active_tis_per_dagrun": 1,
         "map_index_template": "{{ slice }}",
     }

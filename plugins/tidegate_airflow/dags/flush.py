@@ -9,57 +9,63 @@ from airflow.sdk.definitions.param import ParamsDict
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import alias
+from tidegate_airflow.assets import build_asset_alias
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.flush_params import form
-from tidegate_airflow.dags.run_outcome import COMPACT, as_asked, clean_up_unless_dry, fresh_enough, last_of_the_run
-from tidegate_airflow.dags.schedule import more, schedule
-from tidegate_airflow.notifiers import on_failure
+from tidegate_airflow.dags.flush_params import build_form
+from tidegate_airflow.dags.run_outcome import (
+    COMPACT_TASK_ID,
+    check_freshness,
+    clean_up_unless_dry,
+    finish_run,
+    plan_as_requested,
+)
+from tidegate_airflow.dags.schedule import build_backlog_alias, build_schedule
+from tidegate_airflow.notifiers import build_failure_callbacks
 from tidegate_airflow.operators.step import StepOperator
 
 # A passing fault (a restarted broker or Spark server) is over within a minute or two; later tries are further apart.
-RETRIES: dict[str, Any] = {
+RETRY_ARGS: dict[str, Any] = {
     "retries": 4,
     "retry_delay": timedelta(seconds=10),
     "retry_exponential_backoff": True,
     "max_retry_delay": timedelta(minutes=5),
 }
-QUICK, LONG = timedelta(minutes=10), timedelta(hours=2)
+SHORT_TIMEOUT, LONG_TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
 
 
-def flush_dag(pipeline: Pipeline) -> DAG:
+def build_flush_dag(pipeline: Pipeline) -> DAG:
     """The DAG ``tidegate_<pipeline>``. No connection is opened and nothing heavy is imported here."""
     with DAG(
         dag_id=f"tidegate_{pipeline.name}",
         description=pipeline.description or f"Kafka into {', '.join(table.name for table in pipeline.entries)}",
-        doc_md=_document(pipeline),
-        schedule=schedule(pipeline),
+        doc_md=_format_doc_md(pipeline),
+        schedule=build_schedule(pipeline),
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        on_failure_callback=on_failure(pipeline),
-        default_args={"owner": "tidegate", **RETRIES},
+        on_failure_callback=build_failure_callbacks(pipeline),
+        default_args={"owner": "tidegate", **RETRY_ARGS},
         tags=["tidegate", "flush", *sorted({table.catalog for table in pipeline.entries})],
     ) as dag:
-        _tasks(pipeline)
-    dag.params = asked_by(form())
+        _build_tasks(pipeline)
+    dag.params = to_params_dict(build_form())
     return dag
 
 
-def asked_by(form: Mapping[str, Param]) -> ParamsDict:
+def to_params_dict(form: Mapping[str, Param]) -> ParamsDict:
     """A DAG's form, for when its tasks are there: each would copy it, and that takes longer than all the rest."""
     return ParamsDict(dict(form))
 
 
-def pool(pipeline: Pipeline) -> str:
+def format_pool_name(pipeline: Pipeline) -> str:
     """The pool of the destination's catalog: it saves wasted work, and correctness never depends on it."""
     return f"tidegate_{pipeline.entries[0].catalog}"
 
 
-def _tasks(pipeline: Pipeline) -> None:
+def _build_tasks(pipeline: Pipeline) -> None:
     name: str = pipeline.name
-    quick: dict[str, Any] = {"execution_timeout": QUICK, "multiple_outputs": False}
-    plan = task(task_id="plan", doc_md=task_docs.PLAN, **quick)(as_asked)
+    quick: dict[str, Any] = {"execution_timeout": SHORT_TIMEOUT, "multiple_outputs": False}
+    plan = task(task_id="plan", doc_md=task_docs.PLAN, **quick)(plan_as_requested)
     commit_offsets = task(
         task_id="commit_offsets",
         doc_md=task_docs.COMMIT_OFFSETS,
@@ -69,38 +75,38 @@ def _tasks(pipeline: Pipeline) -> None:
     clean_up = task(
         task_id="clean_up",
         doc_md=task_docs.CLEAN_UP,
-        execution_timeout=LONG,
-        pool=pool(pipeline),
+        execution_timeout=LONG_TIMEOUT,
+        pool=format_pool_name(pipeline),
         trigger_rule=TriggerRule.ALL_DONE,  # also for what a run left that was killed after its publish
     )(clean_up_unless_dry)
     heartbeat = task(
         task_id="heartbeat",
         doc_md=task_docs.HEARTBEAT,
         trigger_rule=TriggerRule.ALL_DONE,
-        outlets=[more(name)],
+        outlets=[build_backlog_alias(name)],
         **quick,
-    )(last_of_the_run)
+    )(finish_run)
     planned, beat = plan(name), heartbeat(name)
     with TaskGroup("rows", prefix_group_id=False, tooltip="From the log into the tables"):
-        published = _merge(pipeline, _stage(pipeline, planned))
+        published = _build_merge_task(pipeline, _build_stage_task(pipeline, planned))
     with TaskGroup("progress", prefix_group_id=False, tooltip="Reported to Kafka, and tidied up"):
         cleaned = clean_up(name)
         published >> commit_offsets(name) >> cleaned >> beat
         if pipeline.maintenance.follows_flushes:
-            _compact(pipeline, cleaned)
+            _build_compact_task(pipeline, cleaned)
     target = pipeline.freshness_target_seconds
     if target is not None:
-        task(task_id="freshness", doc_md=task_docs.FRESHNESS, **{**quick, "retries": 0})(fresh_enough)(
+        task(task_id="freshness", doc_md=task_docs.FRESHNESS, **{**quick, "retries": 0})(check_freshness)(
             beat, name, target
         )
 
 
-def _stage(pipeline: Pipeline, planned: Any) -> Any:
+def _build_stage_task(pipeline: Pipeline, planned: Any) -> Any:
     settings: dict[str, Any] = {
         "task_id": "stage",
         "doc_md": task_docs.STAGE,
-        "execution_timeout": LONG,
-        "pool": pool(pipeline),
+        "execution_timeout": LONG_TIMEOUT,
+        "pool": format_pool_name(pipeline),
     }
     if is_submitted(pipeline):
         from tidegate_airflow.operators.spark_submit import SubmitOperator
@@ -113,13 +119,13 @@ def _stage(pipeline: Pipeline, planned: Any) -> Any:
     return StepOperator(verb="stage", pipeline=pipeline.name, given=planned, **settings).output
 
 
-def _merge(pipeline: Pipeline, staged: Any) -> Any:
+def _build_merge_task(pipeline: Pipeline, staged: Any) -> Any:
     settings: dict[str, Any] = {
         "task_id": "merge",
         "doc_md": task_docs.MERGE,
-        "execution_timeout": LONG,
-        "pool": pool(pipeline),
-        "outlets": [alias(pipeline.name)],
+        "execution_timeout": LONG_TIMEOUT,
+        "pool": format_pool_name(pipeline),
+        "outlets": [build_asset_alias(pipeline.name)],
     }
     # one result for each count beside the whole, so that the UI shows them at a glance
     shown: dict[str, Any] = {"multiple_outputs": True}
@@ -145,20 +151,20 @@ def _merge(pipeline: Pipeline, staged: Any) -> Any:
     return StepOperator(given=staged, **fixed).output
 
 
-def _compact(pipeline: Pipeline, cleaned: Any) -> None:
+def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
     """Skipped by clean_up, on which it alone depends, where no table is due."""
     settings: dict[str, Any] = {
-        "task_id": COMPACT,
+        "task_id": COMPACT_TASK_ID,
         "doc_md": task_docs.COMPACT,
-        "execution_timeout": LONG,
-        "pool": pool(pipeline),
+        "execution_timeout": LONG_TIMEOUT,
+        "pool": format_pool_name(pipeline),
         "retries": 0,
     }
     if is_submitted(pipeline):
         from tidegate_airflow.operators.spark_submit import SubmitOperator
 
         connection = pipeline.spark.connection
-        SubmitOperator(verb=COMPACT, pipeline=pipeline.name, given=cleaned, conn_id=connection, **settings)
+        SubmitOperator(verb=COMPACT_TASK_ID, pipeline=pipeline.name, given=cleaned, conn_id=connection, **settings)
     else:
         task(**settings)(tasks.run_compact)(pipeline.name, cleaned)
 
@@ -168,6 +174,6 @@ def is_submitted(pipeline: Pipeline) -> bool:
     return pipeline.spark.mode == "submit" and pipeline.spark.master is None
 
 
-def _document(pipeline: Pipeline) -> str:
+def _format_doc_md(pipeline: Pipeline) -> str:
     rows = "\n".join(f"| `{t.name}` | {', '.join(t.topics) or 'all'} | {t.mode} |" for t in pipeline.entries)
     return f"{pipeline.description}\n\n| table | topics | mode |\n| --- | --- | --- |\n{rows}\n"

@@ -4,10 +4,10 @@ from typing import Any
 
 from airflow.sdk import Context, Param
 
-WORDS = ("max_records", "until_current", "dry_run")
+PARAM_NAMES = ("max_records", "until_current", "dry_run")
 
 
-def form() -> dict[str, Param]:
+def build_form() -> dict[str, Param]:
     """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
     return {
         "max_records": Param(
@@ -32,9 +32,9 @@ def form() -> dict[str, Param]:
     }
 
 
-def asked(context: Context) -> dict[str, Any]:
+def read_run_params(context: Context) -> dict[str, Any]:
     """What this run was asked for: by its form, or by the run before it that could not finish."""
-    words = {word: context["params"][word] for word in WORDS}
+    words = {word: context["params"][word] for word in PARAM_NAMES}
     for events in dict(context.get("triggering_asset_events") or {}).values():
         for event in events:
             words |= event.extra.get("asked", {})

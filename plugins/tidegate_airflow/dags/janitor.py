@@ -8,23 +8,23 @@ from airflow.sdk.bases.xcom import BaseXCom
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.flush import RETRIES
+from tidegate_airflow.dags.flush import RETRY_ARGS
 
 # No pipeline's DAG can have this id: theirs begin with tidegate_.
-ID = "tidegate-janitor"
+DAG_ID = "tidegate-janitor"
 
 
-def janitor_dag() -> DAG:
+def build_janitor_dag() -> DAG:
     """One DAG for all catalogs; a run that finds nothing ends as skipped."""
     with DAG(
-        dag_id=ID,
+        dag_id=DAG_ID,
         description="Tells what pipelines whose file is gone have left behind",
         doc_md=task_docs.JANITOR,
         schedule=timedelta(days=1),
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        default_args={"owner": "tidegate", **RETRIES},
+        default_args={"owner": "tidegate", **RETRY_ARGS},
         tags=["tidegate", "maintenance"],
     ) as dag:
         task(task_id="leftovers", doc_md=task_docs.JANITOR, execution_timeout=timedelta(minutes=10))(tell_leftovers)()

@@ -8,11 +8,11 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.flush import LONG, QUICK, RETRIES, is_submitted, pool
-from tidegate_airflow.notifiers import on_failure
+from tidegate_airflow.dags.flush import LONG_TIMEOUT, RETRY_ARGS, SHORT_TIMEOUT, format_pool_name, is_submitted
+from tidegate_airflow.notifiers import build_failure_callbacks
 
 
-def maintenance_dag(pipeline: Pipeline) -> DAG:
+def build_maintenance_dag(pipeline: Pipeline) -> DAG:
     """The DAG ``tidegate_<pipeline>_maintenance``; without an interval it is there to be started by hand."""
     seconds = pipeline.maintenance.interval_seconds
     with DAG(
@@ -23,21 +23,21 @@ def maintenance_dag(pipeline: Pipeline) -> DAG:
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        on_failure_callback=on_failure(pipeline),
-        default_args={"owner": "tidegate", **RETRIES},
+        on_failure_callback=build_failure_callbacks(pipeline),
+        default_args={"owner": "tidegate", **RETRY_ARGS},
         tags=["tidegate", "maintenance", *sorted({table.catalog for table in pipeline.entries})],
     ) as dag:
-        tables = task(task_id="tables", execution_timeout=QUICK)(tasks.run_tables)
-        _maintain(pipeline, tables(pipeline.name))
+        tables = task(task_id="tables", execution_timeout=SHORT_TIMEOUT)(tasks.run_tables)
+        _build_maintain_task(pipeline, tables(pipeline.name))
     return dag
 
 
-def _maintain(pipeline: Pipeline, tables: Any) -> None:
+def _build_maintain_task(pipeline: Pipeline, tables: Any) -> None:
     settings: dict[str, Any] = {
         "task_id": "maintain",
         "doc_md": task_docs.MAINTAIN,
-        "execution_timeout": LONG,
-        "pool": pool(pipeline),
+        "execution_timeout": LONG_TIMEOUT,
+        "pool": format_pool_name(pipeline),
         "max_active_tis_per_dagrun": 1,  # one rewrite at a time leaves room for the flushes
         "map_index_template": "{{ table }}",
     }

@@ -8,11 +8,11 @@ from tidegate.spec.publication import Publication
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.flush import LONG, RETRIES
+from tidegate_airflow.dags.flush import LONG_TIMEOUT, RETRY_ARGS
 
 # Airflow looks at a pattern in programs' runs, too: a snapshot's id, or a time.
-WHEN = {"type": ["null", "string"], "pattern": r"^\d+$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"}
-FORM = {
+SNAPSHOT_OR_TIME_SCHEMA = {"type": ["null", "string"], "pattern": r"^\d+$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"}
+FORM_PARAMS = {
     "resynchronise": Param(
         False, type="boolean", title="Resynchronise", description="Compare the whole table with what the topic holds."
     ),
@@ -27,37 +27,37 @@ FORM = {
         title="From",
         description="With Produce again: only keys that changed after this snapshot or time; all when empty.",
         examples=["2026-01-01T00:00:00Z"],
-        **WHEN,
+        **SNAPSHOT_OR_TIME_SCHEMA,
     ),
     "to": Param(
         None,
         title="To",
         description="With Produce again: only keys that changed up to this snapshot or time.",
         examples=["2026-01-02T00:00:00Z"],
-        **WHEN,
+        **SNAPSHOT_OR_TIME_SCHEMA,
     ),
 }
 
 
-def publication_dag(publication: Publication) -> DAG:
+def build_publication_dag(publication: Publication) -> DAG:
     """The DAG ``tidegate_publish_<publication>``. No connection is opened and nothing heavy is imported here."""
     with DAG(
         dag_id=f"tidegate_publish_{publication.name}",
         description=publication.description or f"{publication.table} to {', '.join(publication.topics)}",
         doc_md=task_docs.PUBLISH,
-        schedule=_schedule(publication),
+        schedule=_build_schedule(publication),
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        params=FORM,
-        default_args={"owner": "tidegate", **RETRIES},
+        params=FORM_PARAMS,
+        default_args={"owner": "tidegate", **RETRY_ARGS},
         tags=["tidegate", "publish", publication.catalog],
     ) as dag:
-        _publish(publication)
+        _build_publish_task(publication)
     return dag
 
 
-def _schedule(publication: Publication) -> Any:
+def _build_schedule(publication: Publication) -> Any:
     if publication.interval_seconds > 0:
         return timedelta(seconds=publication.interval_seconds)
     if not publication.on_table_change:
@@ -66,11 +66,11 @@ def _schedule(publication: Publication) -> Any:
     return AssetAny(*assets) if publication.joined else assets
 
 
-def _publish(publication: Publication) -> None:
+def _build_publish_task(publication: Publication) -> None:
     settings: dict[str, Any] = {
         "task_id": "publish",
         "doc_md": task_docs.PUBLISH,
-        "execution_timeout": LONG,
+        "execution_timeout": LONG_TIMEOUT,
         "pool": f"tidegate_{publication.catalog}",
     }
     if publication.spark.mode == "submit" and publication.spark.master is None:

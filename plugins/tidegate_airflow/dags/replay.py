@@ -8,16 +8,16 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.flush import LONG, RETRIES, is_submitted, pool
-from tidegate_airflow.notifiers import on_failure
+from tidegate_airflow.dags.flush import LONG_TIMEOUT, RETRY_ARGS, format_pool_name, is_submitted
+from tidegate_airflow.notifiers import build_failure_callbacks
 
 
-def sets_aside(pipeline: Pipeline) -> bool:
+def can_replay(pipeline: Pipeline) -> bool:
     """Whether the pipeline has dead letters that can be replayed."""
     return pipeline.template is None and any(table.errors.set_aside is not None for table in pipeline.tables)
 
 
-def replay_dag(pipeline: Pipeline) -> DAG:
+def build_replay_dag(pipeline: Pipeline) -> DAG:
     """The DAG ``tidegate_<pipeline>_replay``. It has no schedule, so it need not be unpaused first."""
     with DAG(
         dag_id=f"tidegate_{pipeline.name}_replay",
@@ -27,21 +27,21 @@ def replay_dag(pipeline: Pipeline) -> DAG:
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        on_failure_callback=on_failure(pipeline),
+        on_failure_callback=build_failure_callbacks(pipeline),
         is_paused_upon_creation=False,
-        default_args={"owner": "tidegate", **RETRIES},
+        default_args={"owner": "tidegate", **RETRY_ARGS},
         tags=["tidegate", "replay", *sorted({table.catalog for table in pipeline.entries})],
     ) as dag:
-        _replay(pipeline)
+        _build_replay_task(pipeline)
     return dag
 
 
-def _replay(pipeline: Pipeline) -> None:
+def _build_replay_task(pipeline: Pipeline) -> None:
     settings: dict[str, Any] = {
         "task_id": "replay",
         "doc_md": task_docs.REPLAY_TASK,
-        "execution_timeout": LONG,
-        "pool": pool(pipeline),
+        "execution_timeout": LONG_TIMEOUT,
+        "pool": format_pool_name(pipeline),
     }
     if is_submitted(pipeline):
         from tidegate_airflow.operators.spark_submit import SubmitOperator

@@ -8,20 +8,20 @@ from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
 
 from tidegate_airflow import tasks
-from tidegate_airflow.dags.flush_params import asked
-from tidegate_airflow.dags.schedule import call_next_run, least
-from tidegate_airflow.errors import ERROR_KEY, LONGEST
-from tidegate_airflow.operators.step import REFUSED
+from tidegate_airflow.dags.flush_params import read_run_params
+from tidegate_airflow.dags.schedule import compute_min_records, trigger_next_run
+from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
+from tidegate_airflow.operators.step import REFUSED_TABLES_KEY
 
-UNFINISHED = {"failed", "upstream_failed"}
-COMPACT = "compact"
+FAILED_STATES = {"failed", "upstream_failed"}
+COMPACT_TASK_ID = "compact"
 
 
-def as_asked(name: str) -> dict[str, Any]:
+def plan_as_requested(name: str) -> dict[str, Any]:
     """plan, of as many records as the run was asked for; a dry run ends here, with the plan as `planned`."""
     context = get_current_context()
-    words = asked(context)
-    planned = tasks.run_plan(name, words["max_records"], partial(least, context=context))
+    words = read_run_params(context)
+    planned = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context))
     if words["dry_run"]:
         context["ti"].xcom_push(key="planned", value=planned)
         raise AirflowSkipException("a dry run: the plan stands in the result `planned`; nothing was read or written")
@@ -33,14 +33,14 @@ def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
     context = get_current_context()
     _skip_if_dry(context)
     cleaned = tasks.run_clean_up(name)
-    follows = COMPACT in context["task"].downstream_task_ids
+    follows = COMPACT_TASK_ID in context["task"].downstream_task_ids
     if follows and not any(report.get("measure") for report in cleaned):
         context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=cleaned)
-        raise DownstreamTasksSkipped(tasks=[COMPACT])
+        raise DownstreamTasksSkipped(tasks=[COMPACT_TASK_ID])
     return cleaned
 
 
-def last_of_the_run(name: str) -> dict[str, Any]:
+def finish_run(name: str) -> dict[str, Any]:
     """The heartbeat, whatever happened before; then red if a task failed, or plan or stage refused a table.
 
     The last task colours the run. Where the batch left records behind, the next run is called for: it begins at once,
@@ -48,24 +48,26 @@ def last_of_the_run(name: str) -> dict[str, Any]:
     """
     context = get_current_context()
     _skip_if_dry(context)
-    states = _states(context)
+    states = _read_task_states(context)
     done = tasks.run_heartbeat(name)
     done["measures"] = tasks.run_measure(name)
-    failed = sorted(task for task, state in states.items() if state in UNFINISHED)
+    failed = sorted(task for task, state in states.items() if state in FAILED_STATES)
     planned = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}
     told = [f"tasks={', '.join(failed)} failed in this run; see the log of the first one"] if failed else []
-    refused = [*planned["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED) or [])]
+    refused = [*planned["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or [])]
     told += [f"table={one['table']} is refused, the others go on: {one['message']}" for one in refused]
     if told:
         reason = "offsets are kept, but " + "\n".join(told)
-        context["ti"].xcom_push(key=ERROR_KEY, value={"error": "SomeTablesFailed", "message": reason[:LONGEST]})
+        context["ti"].xcom_push(
+            key=ERROR_KEY, value={"error": "SomeTablesFailed", "message": reason[:MAX_MESSAGE_CHARACTERS]}
+        )
         raise AirflowFailException(reason)
-    if planned["left"] and asked(context)["until_current"]:
-        call_next_run(name, context, asked(context))
+    if planned["left"] and read_run_params(context)["until_current"]:
+        trigger_next_run(name, context, read_run_params(context))
     return done
 
 
-def fresh_enough(heard: dict[str, Any], name: str, target: int) -> float:
+def check_freshness(heard: dict[str, Any], name: str, target: int) -> float:
     """How long the oldest record waits; red where that is longer than `freshness_target`.
 
     A task of its own, behind the heartbeat: it colours the run, and holds up nothing that catches up.
@@ -81,11 +83,11 @@ def fresh_enough(heard: dict[str, Any], name: str, target: int) -> float:
 
 
 def _skip_if_dry(context: Context) -> None:
-    if asked(context)["dry_run"]:
+    if read_run_params(context)["dry_run"]:
         raise AirflowSkipException("a dry run: nothing was read or written")
 
 
-def _states(context: Context) -> dict[str, str]:
+def _read_task_states(context: Context) -> dict[str, str]:
     """The states of this run's other tasks by task id; a mapped task's id ends in its index."""
     run = context["dag_run"]
     states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])[run.run_id]

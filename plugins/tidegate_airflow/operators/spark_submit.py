@@ -60,22 +60,22 @@ class SubmitOperator(SparkSubmitOperator):
         """The port `Engine`: submit one job and wait for it; the error that ended it keeps its kind."""
         from tidegate.adapters.spark.submit import (
             CONNECT_VARIABLES,
-            application,
-            arguments,
-            job_conf,
-            packed,
-            spark_home,
+            build_arguments,
+            build_job_conf,
+            find_spark_home,
+            get_application,
+            pack_files,
         )
-        from tidegate.wiring.pipeline import local_jars
+        from tidegate.wiring.pipeline import list_local_jars
 
         for name in CONNECT_VARIABLES:
             os.environ.pop(name, None)
-        with packed({**self._private_conf(), **job_conf(job)}) as files:
-            self.application = application(job)
-            self.application_args = arguments(job)
+        with pack_files({**self._build_private_conf(), **build_job_conf(job)}) as files:
+            self.application = get_application(job)
+            self.application_args = build_arguments(job)
             self.properties_file, self.py_files = files.properties, files.libraries
-            self.jars = local_jars() or None
-            self.env_vars = {"SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}
+            self.jars = list_local_jars() or None
+            self.env_vars = {"SPARK_HOME": str(find_spark_home()), "PYSPARK_PYTHON": sys.executable}
             self.name = f"tidegate {self.verb} {job.pipeline} {job.batch}"
             self._hook = None
             try:
@@ -85,18 +85,18 @@ class SubmitOperator(SparkSubmitOperator):
                 # Airflow's own text is the whole command line; what happened stands in the log above it
                 raise files.read_failure(where) or RetryLater(f"{where} failed: see above") from failure
 
-    def _private_conf(self) -> dict[str, str]:
+    def _build_private_conf(self) -> dict[str, str]:
         from tidegate.config.pipeline_file import load_pipeline
         from tidegate.config.publication_file import load_publication
-        from tidegate.settings import include_folder
-        from tidegate.wiring.pipeline import pipeline_path, spark_conf
-        from tidegate.wiring.publication import publication_conf, publication_path
+        from tidegate.settings import find_include_folder
+        from tidegate.wiring.pipeline import build_spark_conf, find_pipeline_file
+        from tidegate.wiring.publication import build_publication_conf, find_publication_file
 
-        from tidegate_airflow.connections import resolve
+        from tidegate_airflow.connections import resolve_connection
 
-        include = include_folder()
+        include = find_include_folder()
         if self.verb == "publish":
-            publication = load_publication(publication_path(include, self.pipeline))
-            return publication_conf(include, publication, resolve)
-        pipeline = load_pipeline(pipeline_path(include, self.pipeline))
-        return spark_conf(include, pipeline, resolve)
+            publication = load_publication(find_publication_file(include, self.pipeline))
+            return build_publication_conf(include, publication, resolve_connection)
+        pipeline = load_pipeline(find_pipeline_file(include, self.pipeline))
+        return build_spark_conf(include, pipeline, resolve_connection)

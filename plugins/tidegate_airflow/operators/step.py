@@ -15,16 +15,18 @@ from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import TaskDeferred
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob
-from tidegate.steps.merge_queue import Awaited
+from tidegate.steps.merge_queue import DeferredJob
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import announce
+from tidegate_airflow.assets import emit_asset_event
 
 log = logging.getLogger(__name__)
-IN_PLACE = 10.0  # seconds that a job is waited for on the worker: putting a task aside and waking it takes some, too
-LONGEST = timedelta(hours=6)  # BigQuery ends a query then
-RESUME = "resume_step"
-REFUSED = "refused"  # the result of stage beside its queues
+MAX_IN_PLACE_SECONDS = (
+    10.0  # seconds that a job is waited for on the worker: putting a task aside and waking it takes some, too
+)
+DEFERRAL_TIMEOUT = timedelta(hours=6)  # BigQuery ends a query then
+RESUME_METHOD = "resume_step"
+REFUSED_TABLES_KEY = "refused"  # the result of stage beside its queues
 
 
 class JobLink(BaseOperatorLink):
@@ -40,7 +42,7 @@ class JobLink(BaseOperatorLink):
         return str(BaseXCom.get_value(ti_key=ti_key, key=self.xcom_key) or "")
 
 
-class InTriggerer:
+class DeferringWatcher:
     """A `Watcher` that leaves each job's address for people, and puts the task aside for one that takes long.
 
     `memory` is what an earlier run of the task left for this one; what it leaves itself, the step says.
@@ -52,54 +54,54 @@ class InTriggerer:
         self.awaited: str = memory.get("job_id", "")
 
     @property
-    def back(self) -> Awaited | None:
+    def resumed_from(self) -> DeferredJob | None:
         """What the task has come back from."""
         memory = self.memory
-        return Awaited(memory["job"], time.time() - memory["since"]) if memory else None
+        return DeferredJob(memory["job"], time.time() - memory["since"]) if memory else None
 
-    def remembers(self, told: Callable[[], dict[str, Any]]) -> None:
+    def set_checkpoint_source(self, told: Callable[[], dict[str, Any]]) -> None:
         """What the task is to know when it comes back is asked when it goes."""
         self._remembered = told
 
-    def sent(self, job: NamedJob) -> None:
+    def report_sent(self, job: NamedJob) -> None:
         """See the protocol."""
         try:
             self._context["ti"].xcom_push(key=JobLink().xcom_key, value=job.address)
         except Exception as failure:  # a link must not fail a publish
             log.warning("no link to the job: job=%s: %s", job, failure)
 
-    def runs(self, job: NamedJob, seconds: float) -> None:
+    def report_running(self, job: NamedJob, seconds: float) -> None:
         """See the protocol."""
-        if seconds < IN_PLACE:
+        if seconds < MAX_IN_PLACE_SECONDS:
             return
         from tidegate_airflow.triggers.bigquery_job import JobTrigger
 
         left = {"job_id": job.job_id, "job": str(job), "since": time.time() - seconds}
         raise TaskDeferred(
             trigger=JobTrigger(asdict(job.catalog), job.project, job.location, job.job_id),
-            method_name=RESUME,
+            method_name=RESUME_METHOD,
             kwargs={"memory": {**self._remembered(), **left}},
-            timeout=LONGEST,
+            timeout=DEFERRAL_TIMEOUT,
         )
 
 
-def stage(context: Context, pipeline: str, given: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
+def run_stage_step(context: Context, pipeline: str, given: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
     """Run the step stage, or go on with it; the tables that it refuses colour the run in the end."""
-    staged, refused = tasks.run_stage(pipeline, given, engine, InTriggerer(context, memory))
-    context["ti"].xcom_push(key=REFUSED, value=refused)
+    staged, refused = tasks.run_stage(pipeline, given, engine, DeferringWatcher(context, memory))
+    context["ti"].xcom_push(key=REFUSED_TABLES_KEY, value=refused)
     return staged
 
 
-def merge(context: Context, pipeline: str, given: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
+def run_merge_step(context: Context, pipeline: str, given: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
     """Run the step merge over one table's queue, or go on with it."""
-    queue = tasks.one_queue(given)
+    queue = tasks.select_queue(given)
     context["table"] = queue["table"]
-    published = tasks.run_merge(pipeline, queue, engine, InTriggerer(context, memory))
-    announce(context, published, pipeline)
+    published = tasks.run_merge(pipeline, queue, engine, DeferringWatcher(context, memory))
+    emit_asset_event(context, published, pipeline)
     return published
 
 
-STEPS = {"stage": stage, "merge": merge}
+STEPS = {"stage": run_stage_step, "merge": run_merge_step}
 
 
 class StepOperator(BaseOperator):

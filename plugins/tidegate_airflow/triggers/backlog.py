@@ -8,20 +8,21 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
-from tidegate.monitoring.backlog import Lookout, Watch
+from tidegate.monitoring.backlog import BacklogMonitor, MonitoredPipeline
 
 log = logging.getLogger(__name__)
-PERIOD = 1.0  # seconds between two looks: one small request to the brokers, whatever the number of pipelines
-AFTER_FAULT = 15.0
+POLL_SECONDS = 1.0  # seconds between two looks: one small request to the brokers, whatever the number of pipelines
+RETRY_SECONDS = 15.0
 
 # Which pipelines a poller looks after: triggers of the same brokers live in one process and enter themselves here.
-_watches: dict[Hashable, dict[int, Watch]] = {}
+_monitored_pipelines: dict[Hashable, dict[int, MonitoredPipeline]] = {}
 
 
 class BacklogTrigger(BaseEventTrigger):
     """Fires when `threshold` records of a pipeline wait beyond what its group has committed.
 
-    `kafka` is what the pipeline file says, a connection id or settings without secrets; `watch` is a `Watch` as data.
+    `kafka` is what the pipeline file says, a connection id or settings without secrets; `watch` is a
+    `MonitoredPipeline` as data.
     """
 
     def __init__(self, kafka: str | dict[str, str], watch: dict[str, Any]) -> None:
@@ -35,7 +36,7 @@ class BacklogTrigger(BaseEventTrigger):
 
     def shared_stream_key(self) -> Hashable:
         """The brokers: pipelines that name the same ones share a poller."""
-        return _brokers(self.kafka)
+        return _format_broker_key(self.kafka)
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[dict[str, int]]:
@@ -43,25 +44,28 @@ class BacklogTrigger(BaseEventTrigger):
 
         Never ends: a fault, also of the connection, is logged, and the connection is looked up anew after a while.
         """
-        key, lookout = _brokers(kwargs["kafka"]), Lookout(time.monotonic)
+        key, lookout = _format_broker_key(kwargs["kafka"]), BacklogMonitor(time.monotonic)
         broker: Any = None
         while True:
-            pause = PERIOD
+            pause = POLL_SECONDS
             try:
-                broker = broker or await asyncio.to_thread(_connect, kwargs["kafka"])
-                calls = await asyncio.to_thread(lookout.look, broker, tuple(_watches.get(key, {}).values()))
+                broker = broker or await asyncio.to_thread(_connect_broker, kwargs["kafka"])
+                calls = await asyncio.to_thread(lookout.poll, broker, tuple(_monitored_pipelines.get(key, {}).values()))
                 for pipeline, reason in lookout.failures.items():
                     log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
                 if calls:
                     yield calls
             except Exception as fault:  # it must outlive whatever happens to brokers and connections
-                log.warning("no backlog can be told, next try in %.0f s: %s: %s", AFTER_FAULT, key, fault)
-                broker, pause = None, AFTER_FAULT
+                log.warning("no backlog can be told, next try in %.0f s: %s: %s", RETRY_SECONDS, key, fault)
+                broker, pause = None, RETRY_SECONDS
             await asyncio.sleep(pause)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         """Enter this pipeline with the poller, and fire when it is called."""
-        watch, entered = Watch.from_dict(self.watch), _watches.setdefault(_brokers(self.kafka), {})
+        watch, entered = (
+            MonitoredPipeline.from_dict(self.watch),
+            _monitored_pipelines.setdefault(_format_broker_key(self.kafka), {}),
+        )
         entered[id(self)] = watch
         try:
             async for calls in shared_stream:
@@ -76,15 +80,15 @@ class BacklogTrigger(BaseEventTrigger):
             yield event
 
 
-def _brokers(kafka: str | dict[str, str]) -> str:
+def _format_broker_key(kafka: str | dict[str, str]) -> str:
     return kafka if isinstance(kafka, str) else json.dumps(kafka, sort_keys=True)
 
 
-def _connect(kafka: str | dict[str, str]) -> Any:
+def _connect_broker(kafka: str | dict[str, str]) -> Any:
     from tidegate.adapters.kafka.broker import KafkaBroker
-    from tidegate.adapters.kafka.settings import kafka_settings
+    from tidegate.adapters.kafka.settings import resolve_kafka_settings
 
-    from tidegate_airflow.connections import resolve
+    from tidegate_airflow.connections import resolve_connection
 
-    settings: Callable[..., dict[str, str]] = kafka_settings
-    return KafkaBroker(settings(kafka, resolve))
+    settings: Callable[..., dict[str, str]] = resolve_kafka_settings
+    return KafkaBroker(settings(kafka, resolve_connection))

@@ -8,14 +8,14 @@ from airflow.providers.google.cloud.hooks.bigquery import BigQueryAsyncHook
 from airflow.providers.google.cloud.triggers.bigquery import BigQueryInsertJobTrigger
 from airflow.triggers.base import TriggerEvent
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.credentials import DEFAULT
+from tidegate.adapters.bigquery.client.credentials import DEFAULT_CONNECTION
 from tidegate.spec.catalog import Catalog
 
-from tidegate_airflow.connections import resolve
+from tidegate_airflow.connections import resolve_connection
 
-SECONDS = 4.0  # between two looks; Google's own default
+POLL_SECONDS = 4.0  # between two looks; Google's own default
 # A task that is woken before the scheduler has heard that it was put aside is taken for one that was lost, and retried.
-FIRST = 10.0
+FIRST_POLL_SECONDS = 10.0
 
 
 class JobTrigger(BigQueryInsertJobTrigger):
@@ -27,11 +27,11 @@ class JobTrigger(BigQueryInsertJobTrigger):
 
     def __init__(self, catalog: dict[str, Any], project_id: str, location: str, job_id: str) -> None:
         super().__init__(
-            conn_id=catalog["connection"] or DEFAULT,
+            conn_id=catalog["connection"] or DEFAULT_CONNECTION,
             job_id=job_id,
             project_id=project_id,
             location=location or None,
-            poll_interval=SECONDS,
+            poll_interval=POLL_SECONDS,
             cancel_on_kill=False,
         )
         self.catalog = catalog
@@ -43,12 +43,12 @@ class JobTrigger(BigQueryInsertJobTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait a while, then look until the job has ended."""
-        await asyncio.sleep(FIRST)
+        await asyncio.sleep(FIRST_POLL_SECONDS)
         async for event in super().run():
             yield event
 
     def _get_async_hook(self) -> BigQueryAsyncHook:
-        return CatalogHook(self.conn_id, Warehouse(Catalog(**self.catalog), resolve))
+        return CatalogHook(self.conn_id, Warehouse(Catalog(**self.catalog), resolve_connection))
 
 
 class CatalogHook(BigQueryAsyncHook):
@@ -59,4 +59,4 @@ class CatalogHook(BigQueryAsyncHook):
         self._warehouse = warehouse
 
     async def _get_job(self, job_id: str | None, project_id: str = "", location: str | None = None) -> Any:
-        return await asyncio.to_thread(self._warehouse.job, job_id or "")
+        return await asyncio.to_thread(self._warehouse.read_job, job_id or "")

@@ -9,13 +9,13 @@ from tidegate.monitoring.health import Schedule
 
 from tidegate_airflow.errors import ERROR_KEY
 
-UNFINISHED = ("failed", "up_for_retry")
-FINISHED = ("success", "failed")
+UNFINISHED_STATES = ("failed", "up_for_retry")
+FINISHED_STATES = ("success", "failed")
 Data = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Scheduled:
+class DagStatus:
     """One DAG. `failed` says what failed in the last finished run, or is being tried again in the one under way."""
 
     dag_id: str
@@ -26,21 +26,21 @@ class Scheduled:
     running: bool
 
 
-def standing(dag: Scheduled | None) -> Schedule:
+def to_schedule(dag: DagStatus | None) -> Schedule:
     """What of a DAG tells how its pipeline or publication is."""
     return Schedule(dag.paused, dag.failed, dag.running) if dag else Schedule()
 
 
-def shown(dag: Scheduled | None) -> Data:
+def describe_dag(dag: DagStatus | None) -> Data:
     """The DAG's part of a row; nothing is known while Airflow has not read its file."""
     return {
         "dag_id": dag.dag_id if dag else None,
         "paused": dag.paused if dag else None,
-        "next_run": shown_time(dag.next_run) if dag else None,
+        "next_run": format_time(dag.next_run) if dag else None,
     }
 
 
-def scheduled(dag_ids: Collection[str]) -> dict[str, Scheduled]:
+def read_dag_statuses(dag_ids: Collection[str]) -> dict[str, DagStatus]:
     """The DAGs of these ids that Airflow has, with a handful of queries however many there are."""
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
@@ -49,16 +49,16 @@ def scheduled(dag_ids: Collection[str]) -> dict[str, Scheduled]:
     with create_session() as session:
         asked = select(DagModel).where(DagModel.dag_id.in_(list(dag_ids)), DagModel.is_stale.is_(False))
         dags = {dag.dag_id: dag for dag in session.scalars(asked)}
-        newest = _newest_runs(session, list(dags), None)
-        finished = _newest_runs(session, list(dags), FINISHED)
+        newest = _read_newest_runs(session, list(dags), None)
+        finished = _read_newest_runs(session, list(dags), FINISHED_STATES)
         suspects = [run for run in finished.values() if run["state"] == "failed"]
         suspects += [run for run in newest.values() if run["state"] == "running"]
-        failed = _failed_in(session, suspects)
-        return {name: _scheduled(dag, newest.get(name), failed.get(name)) for name, dag in dags.items()}
+        failed = _describe_failures(session, suspects)
+        return {name: _to_dag_status(dag, newest.get(name), failed.get(name)) for name, dag in dags.items()}
 
 
-def _scheduled(dag: Any, newest: Data | None, failed: str | None) -> Scheduled:
-    return Scheduled(
+def _to_dag_status(dag: Any, newest: Data | None, failed: str | None) -> DagStatus:
+    return DagStatus(
         dag_id=dag.dag_id,
         paused=bool(dag.is_paused),
         next_run=None if dag.is_paused else dag.next_dagrun_create_after,
@@ -68,10 +68,10 @@ def _scheduled(dag: Any, newest: Data | None, failed: str | None) -> Scheduled:
     )
 
 
-def _failed_in(session: Any, suspects: list[Data]) -> dict[str, str]:
+def _describe_failures(session: Any, suspects: list[Data]) -> dict[str, str]:
     """By DAG: what failed in these runs; the newest wins, and tasks that are red because another is come last."""
     failed = {run["dag_id"]: f"run {run['run_id']} failed" for run in suspects if run["state"] == "failed"}
-    found = _errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
+    found = _query_errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
     found.reverse()
     for one in sorted(found, key=lambda error: bool(error["task_id"] != "heartbeat")):
         what = "failed" if one["state"] == "failed" else "failed and will be tried again"
@@ -79,27 +79,27 @@ def _failed_in(session: Any, suspects: list[Data]) -> dict[str, str]:
     return failed
 
 
-def _newest_runs(session: Any, dag_ids: list[str], states: Collection[str] | None) -> dict[str, Data]:
+def _read_newest_runs(session: Any, dag_ids: list[str], states: Collection[str] | None) -> dict[str, Data]:
     from airflow.models.dagrun import DagRun
     from sqlalchemy import func, select
 
     wanted = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(dag_ids)).group_by(DagRun.dag_id)
     if states is not None:
         wanted = wanted.where(DagRun.state.in_(list(states)))
-    return {run.dag_id: _run(run) for run in session.scalars(select(DagRun).where(DagRun.id.in_(wanted)))}
+    return {run.dag_id: _to_run_row(run) for run in session.scalars(select(DagRun).where(DagRun.id.in_(wanted)))}
 
 
-def _run(run: Any) -> Data:
+def _to_run_row(run: Any) -> Data:
     return {
         "dag_id": run.dag_id,
         "run_id": run.run_id,
         "state": str(run.state),
-        "started": shown_time(run.start_date or run.queued_at),
-        "ended": shown_time(run.end_date),
+        "started": format_time(run.start_date or run.queued_at),
+        "ended": format_time(run.end_date),
     }
 
 
-def runs(dag_ids: Collection[str], limit: int) -> list[Data]:
+def read_runs(dag_ids: Collection[str], limit: int) -> list[Data]:
     """The newest runs of these DAGs, newest first."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
@@ -107,49 +107,51 @@ def runs(dag_ids: Collection[str], limit: int) -> list[Data]:
 
     with create_session() as session:
         newest = select(DagRun).where(DagRun.dag_id.in_(list(dag_ids))).order_by(DagRun.id.desc()).limit(limit)
-        return [_run(run) for run in session.scalars(newest)]
+        return [_to_run_row(run) for run in session.scalars(newest)]
 
 
-def errors(dag_ids: Collection[str], limit: int) -> list[Data]:
+def read_errors(dag_ids: Collection[str], limit: int) -> list[Data]:
     """The newest failed tasks of these DAGs with what they left behind about the reason, newest first."""
     from airflow.utils.session import create_session
 
     with create_session() as session:
-        return _errors(session, dag_ids, None, limit)
+        return _query_errors(session, dag_ids, None, limit)
 
 
-def _errors(session: Any, dag_ids: Collection[str], run_ids: Collection[str] | None, limit: int | None) -> list[Data]:
+def _query_errors(
+    session: Any, dag_ids: Collection[str], run_ids: Collection[str] | None, limit: int | None
+) -> list[Data]:
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
 
-    asked = select(Instance).where(Instance.dag_id.in_(list(dag_ids)), Instance.state.in_(UNFINISHED))
+    asked = select(Instance).where(Instance.dag_id.in_(list(dag_ids)), Instance.state.in_(UNFINISHED_STATES))
     if run_ids is not None:
         asked = asked.where(Instance.run_id.in_(list(run_ids)))
     found = list(session.scalars(asked.order_by(Instance.start_date.desc()).limit(limit)))
     keys = select(XComModel).where(XComModel.dag_id.in_(list(dag_ids)), XComModel.key == ERROR_KEY)
     left = session.scalars(keys.where(XComModel.run_id.in_({instance.run_id for instance in found})))
-    told = {_place(xcom): XComModel.deserialize_value(xcom) for xcom in left}
-    return [_failed(instance, told.get(_place(instance))) for instance in found]
+    told = {_get_task_key(xcom): XComModel.deserialize_value(xcom) for xcom in left}
+    return [_to_error_row(instance, told.get(_get_task_key(instance))) for instance in found]
 
 
-def _place(row: Any) -> tuple[str, str, str, int]:
+def _get_task_key(row: Any) -> tuple[str, str, str, int]:
     return row.dag_id, row.run_id, row.task_id, row.map_index
 
 
-def _failed(instance: Any, told: Any) -> Data:
+def _to_error_row(instance: Any, told: Any) -> Data:
     reason = told if isinstance(told, dict) else {}
     return {
-        **_of_task(instance),
+        **_describe_task(instance),
         "try_number": instance.try_number,
         "state": str(instance.state),
-        "at": shown_time(instance.end_date or instance.start_date),
+        "at": format_time(instance.end_date or instance.start_date),
         "error": reason.get("error"),
         "message": reason.get("message"),
     }
 
 
-def newest_results(dag_id: str, task_id: str, by: str, limit: int) -> list[Data]:
+def read_newest_results(dag_id: str, task_id: str, by: str, limit: int) -> list[Data]:
     """What a task last returned for each value of its result's field `by`, with when and in which run, newest first."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.xcom import XComModel
@@ -162,20 +164,20 @@ def newest_results(dag_id: str, task_id: str, by: str, limit: int) -> list[Data]
         done = list(session.scalars(ended))
         left = select(XComModel).where(XComModel.dag_id == dag_id, XComModel.key == "return_value")
         found = session.scalars(left.where(XComModel.run_id.in_({instance.run_id for instance in done})))
-        told = {_place(xcom): XComModel.deserialize_value(xcom) for xcom in found}
+        told = {_get_task_key(xcom): XComModel.deserialize_value(xcom) for xcom in found}
     newest: dict[Any, Data] = {}
     for instance in done:
-        result = told.get(_place(instance))
+        result = told.get(_get_task_key(instance))
         if isinstance(result, dict) and by in result:
-            newest.setdefault(result[by], {**result, **_of_task(instance), "at": shown_time(instance.end_date)})
+            newest.setdefault(result[by], {**result, **_describe_task(instance), "at": format_time(instance.end_date)})
     return list(newest.values())
 
 
-def _of_task(instance: Any) -> Data:
+def _describe_task(instance: Any) -> Data:
     return {name: getattr(instance, name) for name in ("dag_id", "run_id", "task_id", "map_index")}
 
 
-def last_success(dag_id: str, task_ids: Collection[str]) -> datetime | None:
+def read_last_success(dag_id: str, task_ids: Collection[str]) -> datetime | None:
     """When one of these tasks last succeeded."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.utils.session import create_session
@@ -187,7 +189,7 @@ def last_success(dag_id: str, task_ids: Collection[str]) -> datetime | None:
         return found
 
 
-def asset_ids(tables: Collection[str]) -> dict[str, int]:
+def read_asset_ids(tables: Collection[str]) -> dict[str, int]:
     """Airflow's number of each table's asset; none before its first publish."""
     from airflow.models.asset import AssetModel
     from airflow.utils.session import create_session
@@ -198,6 +200,6 @@ def asset_ids(tables: Collection[str]) -> dict[str, int]:
         return {row.name: row.id for row in found}
 
 
-def shown_time(moment: datetime | None) -> str | None:
+def format_time(moment: datetime | None) -> str | None:
     """ISO 8601."""
     return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -10,17 +10,17 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from tidegate.errors import TidegateError
-from tidegate.monitoring.openmetrics import CONTENT_TYPE, openmetrics
+from tidegate.monitoring.openmetrics import CONTENT_TYPE, render_openmetrics
 
-from tidegate_airflow.dag_ids import dags_of, pipeline_of, publication_of, publish_dag_of
-from tidegate_airflow.web.authorization import ScraperDep, may_trigger, visible
-from tidegate_airflow.web.messages import told
-from tidegate_airflow.web.pipelines import Desk, now
-from tidegate_airflow.web.publications import Publications
-from tidegate_airflow.web.urls import PREFIX, root_path
+from tidegate_airflow.dag_ids import find_pipeline, find_publication, format_publish_dag_id, list_dag_ids
+from tidegate_airflow.web.authorization import ScraperDep, can_trigger, filter_visible
+from tidegate_airflow.web.messages import describe_problem
+from tidegate_airflow.web.pipelines import PipelinesView, format_now
+from tidegate_airflow.web.publications import PublicationsView
+from tidegate_airflow.web.urls import PAGE_PATH, read_root_path
 
-STATIC = Path(__file__).parent / "static"
-HEADERS = {
+STATIC_FOLDER = Path(__file__).parent / "static"
+SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; "
     "frame-ancestors 'self'; base-uri 'self'; form-action 'self'; object-src 'none'",
     "Cache-Control": "no-store",
@@ -30,122 +30,132 @@ HEADERS = {
 
 
 @cache
-def desk() -> Desk:
+def get_pipelines_view() -> PipelinesView:
     """The one desk of this process."""
-    from tidegate.settings import include_folder
+    from tidegate.settings import find_include_folder
 
-    from tidegate_airflow.connections import resolve
-    from tidegate_airflow.web.overview_cache import Watch
-    from tidegate_airflow.web.pipeline_contexts import Sources
+    from tidegate_airflow.connections import resolve_connection
+    from tidegate_airflow.web.overview_cache import OverviewCache
+    from tidegate_airflow.web.pipeline_contexts import PipelineContexts
 
-    sources = Sources(include_folder(), resolve)
-    return Desk(sources, Watch(sources))
+    sources = PipelineContexts(find_include_folder(), resolve_connection)
+    return PipelinesView(sources, OverviewCache(sources))
 
 
 @cache
-def publications() -> Publications:
+def get_publications_view() -> PublicationsView:
     """The publications, for this process."""
-    from tidegate.settings import include_folder
+    from tidegate.settings import find_include_folder
 
-    from tidegate_airflow.connections import resolve
+    from tidegate_airflow.connections import resolve_connection
 
-    return Publications(include_folder(), resolve)
+    return PublicationsView(find_include_folder(), resolve_connection)
 
 
-DeskDep = Annotated[Desk, Depends(desk)]
-PublicationsDep = Annotated[Publications, Depends(publications)]
+PipelinesDep = Annotated[PipelinesView, Depends(get_pipelines_view)]
+PublicationsDep = Annotated[PublicationsView, Depends(get_publications_view)]
 api = APIRouter(prefix="/api")
 
 
-def application() -> FastAPI:
+def build_application() -> FastAPI:
     """The page, as Airflow mounts it."""
     app = FastAPI(title="Tidegate", docs_url=None, redoc_url=None, openapi_url=None)
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/static", StaticFiles(directory=STATIC_FOLDER), name="static")
     app.include_router(api)
     app.include_router(pages)
-    app.middleware("http")(_with_headers)
-    app.exception_handler(TidegateError)(_refused)
+    app.middleware("http")(_add_headers)
+    app.exception_handler(TidegateError)(_handle_problem)
     return app
 
 
-async def _with_headers(request: Request, call_next: Callable[[Request], Any]) -> Response:
+async def _add_headers(request: Request, call_next: Callable[[Request], Any]) -> Response:
     answer: Response = await call_next(request)
     is_static = "/static/" in request.url.path
-    headers = {**HEADERS, "Cache-Control": "no-cache"} if is_static else HEADERS
+    headers = {**SECURITY_HEADERS, "Cache-Control": "no-cache"} if is_static else SECURITY_HEADERS
     for name, value in headers.items():
         answer.headers.setdefault(name, value)
     return answer
 
 
-async def _refused(request: Request, problem: Exception) -> JSONResponse:
-    return JSONResponse({"detail": told(problem)}, status_code=503)
+async def _handle_problem(request: Request, problem: Exception) -> JSONResponse:
+    return JSONResponse({"detail": describe_problem(problem)}, status_code=503)
 
 
-def _mine(desk: Desk, user: Any, name: str) -> str:
+def _check_visible(desk: PipelinesView, user: Any, name: str) -> str:
     """The name of a pipeline that the user may see; what may not be seen does not exist."""
-    if name not in desk.sources.names() or name not in visible(user, [name]):
+    if name not in desk.sources.list_names() or name not in filter_visible(user, [name]):
         raise HTTPException(404, f"pipeline={name}: there is none that you may see")
     return name
 
 
 @api.get("/pipelines")
-def overview(desk: DeskDep, out: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
+def get_overview(desk: PipelinesDep, out: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
     """Every pipeline and publication that the user may see, the worst first."""
-    found = out.overview(visible(user, out.names(), publish_dag_of))
-    return {"now": now(), "pipelines": desk.overview(visible(user, desk.sources.names())), "publications": found}
+    found = out.get_overview(filter_visible(user, out.list_names(), format_publish_dag_id))
+    return {
+        "now": format_now(),
+        "pipelines": desk.get_overview(filter_visible(user, desk.sources.list_names())),
+        "publications": found,
+    }
 
 
 @api.get("/pipelines/{name}")
-def pipeline(name: str, desk: DeskDep, user: GetUserDep) -> dict[str, Any]:
+def get_pipeline(name: str, desk: PipelinesDep, user: GetUserDep) -> dict[str, Any]:
     """One pipeline with everything that is known about it, and what the user may trigger."""
-    found = desk.pipeline(_mine(desk, user, name))
+    found = desk.get_pipeline(_check_visible(desk, user, name))
     dags = found["airflow"].get("dags", {})
-    may = {kind: kind in dags and may_trigger(user, dag) for kind, dag in dags_of(name).items()}
-    return {"now": now(), **found, "may": may}
+    may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in list_dag_ids(name).items()}
+    return {"now": format_now(), **found, "may": may}
 
 
 @api.get("/publications/{name}")
-def publication(name: str, out: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
+def get_publication(name: str, out: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
     """One publication with everything that is known about it, and whether the user may start it."""
-    if name not in out.names() or name not in visible(user, [name], publish_dag_of):
+    if name not in out.list_names() or name not in filter_visible(user, [name], format_publish_dag_id):
         raise HTTPException(404, f"publication={name}: there is none that you may see")
-    found = out.publication(name)
+    found = out.get_publication(name)
     is_there = found["publication"]["dag_id"] is not None
-    return {"now": now(), **found, "may": {"publish": is_there and may_trigger(user, publish_dag_of(name))}}
+    return {
+        "now": format_now(),
+        **found,
+        "may": {"publish": is_there and can_trigger(user, format_publish_dag_id(name))},
+    }
 
 
 @api.get("/pipelines/{name}/dead-letters")
-def dead_letters(name: str, desk: DeskDep, user: GetUserDep, page: int = 1) -> dict[str, Any]:
+def get_dead_letters(name: str, desk: PipelinesDep, user: GetUserDep, page: int = 1) -> dict[str, Any]:
     """One page of a pipeline's dead letters."""
-    mine = _mine(desk, user, name)
+    mine = _check_visible(desk, user, name)
     try:
-        return {"now": now(), **desk.dead_letters(mine, page)}
+        return {"now": format_now(), **desk.get_dead_letters(mine, page)}
     except Exception as problem:  # a catalog that does not answer is told about in words, like everything else
-        raise HTTPException(503, told(problem)) from problem
+        raise HTTPException(503, describe_problem(problem)) from problem
 
 
 pages = APIRouter()
 
 
 @pages.get("/metrics")
-def metrics(desk: DeskDep, out: PublicationsDep, user: ScraperDep) -> PlainTextResponse:
+def get_metrics(desk: PipelinesDep, out: PublicationsDep, user: ScraperDep) -> PlainTextResponse:
     """OpenMetrics: for a user what they may see, for the scraper's token everything."""
-    names = desk.sources.names()
-    rows = desk.overview(names if user is None else visible(user, names))
-    published = out.overview(out.names() if user is None else visible(user, out.names(), publish_dag_of))
-    return PlainTextResponse(openmetrics(rows, published), media_type=CONTENT_TYPE)
+    names = desk.sources.list_names()
+    rows = desk.get_overview(names if user is None else filter_visible(user, names))
+    published = out.get_overview(
+        out.list_names() if user is None else filter_visible(user, out.list_names(), format_publish_dag_id)
+    )
+    return PlainTextResponse(render_openmetrics(rows, published), media_type=CONTENT_TYPE)
 
 
 @pages.get("/dags/{dag_id}")
-def of_dag(dag_id: str, desk: DeskDep, out: PublicationsDep, user: GetUserDep) -> Response:
+def redirect_from_dag(dag_id: str, desk: PipelinesDep, out: PublicationsDep, user: GetUserDep) -> Response:
     """The tab on a DAG: its pipeline's or publication's page, or one line for DAGs that have none."""
-    home = f"{root_path().rstrip('/')}{PREFIX}"
-    published = publication_of(dag_id, out.names())
+    home = f"{read_root_path().rstrip('/')}{PAGE_PATH}"
+    published = find_publication(dag_id, out.list_names())
     if published is not None:
         return RedirectResponse(f"{home}/publications/{published}", status_code=303)
-    name = pipeline_of(dag_id, desk.sources.names())
+    name = find_pipeline(dag_id, desk.sources.list_names())
     if name is None:
-        return _shell()
+        return _render_page()
     return RedirectResponse(f"{home}/pipelines/{name}", status_code=303)
 
 
@@ -153,11 +163,13 @@ def of_dag(dag_id: str, desk: DeskDep, out: PublicationsDep, user: GetUserDep) -
 @pages.get("/pipelines/{name}")
 @pages.get("/pipelines/{name}/dead-letters")
 @pages.get("/publications/{name}")
-def shell(name: str = "") -> Response:
+def get_page(name: str = "") -> Response:
     """The page itself: it holds no data, which it asks for with the user's own rights."""
-    return _shell()
+    return _render_page()
 
 
-def _shell() -> HTMLResponse:
-    text = (STATIC / "index.html").read_text()
-    return HTMLResponse(text.replace("{{root}}", root_path()).replace("{{page}}", root_path().rstrip("/") + PREFIX))
+def _render_page() -> HTMLResponse:
+    text = (STATIC_FOLDER / "index.html").read_text()
+    return HTMLResponse(
+        text.replace("{{root}}", read_root_path()).replace("{{page}}", read_root_path().rstrip("/") + PAGE_PATH)
+    )

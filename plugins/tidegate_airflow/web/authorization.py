@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials
-from tidegate.settings import metrics_token
+from tidegate.settings import read_metrics_token
 
-from tidegate_airflow.dag_ids import flush_dag_of
+from tidegate_airflow.dag_ids import format_flush_dag_id
 
 
-def visible(user: Any, names: list[str], dag_of: Callable[[str], str] = flush_dag_of) -> list[str]:
+def filter_visible(user: Any, names: list[str], dag_of: Callable[[str], str] = format_flush_dag_id) -> list[str]:
     """Of these pipelines, those that the user may see, as Airflow's auth manager decides.
 
     A pipeline's flush DAG decides, or the one that `dag_of` names. A file that is too wrong for a DAG is seen by
@@ -24,11 +24,11 @@ def visible(user: Any, names: list[str], dag_of: Callable[[str], str] = flush_da
     manager = get_auth_manager()
     allowed = manager.get_authorized_dag_ids(user=user, method="GET")
     if manager.is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user):
-        allowed |= {dag_of(name) for name in names} - _known([dag_of(name) for name in names])
+        allowed |= {dag_of(name) for name in names} - _read_known_dag_ids([dag_of(name) for name in names])
     return [name for name in names if dag_of(name) in allowed]
 
 
-def _known(dag_ids: list[str]) -> set[str]:
+def _read_known_dag_ids(dag_ids: list[str]) -> set[str]:
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -37,7 +37,7 @@ def _known(dag_ids: list[str]) -> set[str]:
         return set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(dag_ids))))
 
 
-def may_trigger(user: Any, dag_id: str) -> bool:
+def can_trigger(user: Any, dag_id: str) -> bool:
     """Whether the user may start a run of this DAG."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
@@ -48,14 +48,14 @@ def may_trigger(user: Any, dag_id: str) -> bool:
     return bool(manager.is_authorized_dag(method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user))
 
 
-async def _scraper(
+async def _authenticate_scraper(
     request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
 ) -> Any:
     """None for whoever shows the deployment's token for metrics, else a user of Airflow; 401 for nobody."""
-    token = metrics_token()
+    token = read_metrics_token()
     if token and given and hmac.compare_digest(given.credentials.encode(), token.encode()):
         return None
     return await get_user(request, None, given)
 
 
-ScraperDep = Annotated[Any, Depends(_scraper)]
+ScraperDep = Annotated[Any, Depends(_authenticate_scraper)]

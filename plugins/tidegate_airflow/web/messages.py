@@ -3,28 +3,30 @@
 import re
 
 from tidegate.errors import TidegateError
-from tidegate.redaction import HIDDEN, SECRET
+from tidegate.redaction import SECRET_MASK, SECRET_NAME_PATTERN
 
-USER_INFO = re.compile(r"(?<=://)[^/\s@]+@")
-ASSIGNED = re.compile(rf"\b([\w.\-]*(?:{SECRET.pattern})[\w.\-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)]+)", re.I)
-LONGEST = 2000
+USER_INFO_PATTERN = re.compile(r"(?<=://)[^/\s@]+@")
+ASSIGNED_SECRET_PATTERN = re.compile(
+    rf"\b([\w.\-]*(?:{SECRET_NAME_PATTERN.pattern})[\w.\-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)]+)", re.I
+)
+MAX_MESSAGE_CHARACTERS = 2000
 
 
-def told(problem: BaseException) -> str:
+def describe_problem(problem: BaseException) -> str:
     """One problem for people; secrets in it are hidden."""
     text = str(problem).strip()
     if not isinstance(problem, TidegateError):
         text = f"{type(problem).__name__}: {text}" if text else type(problem).__name__
-    return without_secrets(text)[:LONGEST]
+    return hide_secrets(text)[:MAX_MESSAGE_CHARACTERS]
 
 
-def without_secrets(text: str) -> str:
+def hide_secrets(text: str) -> str:
     """`text` with the user part of addresses, values of settings that are secrets, and what Airflow knows, hidden."""
-    hidden = ASSIGNED.sub(rf"\1{HIDDEN}", USER_INFO.sub(f"{HIDDEN}@", text))
-    return str(_airflow_hides(hidden))
+    hidden = ASSIGNED_SECRET_PATTERN.sub(rf"\1{SECRET_MASK}", USER_INFO_PATTERN.sub(f"{SECRET_MASK}@", text))
+    return str(_redact_known_secrets(hidden))
 
 
-def _airflow_hides(text: str) -> object:
+def _redact_known_secrets(text: str) -> object:
     from airflow.sdk.log import redact
 
     return redact(text)

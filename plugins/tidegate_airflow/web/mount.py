@@ -6,7 +6,7 @@ from typing import Any
 Send = Callable[[Any], Awaitable[None]]
 
 
-class Door:
+class LazyApplication:
     """An ASGI application that becomes the page when somebody knocks."""
 
     def __init__(self) -> None:
@@ -15,7 +15,7 @@ class Door:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
         """Every request goes to the page."""
         if self._page is None:
-            from tidegate_airflow.web.app import application
+            from tidegate_airflow.web.app import build_application
 
-            self._page = application()
+            self._page = build_application()
         await self._page(scope, receive, send)

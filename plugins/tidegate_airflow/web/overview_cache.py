@@ -7,39 +7,39 @@ from collections import defaultdict
 from typing import Any, Protocol
 
 from tidegate.errors import GiveUp
-from tidegate.monitoring.overview import lately, overview, unpublished
+from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
 from tidegate.ports.context import Ports
-from tidegate.progress.heartbeat_records import proof_ms
-from tidegate.progress.table_progress import Seen, see, views
-from tidegate.progress.topic_log import known_log
+from tidegate.progress.heartbeat_records import read_connector_heartbeat_ms
+from tidegate.progress.table_progress import ObservedTable, compare_with_log, observe_tables
+from tidegate.progress.topic_log import read_known_log
 
-from tidegate_airflow.web.messages import told
-from tidegate_airflow.web.pipeline_contexts import Group, Source
+from tidegate_airflow.web.messages import describe_problem
+from tidegate_airflow.web.pipeline_contexts import Group, PipelineContext
 
 log = logging.getLogger(__name__)
-FRESH_SECONDS, REST = 4.0, 5.0  # a reading that took long is rested from: the web server has other work
-LATELY_SECONDS = 30.0
+FRESH_SECONDS, REST_FACTOR = 4.0, 5.0  # a reading that took long is rested from: the web server has other work
+RECENT_FRESH_SECONDS = 30.0
 SLOW_SECONDS = 3.0  # who fails after so long is not asked again for the next pipeline of the same group
 SILENT_SECONDS = 10.0
 Row = dict[str, Any]
 
 
-class Readable(Protocol):
+class ContextSource(Protocol):
     """Where the pipelines come from."""
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """The pipelines there are."""
         ...
 
-    def source(self, name: str) -> Source:
+    def get_context(self, name: str) -> PipelineContext:
         """One pipeline's ports and group."""
         ...
 
 
-class Watch:
-    """Rows by pipeline: those of `overview` and `lately`, with `read_at`, and `error` where nobody answers now."""
+class OverviewCache:
+    """Rows by pipeline, of `build_overview` and `read_recent`, with `read_at`, and `error` where nobody answers."""
 
-    def __init__(self, sources: Readable) -> None:
+    def __init__(self, sources: ContextSource) -> None:
         self._sources = sources
         self._changed = threading.Condition()
         self._rows: dict[str, Row] = {}
@@ -48,17 +48,17 @@ class Watch:
         self._groups: dict[str, Group] = {}
         self._next = 0.0
 
-    def rows(self, patience: float = 3.0) -> dict[str, Row]:
+    def get_rows(self, patience: float = 3.0) -> dict[str, Row]:
         """What is known now; a new reading begins if the last is old. Waits only for what was never read."""
-        names = self._sources.names()
+        names = self._sources.list_names()
         with self._changed:
             if time.monotonic() >= self._next:
                 self._next = time.monotonic() + FRESH_SECONDS
-                threading.Thread(target=self._round, args=(names,), daemon=True, name="tidegate-watch").start()
+                threading.Thread(target=self._start_reading, args=(names,), daemon=True, name="tidegate-watch").start()
             self._changed.wait_for(lambda: all(name in self._rows for name in names), patience)
-            return {name: self._row(name) for name in names}
+            return {name: self._get_row(name) for name in names}
 
-    def _row(self, name: str) -> Row:
+    def _get_row(self, name: str) -> Row:
         row = self._rows.get(name)
         since = self._busy.get(self._groups.get(name, ()))
         silent = 0.0 if since is None else time.monotonic() - since
@@ -69,13 +69,13 @@ class Watch:
             return {**row, "error": f"brokers or catalog have not answered for {silent:.0f} s; the numbers are older"}
         return row
 
-    def _round(self, names: list[str]) -> None:
+    def _start_reading(self, names: list[str]) -> None:
         groups: dict[Group, list[Ports]] = defaultdict(list)
         for name in names:
             try:
-                found = self._sources.source(name)
+                found = self._sources.get_context(name)
             except Exception as problem:
-                self._fail(name, problem)
+                self._store_problem(name, problem)
                 continue
             groups[found.group].append(found.ports)
             self._groups[name] = found.group
@@ -92,12 +92,12 @@ class Watch:
         except Exception as problem:  # a bug of ours must be seen on the page, not only in a log
             log.exception("the overview cannot be read")
             for ports in members:
-                self._fail(ports.pipeline.name, problem)
+                self._store_problem(ports.pipeline.name, problem)
         finally:
             took = time.monotonic() - begun
             with self._changed:
                 self._busy.pop(group, None)
-                self._next = max(self._next, time.monotonic() + REST * took - FRESH_SECONDS)
+                self._next = max(self._next, time.monotonic() + REST_FACTOR * took - FRESH_SECONDS)
                 self._changed.notify_all()
 
     def _read_group(self, members: list[Ports]) -> None:
@@ -105,50 +105,50 @@ class Watch:
         broker: Any = members[0].broker
         broker.forget()
         found = {}
-        for ports, tables, proof in self._tables(members):
+        for ports, tables, proof in self._read_tables(members):
             try:
-                whole, gone = known_log(ports)
-                found[ports.pipeline.name] = (ports, views(ports, tables, whole, gone), whole, proof)
+                whole, gone = read_known_log(ports)
+                found[ports.pipeline.name] = (ports, compare_with_log(ports, tables, whole, gone), whole, proof)
             except Exception as problem:
-                self._fail(ports.pipeline.name, problem)
-        broker.learn(place for _, beside, _, _ in found.values() for place in unpublished(beside))
+                self._store_problem(ports.pipeline.name, problem)
+        broker.learn(place for _, beside, _, _ in found.values() for place in find_unpublished(beside))
         for name, (ports, beside, whole, proof) in found.items():
             try:
-                row = overview(ports, beside, whole, proof)
-                self._keep(name, {**row, **self._lately_of(ports, row), "error": None, "needs_person": False})
+                row = build_overview(ports, beside, whole, proof)
+                self._store_row(name, {**row, **self._get_recent(ports, row), "error": None, "needs_person": False})
             except Exception as problem:
-                self._fail(name, problem)
+                self._store_problem(name, problem)
 
-    def _tables(self, members: list[Ports]) -> list[tuple[Ports, list[Seen], int | None]]:
+    def _read_tables(self, members: list[Ports]) -> list[tuple[Ports, list[ObservedTable], int | None]]:
         seen = []
         for number, ports in enumerate(members):
             begun = time.monotonic()
             try:
-                proof = proof_ms(ports)
-                seen.append((*see(ports), proof))
+                proof = read_connector_heartbeat_ms(ports)
+                seen.append((*observe_tables(ports), proof))
             except Exception as problem:
-                self._fail(ports.pipeline.name, problem)
+                self._store_problem(ports.pipeline.name, problem)
                 if time.monotonic() - begun > SLOW_SECONDS:
                     for other in members[number + 1 :]:
-                        self._fail(other.pipeline.name, problem)
+                        self._store_problem(other.pipeline.name, problem)
                     break
         return seen
 
-    def _lately_of(self, ports: Ports, row: Row) -> Row:
+    def _get_recent(self, ports: Ports, row: Row) -> Row:
         """History and dead letters, read again when a table was published, or after a while."""
         batches = tuple(table["batch"] for table in row["tables"])
         known = self._lately.get(row["pipeline"])
-        if known is None or known[0] != batches or time.monotonic() - known[1] > LATELY_SECONDS:
-            known = self._lately[row["pipeline"]] = (batches, time.monotonic(), lately(ports))
+        if known is None or known[0] != batches or time.monotonic() - known[1] > RECENT_FRESH_SECONDS:
+            known = self._lately[row["pipeline"]] = (batches, time.monotonic(), read_recent(ports))
         return known[2]
 
-    def _keep(self, name: str, row: Row) -> None:
+    def _store_row(self, name: str, row: Row) -> None:
         with self._changed:
             self._rows[name] = {**row, "read_at": time.time()}
             self._changed.notify_all()
 
-    def _fail(self, name: str, problem: Exception) -> None:
+    def _store_problem(self, name: str, problem: Exception) -> None:
         with self._changed:
             last = self._rows.get(name, {"pipeline": name, "read_at": None})
-            self._rows[name] = {**last, "error": told(problem), "needs_person": isinstance(problem, GiveUp)}
+            self._rows[name] = {**last, "error": describe_problem(problem), "needs_person": isinstance(problem, GiveUp)}
             self._changed.notify_all()

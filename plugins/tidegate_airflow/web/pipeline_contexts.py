@@ -10,74 +10,76 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.open_clients import Opened
+from tidegate.adapters.open_clients import OpenClients
 from tidegate.connections import Connection, Resolve
 from tidegate.errors import TidegateError
 from tidegate.ports.context import Ports
 
-KEPT_SECONDS = 300.0  # after that a changed connection is noticed
+CONTEXT_TTL_SECONDS = 300.0  # after that a changed connection is noticed
 Group = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Source:
+class PipelineContext:
     """One pipeline's ports; pipelines of one `group` share their brokers and their catalogs."""
 
     group: Group
     ports: Ports
 
 
-class Sources:
+class PipelineContexts:
     """Every pipeline file of a folder, by its name."""
 
     def __init__(self, include: Path, resolve: Resolve) -> None:
         self._include = include
         self._resolve = resolve
         self._lock = threading.RLock()
-        self._kept: dict[str, tuple[Any, float, Source | TidegateError]] = {}
+        self._kept: dict[str, tuple[Any, float, PipelineContext | TidegateError]] = {}
         self._brokers: dict[Group, Any] = {}
-        self._clients = Opened()
+        self._clients = OpenClients()
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """The pipelines there are."""
         return sorted(path.stem for path in (self._include / "pipelines").glob("*.yaml"))
 
-    def source(self, name: str) -> Source:
+    def get_context(self, name: str) -> PipelineContext:
         """One pipeline's; raises what is wrong with its file, its catalog or its connections."""
         with self._lock:
-            stamp = self._stamp(name)
+            stamp = self._read_stamp(name)
             kept = self._kept.get(name)
-            if kept is None or kept[0] != stamp or time.monotonic() - kept[1] > KEPT_SECONDS:
-                kept = self._kept[name] = (stamp, time.monotonic(), self._opened(name))
+            if kept is None or kept[0] != stamp or time.monotonic() - kept[1] > CONTEXT_TTL_SECONDS:
+                kept = self._kept[name] = (stamp, time.monotonic(), self._open_context(name))
             if isinstance(kept[2], TidegateError):
                 raise kept[2]
             return kept[2]
 
-    def _stamp(self, name: str) -> tuple[Any, ...]:
+    def _read_stamp(self, name: str) -> tuple[Any, ...]:
         words = ("catalogs.yaml", f"pipelines/{name}.yaml", "defaults.yaml")
-        return file_stamp(*(self._include / word for word in words))
+        return read_file_stamp(*(self._include / word for word in words))
 
-    def _opened(self, name: str) -> Source | TidegateError:
-        from tidegate.adapters.kafka.settings import kafka_settings
+    def _open_context(self, name: str) -> PipelineContext | TidegateError:
+        from tidegate.adapters.kafka.settings import resolve_kafka_settings
         from tidegate.adapters.kafka.shared_broker import SharedBroker
-        from tidegate.wiring.pipeline import assemble
+        from tidegate.wiring.pipeline import assemble_pipeline
 
-        resolve = _remembering(self._resolve)
+        resolve = _cache_connections(self._resolve)
         try:
-            ports = assemble(self._include, name, resolve, engine=NoEngine())
-            settings = kafka_settings(ports.pipeline.source.kafka, resolve)
+            ports = assemble_pipeline(self._include, name, resolve, engine=NoEngine())
+            settings = resolve_kafka_settings(ports.pipeline.source.kafka, resolve)
         except TidegateError as problem:
             return problem
         cluster: Group = tuple(sorted(settings.items()))
-        catalogs: Group = (self._stamp("")[0], *sorted({table.catalog for table in ports.pipeline.entries}))
+        catalogs: Group = (self._read_stamp("")[0], *sorted({table.catalog for table in ports.pipeline.entries}))
         if cluster not in self._brokers:
-            in_use = {kept.group[0] for _, _, kept in self._kept.values() if isinstance(kept, Source)}
+            in_use = {kept.group[0] for _, _, kept in self._kept.values() if isinstance(kept, PipelineContext)}
             self._brokers = {known: broker for known, broker in self._brokers.items() if known in in_use}
             self._brokers[cluster] = SharedBroker(settings)
-        destination = self._shared(ports.destination, catalogs, resolve)
-        return Source((cluster, catalogs), replace(ports, broker=self._brokers[cluster], destination=destination))
+        destination = self._share_clients(ports.destination, catalogs, resolve)
+        return PipelineContext(
+            (cluster, catalogs), replace(ports, broker=self._brokers[cluster], destination=destination)
+        )
 
-    def _shared(self, destination: Any, catalogs: Group, resolve: Resolve) -> Any:
+    def _share_clients(self, destination: Any, catalogs: Group, resolve: Resolve) -> Any:
         """The destination with clients that others use too; BigQuery's, which knows no pipeline, is shared whole."""
         from tidegate.adapters.bigquery.destination import BigQueryDestination
         from tidegate.adapters.iceberg.destination import IcebergDestination
@@ -100,7 +102,7 @@ class NoEngine:
         raise AssertionError(f"the page runs no jobs: {job}")
 
 
-def _remembering(resolve: Resolve) -> Resolve:
+def _cache_connections(resolve: Resolve) -> Resolve:
     """Each connection is looked up once for one pipeline."""
     known: dict[str, Connection | None] = {}
 
@@ -112,12 +114,12 @@ def _remembering(resolve: Resolve) -> Resolve:
     return once
 
 
-def file_stamp(*files: Path) -> tuple[Any, ...]:
+def read_file_stamp(*files: Path) -> tuple[Any, ...]:
     """What changes when one of the files does."""
-    return tuple((s.st_mtime_ns, s.st_size) if (s := _stat(file)) else None for file in files)
+    return tuple((s.st_mtime_ns, s.st_size) if (s := _stat_file(file)) else None for file in files)
 
 
-def _stat(file: Path) -> Any:
+def _stat_file(file: Path) -> Any:
     try:
         return file.stat()
     except OSError:

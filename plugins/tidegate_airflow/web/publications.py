@@ -10,111 +10,116 @@ from tidegate.connections import Resolve
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.monitoring.health import WORST_FIRST
 from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.publications.status import in_words, status
+from tidegate.publications.status import describe_state, read_publication_status
 
-from tidegate_airflow.dag_ids import publish_dag_of
+from tidegate_airflow.dag_ids import format_publish_dag_id
 from tidegate_airflow.web import airflow_runs
-from tidegate_airflow.web.airflow_runs import Scheduled, shown, standing
-from tidegate_airflow.web.messages import told
-from tidegate_airflow.web.pipeline_contexts import KEPT_SECONDS, NoEngine, file_stamp
+from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, to_schedule
+from tidegate_airflow.web.messages import describe_problem
+from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS, NoEngine, read_file_stamp
 
-FRESH_SECONDS, REST = 10.0, 5.0  # a reading that took long is rested from
-READERS = 4
-SNAPSHOTS, RUNS, ERRORS = 20, 20, 8
+FRESH_SECONDS, REST_FACTOR = 10.0, 5.0  # a reading that took long is rested from
+READER_THREADS = 4
+MAX_SNAPSHOTS, MAX_RUNS, MAX_ERRORS = 20, 20, 8
 Row = dict[str, Any]
 
 
-class Publications:
+class PublicationsView:
     """Every publication file of a folder, by its name."""
 
     def __init__(self, include: Path, resolve: Resolve) -> None:
         self._include, self._resolve = include, resolve
         self._changed = threading.Condition()
-        self._workers = ThreadPoolExecutor(READERS, thread_name_prefix="tidegate-publications")
+        self._workers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="tidegate-publications")
         self._rows: dict[str, Row] = {}
         self._due: dict[str, float] = {}
         self._kept: dict[str, tuple[Any, float, PublicationPorts]] = {}
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """The publications there are."""
         return sorted(path.stem for path in (self._include / "publications").glob("*.yaml"))
 
-    def ports(self, name: str) -> PublicationPorts:
+    def get_ports(self, name: str) -> PublicationPorts:
         """One publication's; raises what is wrong with its file, its catalog or its connections."""
         from tidegate.wiring.publication import assemble_publication
 
         files = (self._include / "catalogs.yaml", self._include / "publications" / f"{name}.yaml")
-        stamp = file_stamp(*files)
+        stamp = read_file_stamp(*files)
         kept = self._kept.get(name)
-        if kept is None or kept[0] != stamp or time.monotonic() - kept[1] > KEPT_SECONDS:
+        if kept is None or kept[0] != stamp or time.monotonic() - kept[1] > CONTEXT_TTL_SECONDS:
             made = assemble_publication(self._include, name, self._resolve, NoEngine())
             kept = self._kept[name] = (stamp, time.monotonic(), made)
         return kept[2]
 
-    def rows(self, names: list[str], patience: float = 3.0) -> dict[str, Row]:
+    def get_rows(self, names: list[str], patience: float = 3.0) -> dict[str, Row]:
         """What is known of these now; readings that are old begin anew. Waits only for what was never read."""
         with self._changed:
             for name in names:
                 if time.monotonic() >= self._due.get(name, 0.0):
                     self._due[name] = float("inf")  # until the reading is over
-                    self._workers.submit(self._read, name)
+                    self._workers.submit(self._read_row, name)
             self._changed.wait_for(lambda: all(name in self._rows for name in names), patience)
             unread = {"error": "not read yet: brokers or catalog are slow", "read_at": None}
             return {name: self._rows.get(name, {"publication": name, **unread}) for name in names}
 
-    def _read(self, name: str) -> None:
+    def _read_row(self, name: str) -> None:
         begun = time.monotonic()
         try:
-            row = {**status(self.ports(name)), "error": None, "needs_person": False, "read_at": time.time()}
+            row = {
+                **read_publication_status(self.get_ports(name)),
+                "error": None,
+                "needs_person": False,
+                "read_at": time.time(),
+            }
         except Exception as problem:  # a bug of ours must be seen on the page, too
             last = self._rows.get(name, {"publication": name, "read_at": None})
-            row = {**last, "error": told(problem), "needs_person": isinstance(problem, GiveUp)}
+            row = {**last, "error": describe_problem(problem), "needs_person": isinstance(problem, GiveUp)}
         with self._changed:
             self._rows[name] = row
-            self._due[name] = time.monotonic() + max(FRESH_SECONDS, REST * (time.monotonic() - begun))
+            self._due[name] = time.monotonic() + max(FRESH_SECONDS, REST_FACTOR * (time.monotonic() - begun))
             self._changed.notify_all()
 
-    def overview(self, names: list[str]) -> list[Row]:
+    def get_overview(self, names: list[str]) -> list[Row]:
         """A row for each of these, the worst first."""
-        rows = self.rows(names)
-        dags = airflow_runs.scheduled([publish_dag_of(name) for name in names])
-        found = [_row(rows[name], dags.get(publish_dag_of(name))) for name in names]
+        rows = self.get_rows(names)
+        dags = airflow_runs.read_dag_statuses([format_publish_dag_id(name) for name in names])
+        found = [_to_row(rows[name], dags.get(format_publish_dag_id(name))) for name in names]
         return sorted(found, key=lambda row: (WORST_FIRST.index(row["state"]), row["publication"]))
 
-    def publication(self, name: str) -> Row:
+    def get_publication(self, name: str) -> Row:
         """Everything about one publication; what does not answer says so in its own place."""
-        row, dag = self.overview([name])[0], publish_dag_of(name)
+        row, dag = self.get_overview([name])[0], format_publish_dag_id(name)
         airflow = {
-            "runs": airflow_runs.runs([dag], RUNS),
-            "errors": airflow_runs.errors([dag], ERRORS),
-            "assets": airflow_runs.asset_ids([row["table"]] if "table" in row else []),
+            "runs": airflow_runs.read_runs([dag], MAX_RUNS),
+            "errors": airflow_runs.read_errors([dag], MAX_ERRORS),
+            "assets": airflow_runs.read_asset_ids([row["table"]] if "table" in row else []),
         }
-        return {"publication": row, "snapshots": self._snapshots(name), "airflow": airflow}
+        return {"publication": row, "snapshots": self._read_snapshots(name), "airflow": airflow}
 
-    def _snapshots(self, name: str) -> Any:
+    def _read_snapshots(self, name: str) -> Any:
         try:
-            ports = self.ports(name)
+            ports = self.get_ports(name)
             if ports.snapshots.table(ports.publication.table) is None:
                 return []
-            found = ports.snapshots.line(ports.publication.table, SNAPSHOTS)
-            return [{**vars(made), "snapshot_id": _whole(made.snapshot_id)} for made in found]
+            found = ports.snapshots.line(ports.publication.table, MAX_SNAPSHOTS)
+            return [{**vars(made), "snapshot_id": _to_id_text(made.snapshot_id)} for made in found]
         except TidegateError as problem:
-            return {"error": told(problem)}
+            return {"error": describe_problem(problem)}
 
 
-def _whole(number: int | None) -> str | None:
+def _to_id_text(number: int | None) -> str | None:
     """As text: browsers round numbers of this size."""
     return None if number is None else str(number)
 
 
-def _row(row: Row, dag: Scheduled | None) -> Row:
-    state, reason = in_words(row, standing(dag))
-    numbers = {name: _whole(row.get(name)) for name in ("published_snapshot_id", "table_snapshot_id")}
+def _to_row(row: Row, dag: DagStatus | None) -> Row:
+    state, reason = describe_state(row, to_schedule(dag))
+    numbers = {name: _to_id_text(row.get(name)) for name in ("published_snapshot_id", "table_snapshot_id")}
     return {
         **row,
         **numbers,
         "state": state,
         "reason": reason,
-        **shown(dag),
+        **describe_dag(dag),
         "last_dag_run": dag.last if dag else None,
     }

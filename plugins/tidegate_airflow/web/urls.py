@@ -2,10 +2,10 @@
 
 from typing import Any
 
-PREFIX = "/tidegate"
+PAGE_PATH = "/tidegate"
 
 
-def root_path() -> str:
+def read_root_path() -> str:
     """The path that Airflow is reached under, with a slash at its end."""
     from urllib.parse import urlsplit
 
@@ -14,9 +14,9 @@ def root_path() -> str:
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/") + "/"
 
 
-def views() -> list[dict[str, Any]]:
+def build_views() -> list[dict[str, Any]]:
     """The entry in the navigation, and a tab on every DAG."""
-    home = root_path().rstrip("/") + PREFIX
+    home = read_root_path().rstrip("/") + PAGE_PATH
     icon = f"{home}/static/icon.svg"
     shared = {"icon": icon, "icon_dark_mode": f"{home}/static/icon-dark.svg"}
     return [

@@ -23,15 +23,15 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from tidegate.adapters.iceberg.table import sqlite_catalog
-from tidegate.adapters.spark.catalog_conf import catalog_properties, spark_catalog_conf
-from tidegate.adapters.spark.remote_address import spark_remote
+from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
+from tidegate.adapters.spark.remote_address import resolve_spark_remote
 from tidegate.config.catalogs_file import load_catalogs
-from tidegate.config.pipeline_file import load_all
-from tidegate.connections import connection_from_env
+from tidegate.config.pipeline_file import load_all_pipelines
+from tidegate.connections import read_connection_from_env
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import SparkTarget
 
-from local.spark import JVM
+from local.spark import JVM_OPTIONS
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -237,7 +237,7 @@ def test_spark_settings_are_those_of_the_local_stack() -> None:
     ):
         assert f'"{name}": "{settings[name].strip()}"' in local
     for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
-        assert settings[name].split() == [*JVM]
+        assert settings[name].split() == [*JVM_OPTIONS]
     port = services()["spark-connect"]["healthcheck"]["test"][-1].rpartition(":")[2]
     assert settings["spark.connect.grpc.binding.port"].strip() == port
 
@@ -326,13 +326,13 @@ def test_the_object_stores_user_is_the_one_of_the_catalogs_connection() -> None:
 
 def test_the_catalog_database_is_made_as_sqlites_is() -> None:
     made = " ".join((DEPLOY / "postgres" / "init.sh").read_text().split())
-    for statement in sqlite_catalog.TABLES.strip().split(";"):
+    for statement in sqlite_catalog.CREATE_TABLES_SQL.strip().split(";"):
         assert " ".join(statement.split()) in made
 
 
 def test_topics_are_those_of_the_shipped_pipelines() -> None:
     made = set(re.findall(r"shop\.public\.\w+", (DEPLOY / "kafka" / "create-topics.sh").read_text()))
-    pipelines = [found for _, found in load_all(ROOT / "include") if isinstance(found, Pipeline)]
+    pipelines = [found for _, found in load_all_pipelines(ROOT / "include") if isinstance(found, Pipeline)]
     assert made == {topic for pipeline in pipelines for topic in pipeline.source.topics}
 
 
@@ -341,22 +341,22 @@ def test_connections_and_catalogs_are_ones_the_product_can_use() -> None:
     environment = {name: VARIABLE.sub("secret1", value) for name, value in values.items()}
 
     def resolve(conn_id: str) -> Any:
-        return connection_from_env(conn_id, environment)
+        return read_connection_from_env(conn_id, environment)
 
     lake = load_catalogs(DEPLOY / "include")["lake"]
-    properties = catalog_properties(lake, resolve)
+    properties = resolve_catalog_properties(lake, resolve)
     assert properties["uri"] == "postgresql+psycopg2://iceberg:secret1@postgres:5432/iceberg"
-    conf = spark_catalog_conf(lake, properties)
+    conf = build_spark_catalog_conf(lake, properties)
     assert conf["spark.sql.catalog.lake.jdbc.user"] == "iceberg"
     assert conf["spark.sql.catalog.lake.s3.secret-access-key"] == "secret1"
     assert conf["spark.sql.catalog.lake.io-impl"] == "org.apache.iceberg.aws.s3.S3FileIO"
-    assert spark_remote(SparkTarget(), resolve, {}) == "sc://spark-connect:15002"
+    assert resolve_spark_remote(SparkTarget(), resolve, {}) == "sc://spark-connect:15002"
     assert resolve("kafka_default").extra == {"bootstrap.servers": "kafka:9092"}
     assert resolve("spark_cluster").host == "spark://spark-master"
 
 
 def test_the_compose_catalogs_serve_the_shipped_pipelines() -> None:
-    shipped = [found for _, found in load_all(ROOT / "include") if isinstance(found, Pipeline)]
+    shipped = [found for _, found in load_all_pipelines(ROOT / "include") if isinstance(found, Pipeline)]
     wanted = {table.catalog for pipeline in shipped for table in pipeline.tables}
     assert wanted <= set(load_catalogs(DEPLOY / "include"))
 

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from serve import FOLDER_SECONDS, remove_empty_folders
+from serve import MIN_FOLDER_AGE_SECONDS, remove_empty_folders
 
 
 def test_only_empty_folders_go_and_only_when_nobody_has_just_made_them(tmp_path: Path) -> None:
@@ -12,7 +12,7 @@ def test_only_empty_folders_go_and_only_when_nobody_has_just_made_them(tmp_path:
         (tmp_path / name).mkdir()
     (tmp_path / "filled" / "model").write_text("kept")
     (tmp_path / "file").touch()
-    past = time.time() - 2 * FOLDER_SECONDS
+    past = time.time() - 2 * MIN_FOLDER_AGE_SECONDS
     for name in ("ended", "filled", "file"):
         os.utime(tmp_path / name, (past, past))
     remove_empty_folders(tmp_path)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from demo.change_events import Record, key_bytes, partition_of, records
-from demo.generator import PARTITIONS, QUIET_PARTITION, QUIET_TABLE, _not_quiet
+from demo.change_events import Record, choose_partition, encode_key, to_records
+from demo.generator import PARTITIONS, QUIET_PARTITION, QUIET_TABLE, _is_not_quiet
 from demo.shop import KEYS, Change, Key, Row, Shop
-from demo.verdict import compare
+from demo.verdict import compare_table
 
 TIMES = {"updated_at", "created_at"}
 DECIMALS = {"amount", "price"}
@@ -21,15 +21,15 @@ DECIMALS = {"amount", "price"}
 def lived() -> tuple[Shop, list[Change], list[Change]]:
     """A shop after a snapshot and a busy day, with the changes of both."""
     shop = Shop(seed=7)
-    snapshot = list(shop.snapshot(customers=40, orders=80))
-    shop.may_touch = _not_quiet
+    snapshot = list(shop.create_snapshot(customers=40, orders=80))
+    shop.may_touch = _is_not_quiet
     return shop, snapshot, [change for _ in range(2000) for change in shop.step()]
 
 
 def replay(changes: list[Change]) -> dict[str, dict[bytes, Row]]:
     """What a correct consumer holds after all records."""
     tables: dict[str, dict[bytes, Row]] = {}
-    for record in (record for change in changes for record in records(change)):
+    for record in (record for change in changes for record in to_records(change)):
         rows = tables.setdefault(record.topic.rpartition(".")[2], {})
         after = json.loads(record.value)["after"] if record.value else None
         if after is None:
@@ -49,7 +49,7 @@ def test_the_events_replayed_give_the_truth(lived: tuple[Shop, list[Change], lis
     shop, snapshot, changes = lived
     held = replay(snapshot + changes)
     for table in KEYS:
-        assert held[table] == {key_bytes(table, key): row for key, row in shop.rows(table).items()}
+        assert held[table] == {encode_key(table, key): row for key, row in shop.get_rows(table).items()}
 
 
 def test_every_kind_of_change_happens_to_every_table(lived: tuple[Shop, list[Change], list[Change]]) -> None:
@@ -59,14 +59,16 @@ def test_every_kind_of_change_happens_to_every_table(lived: tuple[Shop, list[Cha
 
 
 def test_a_delete_is_followed_by_its_tombstone(lived: tuple[Shop, list[Change], list[Change]]) -> None:
-    deletes = [records(change) for change in lived[2] if change.op == "d"]
+    deletes = [to_records(change) for change in lived[2] if change.op == "d"]
     assert all(len(pair) == 2 and pair[0].key == pair[1].key and pair[1].value is None for pair in deletes)
     assert all(json.loads(pair[0].value or b"")["after"] is None for pair in deletes)
 
 
 def test_the_quiet_partition_gets_nothing_after_the_snapshot(lived: tuple[Shop, list[Change], list[Change]]) -> None:
     def partitions(changes: list[Change]) -> set[int]:
-        return {partition_of(change.table, change.key, PARTITIONS) for change in changes if change.table == QUIET_TABLE}
+        return {
+            choose_partition(change.table, change.key, PARTITIONS) for change in changes if change.table == QUIET_TABLE
+        }
 
     assert QUIET_PARTITION in partitions(lived[1])
     assert partitions(lived[2]) == set(range(PARTITIONS)) - {QUIET_PARTITION}
@@ -75,7 +77,7 @@ def test_the_quiet_partition_gets_nothing_after_the_snapshot(lived: tuple[Shop, 
 def test_events_have_the_connectors_forms() -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, 60, tzinfo=UTC)
     row = {"id": 1, "amount": Decimal("10.00"), "note": None, "updated_at": moment}
-    (record,) = records(Change("orders", "u", (1,), row, row, 5, 1_767_323_045_000))
+    (record,) = to_records(Change("orders", "u", (1,), row, row, 5, 1_767_323_045_000))
     assert record == Record("shop.public.orders", b'{"id":1}', record.value, 1_767_323_045_000)
     event = json.loads(record.value or b"")
     assert event["op"] == "u"
@@ -88,7 +90,7 @@ TRUTH: dict[Key, Row] = {(1,): {"id": 1, "name": "Ada"}, (2,): {"id": 2, "name":
 
 
 def test_an_equal_table_is_right_also_with_more_columns() -> None:
-    verdict = compare("customers", TRUTH, [{"id": 2, "name": None, "x": 1}, {"id": 1, "name": "Ada", "x": 2}])
+    verdict = compare_table("customers", TRUTH, [{"id": 2, "name": None, "x": 1}, {"id": 1, "name": "Ada", "x": 2}])
     assert verdict.ok
     assert [row["id"] for row in verdict.samples] == [1, 2]
 
@@ -107,7 +109,7 @@ def test_an_equal_table_is_right_also_with_more_columns() -> None:
     ],
 )
 def test_a_wrong_table_is_named_row_by_row(found: list[Row], complaint: str) -> None:
-    verdict = compare("customers", TRUTH, found)
+    verdict = compare_table("customers", TRUTH, found)
     assert not verdict.ok
     assert verdict.wrong == [complaint]
 
@@ -115,4 +117,4 @@ def test_a_wrong_table_is_named_row_by_row(found: list[Row], complaint: str) -> 
 def test_instants_are_compared_in_utc() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     truth: dict[Key, Row] = {(1,): {"id": 1, "updated_at": moment}}
-    assert compare("customers", truth, [{"id": 1, "updated_at": moment.astimezone()}]).ok
+    assert compare_table("customers", truth, [{"id": 1, "updated_at": moment.astimezone()}]).ok

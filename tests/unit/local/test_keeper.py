@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from local.keeper import Keeper
-from local.ports import HOST, answers, choose
-from local.processes import Identity, end_all
-from local.server import Server, clean_environment
+from local.ports import HOST, choose_ports, is_answering
+from local.processes import Identity, end_all_processes
+from local.server import Server, build_clean_environment
 
 
 class Told:
@@ -30,12 +30,14 @@ class Told:
 def mark() -> Iterator[str]:
     made = uuid.uuid4().hex
     yield made
-    end_all(made, [], 0)
+    end_all_processes(made, [], 0)
 
 
 def web_server(folder: Path, port: int) -> Server:
     command = (sys.executable, "-m", "http.server", "--bind", HOST, str(port))
-    return Server("web", command, folder, folder / "log", lambda _: answers(port), clean_environment(), patience=20)
+    return Server(
+        "web", command, folder, folder / "log", lambda _: is_answering(port), build_clean_environment(), patience=20
+    )
 
 
 def wait_for(answered: list[int], count: int) -> None:
@@ -46,31 +48,33 @@ def wait_for(answered: list[int], count: int) -> None:
 
 
 def test_a_killed_server_comes_back_on_its_port(tmp_path: Path, mark: str) -> None:
-    told, stop, port = Told(), threading.Event(), choose(["web"])["web"]
+    told, stop, port = Told(), threading.Event(), choose_ports(["web"])["web"]
     keeper = Keeper(web_server(tmp_path, port), mark, stop, told, restart=True)
     keeper.begin()
     wait_for(told.answered, 1)
-    Identity.of(told.answered[0], mark).process().kill()  # type: ignore[union-attr]
+    Identity.from_pid(told.answered[0], mark).find_process().kill()  # type: ignore[union-attr]
     wait_for(told.answered, 2)
     assert told.answered[0] != told.answered[1]
-    assert answers(port)
+    assert is_answering(port)
     stop.set()
     keeper.join(5)
 
 
 def test_without_supervision_a_killed_server_stays_down(tmp_path: Path, mark: str) -> None:
-    told, stop, port = Told(), threading.Event(), choose(["web"])["web"]
+    told, stop, port = Told(), threading.Event(), choose_ports(["web"])["web"]
     keeper = Keeper(web_server(tmp_path, port), mark, stop, told, restart=False)
     keeper.begin()
     wait_for(told.answered, 1)
-    Identity.of(told.answered[0], mark).process().kill()  # type: ignore[union-attr]
+    Identity.from_pid(told.answered[0], mark).find_process().kill()  # type: ignore[union-attr]
     keeper.join(10)
-    assert not answers(port)
+    assert not is_answering(port)
 
 
 def test_a_server_that_exits_at_once_says_why(tmp_path: Path, mark: str) -> None:
     script = "echo starting; echo 'java.net.BindException: Address already in use' >&2; echo '  at x'; exit 3"
-    server = Server("broker", ("bash", "-c", script), tmp_path, tmp_path / "log", lambda _: False, clean_environment())
+    server = Server(
+        "broker", ("bash", "-c", script), tmp_path, tmp_path / "log", lambda _: False, build_clean_environment()
+    )
     keeper = Keeper(server, mark, threading.Event(), Told(), restart=True)
     keeper.begin()
     keeper.join(10)
@@ -83,7 +87,9 @@ def test_a_server_that_exits_at_once_says_why(tmp_path: Path, mark: str) -> None
 def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path: Path, mark: str) -> None:
     told = Told()
     command = ("bash", "-c", "exec sleep 60")
-    server = Server("mute", command, tmp_path, tmp_path / "log", lambda _: False, clean_environment(), patience=0.5)
+    server = Server(
+        "mute", command, tmp_path, tmp_path / "log", lambda _: False, build_clean_environment(), patience=0.5
+    )
     keeper = Keeper(server, mark, threading.Event(), told, restart=True)
     keeper.begin()
     keeper.join(10)

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from local.processes import MARK, Identity, belonging, end_all, start
+from local.processes import MARK_VARIABLE, Identity, end_all_processes, find_processes, start_process
 
 Starter = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -26,14 +26,17 @@ def starter(tmp_path: Path, mark: str) -> Iterator[Starter]:
     started = []
 
     def begin(script: str, name: str = "server") -> "subprocess.Popen[bytes]":
-        process = start(
-            ["bash", "-c", script], {MARK: f"{mark}:{name}", "PATH": "/bin:/usr/bin"}, tmp_path, tmp_path / "log"
+        process = start_process(
+            ["bash", "-c", script],
+            {MARK_VARIABLE: f"{mark}:{name}", "PATH": "/bin:/usr/bin"},
+            tmp_path,
+            tmp_path / "log",
         )
         started.append(process)
         return process
 
     yield begin
-    end_all(mark, [], 0)
+    end_all_processes(mark, [], 0)
     for process in started:
         process.kill()
         process.wait()
@@ -51,7 +54,7 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 def sleepers(mark: str, leaders: Sequence[Identity] = ()) -> int:
     """Processes of the stack whose exec is over."""
-    return sum(process.name() == "sleep" for process in belonging(mark, leaders))
+    return sum(process.name() == "sleep" for process in find_processes(mark, leaders))
 
 
 def test_a_process_is_detached_from_its_callers_terminal(starter: Starter, tmp_path: Path) -> None:
@@ -63,8 +66,8 @@ def test_a_process_is_detached_from_its_callers_terminal(starter: Starter, tmp_p
 def test_a_recycled_process_id_is_not_ours(starter: Starter, mark: str) -> None:
     stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        assert Identity(stranger.pid, born=1.0, mark=mark).process() is None
-        end_all(mark, [Identity(stranger.pid, born=1.0, mark=mark)], 0)
+        assert Identity(stranger.pid, born=1.0, mark=mark).find_process() is None
+        end_all_processes(mark, [Identity(stranger.pid, born=1.0, mark=mark)], 0)
         assert stranger.poll() is None
     finally:
         stranger.communicate()
@@ -75,26 +78,26 @@ def test_a_grandchild_whose_parent_was_killed_is_ended(starter: Starter, mark: s
     assert eventually(lambda: sleepers(mark) == 1)
     parent.kill()
     parent.wait()
-    assert len(belonging(mark, [])) == 1
-    end_all(mark, [], 1)
-    assert belonging(mark, []) == []
+    assert len(find_processes(mark, [])) == 1
+    end_all_processes(mark, [], 1)
+    assert find_processes(mark, []) == []
 
 
 def test_a_grandchild_that_lost_its_mark_is_found_by_its_session(starter: Starter, mark: str) -> None:
-    parent = starter(f"env -u {MARK} sleep 60 & wait")
-    leader = Identity.of(parent.pid, f"{mark}:server")
+    parent = starter(f"env -u {MARK_VARIABLE} sleep 60 & wait")
+    leader = Identity.from_pid(parent.pid, f"{mark}:server")
     assert eventually(lambda: sleepers(mark, [leader]) == 1)
     parent.kill()
     parent.wait()
-    assert eventually(lambda: len(belonging(mark, [leader])) == 1)
-    end_all(mark, [leader], 1)
-    assert belonging(mark, [leader]) == []
+    assert eventually(lambda: len(find_processes(mark, [leader])) == 1)
+    end_all_processes(mark, [leader], 1)
+    assert find_processes(mark, [leader]) == []
 
 
 def test_a_process_that_ignores_the_request_is_killed(starter: Starter, mark: str, tmp_path: Path) -> None:
     process = starter("trap '' TERM; echo ready; while :; do sleep 1; done")
     assert eventually(lambda: (tmp_path / "log").read_text() == "ready\n")
-    end_all(mark, [], 0.3)
+    end_all_processes(mark, [], 0.3)
     assert process.poll() is not None
 
 
@@ -102,6 +105,6 @@ def test_ending_one_server_leaves_the_others_of_its_stack(starter: Starter, mark
     starter("exec sleep 60", "kafka")
     spark = starter("exec sleep 60", "spark")
     assert eventually(lambda: sleepers(mark) == 2)
-    end_all(f"{mark}:kafka", [], 1)
+    end_all_processes(f"{mark}:kafka", [], 1)
     assert spark.poll() is None
-    assert [process.pid for process in belonging(mark, [])] == [spark.pid]
+    assert [process.pid for process in find_processes(mark, [])] == [spark.pid]

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 def test_an_unchanged_step_is_skipped_and_a_changed_one_is_done_again(tmp_path: Path) -> None:
     runs: list[str] = []
     for digest in ("a", "a", "b"):
-        setup.unless_stamped(tmp_path, digest, "step", lambda: runs.append("run"))
+        setup.build_unless_stamped(tmp_path, digest, "step", lambda: runs.append("run"))
     assert len(runs) == 2
 
 
@@ -21,15 +21,15 @@ def test_an_interrupted_step_is_done_again(tmp_path: Path) -> None:
     def breaks() -> None:
         raise setup.SetupError("network")
 
-    setup.unless_stamped(tmp_path, "a", "step", lambda: None)
+    setup.build_unless_stamped(tmp_path, "a", "step", lambda: None)
     with pytest.raises(setup.SetupError):
-        setup.unless_stamped(tmp_path, "b", "step", breaks)
+        setup.build_unless_stamped(tmp_path, "b", "step", breaks)
     runs: list[str] = []
-    assert setup.unless_stamped(tmp_path, "a", "step", lambda: runs.append("run"))
+    assert setup.build_unless_stamped(tmp_path, "a", "step", lambda: runs.append("run"))
 
 
 def test_uv_is_installed_from_the_lock_with_its_hashes() -> None:
-    entry = setup._locked("uv", setup.LOCK.read_text())
+    entry = setup._find_locked_entry("uv", setup.LOCK_FILE.read_text())
     assert entry.startswith("uv==")
     assert entry.count("--hash=sha256:") > 1
     assert entry.count("==") == 1

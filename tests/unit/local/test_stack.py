@@ -10,10 +10,10 @@ import pytest
 from local import ports, stack
 from local.__main__ import main
 from local.bigquery import server as bigquery
-from local.errors import StackError, last_relevant_line
+from local.errors import StackError, find_relevant_line
 from local.layout import RunDir
 from local.processes import Identity
-from local.state import State, connections, read_shell, shell
+from local.state import State, build_connections, read_env_file, render_env_file
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -21,13 +21,13 @@ Usage = namedtuple("Usage", "total used free")
 def test_a_full_disk_is_refused_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("local.stack.shutil.disk_usage", lambda _: Usage(10**12, 10**12, 3 * 10**8))
     with pytest.raises(StackError, match="disk full: 300 MB free"):
-        stack.up(tmp_path)
+        stack.start_stack(tmp_path)
     assert not (tmp_path / "stack.json").exists()
 
 
 def test_an_unknown_part_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StackError, match=r"unknown parts=\['flink'\]"):
-        stack.up(tmp_path, {"kafka", "flink"})
+        stack.start_stack(tmp_path, {"kafka", "flink"})
 
 
 def test_a_taken_port_is_one_line_and_exit_code_1(
@@ -46,7 +46,7 @@ def test_a_taken_port_is_one_line_and_exit_code_1(
 def test_bigquery_without_its_environment_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("local.bigquery.environment.is_built", lambda: False)
     with pytest.raises(StackError, match=r"^bigquery: .* run make setup WITH=bigquery"):
-        bigquery.server(RunDir(tmp_path), 1, 2)
+        bigquery.build_server(RunDir(tmp_path), 1, 2)
 
 
 def test_down_without_a_stack_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,11 +65,11 @@ def test_half_a_state_file_is_no_state(tmp_path: Path) -> None:
 
 
 def test_the_env_file_means_the_same_to_a_shell_and_to_us(tmp_path: Path) -> None:
-    exported = connections(1234, 5678)
-    (tmp_path / "env").write_text(shell({"KAFKA_BOOTSTRAP": "127.0.0.1:1234", "KAFKA_PID": "17"}, exported))
+    exported = build_connections(1234, 5678)
+    (tmp_path / "env").write_text(render_env_file({"KAFKA_BOOTSTRAP": "127.0.0.1:1234", "KAFKA_PID": "17"}, exported))
     script = f'. {tmp_path}/env; printf "%s\\n" "$KAFKA_PID"; env'
     seen = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
-    ours = read_shell(tmp_path / "env")
+    ours = read_env_file(tmp_path / "env")
     assert seen.startswith("17\n")
     assert f"AIRFLOW_CONN_SPARK_DEFAULT={ours['AIRFLOW_CONN_SPARK_DEFAULT']}\n" in seen
     assert json.loads(ours["AIRFLOW_CONN_SPARK_DEFAULT"])["port"] == 5678
@@ -77,7 +77,7 @@ def test_the_env_file_means_the_same_to_a_shell_and_to_us(tmp_path: Path) -> Non
 
 
 def test_free_ports_differ_and_stay_out_of_the_range_for_outgoing_connections() -> None:
-    chosen = ports.choose([f"server{number}" for number in range(50)]).values()
+    chosen = ports.choose_ports([f"server{number}" for number in range(50)]).values()
     assert len(set(chosen)) == 50
     assert all(20000 <= port < 32000 for port in chosen)
 
@@ -85,4 +85,4 @@ def test_free_ports_differ_and_stay_out_of_the_range_for_outgoing_connections() 
 def test_the_error_of_a_log_is_preferred_to_its_last_line(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("INFO start\nERROR no space left on device\n  at a.b.c\nINFO shutting down\n")
-    assert last_relevant_line(log) == "ERROR no space left on device"
+    assert find_relevant_line(log) == "ERROR no space left on device"

@@ -8,8 +8,8 @@ from fakes import Crash, CrashAt, PauseAt
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, NothingToDo, RetryLater
-from tidegate.reprocess.backfill import backfill
-from tidegate.reprocess.backfill_plan import propose, wanted
+from tidegate.reprocess.backfill import apply_backfill
+from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from unit.scenarios import test_model, test_sequence_model
 
 SETTINGS: dict[str, Any] = {
@@ -36,7 +36,7 @@ class Backfilling:
         raise AssertionError("each model has its own pipeline")
 
     def backfill(self, shares: tuple[float, float], cap: int, hook: Any = None) -> None:
-        state = self.world.destination.state("lake.shop.orders", "shop")
+        state = self.world.destination.read_state("lake.shop.orders", "shop")
         if state is None or state.position is None:
             return
         low, high = sorted(shares)
@@ -44,7 +44,7 @@ class Backfilling:
         ranges = {"orders": {p: [int(low * o), round(high * o)] for p, o in flushed.items()}}
         ports = self.ports(cap, hook)
         with suppress(NothingToDo, ConfigurationError, GiveUp, RetryLater, CommitRefused, Crash):
-            backfill(ports, propose(ports, wanted(ranges, None, None)).backfill, lambda _: None)
+            apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, lambda _: None)
 
     def dying_backfill(self, shares: tuple[float, float], cap: int, at: int) -> None:
         self.backfill(shares, cap, CrashAt(at))
@@ -112,7 +112,7 @@ def repaired(runner: Any, repair: tuple[int, int, int]) -> None:
     """Damage, a backfill of everything that may die, new changes flushed meanwhile, and the same backfill again."""
     keep, cap, at = repair
     runner.finish()
-    if runner.world.destination.state("lake.shop.orders", "shop") is None:
+    if runner.world.destination.read_state("lake.shop.orders", "shop") is None:
         return
     runner.lose(keep)
     if at:

@@ -172,6 +172,6 @@ def test_runs_that_meet_the_same_bad_record_use_one_number_and_leave_nothing_sta
     world.broker.partitions["broken"][1].records.pop(0)
     flush(world.ports(alone))
     assert len(world.rows(BROKEN)) == 31
-    state = world.destination.state(BROKEN, "shop")
+    state = world.destination.read_state(BROKEN, "shop")
     assert state is not None
     assert state.highest_batch <= published + 2

@@ -75,11 +75,11 @@ def test_no_step_but_the_first_lists_a_namespace(world: World) -> None:
         produce_kind(world, key, kind)
         asked = calls(world, template()).by_step
         assert {
-            step: found["destination.tables_in"] for step, found in asked.items() if found["destination.tables_in"]
+            step: found["destination.list_tables"] for step, found in asked.items() if found["destination.list_tables"]
         } == {"fan_out": listings}
 
 
 def test_flush_without_a_template_lists_nothing(world: World) -> None:
     produce(world, "1")
     asked = calls(world, a_pipeline()).by_step
-    assert not any(found["destination.tables_in"] for found in asked.values())
+    assert not any(found["destination.list_tables"] for found in asked.values())

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from sqlalchemy.exc import IntegrityError
 from tidegate.errors import RetryLater
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.tables.batch_history import FRACTIONS, INTEGERS, TEXTS
+from tidegate.tables.batch_history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 from tidegate_spark.merge import job as merge
 
 CONTROL = "lake.new.tidegate_shop_batches"
@@ -24,12 +24,16 @@ def kit(tmp_path: Path) -> Kit:
 
 
 def row(batch: int) -> dict[str, Any]:
-    values = {**dict.fromkeys(INTEGERS, 0), **dict.fromkeys(TEXTS, ""), **dict.fromkeys(FRACTIONS, 0.0)}
+    values = {
+        **dict.fromkeys(INTEGER_FIELDS, 0),
+        **dict.fromkeys(TEXT_FIELDS, ""),
+        **dict.fromkeys(FRACTION_FIELDS, 0.0),
+    }
     return {**values, "batch": batch, "table": "lake.new.orders"}
 
 
 def batches(port: Any) -> list[int]:
-    return sorted(found["batch"] for found in port.history(CONTROL, 10))
+    return sorted(found["batch"] for found in port.read_history(CONTROL, 10))
 
 
 def test_namespace_that_another_first_run_makes_in_between_is_as_good(
@@ -43,18 +47,18 @@ def test_namespace_that_another_first_run_makes_in_between_is_as_good(
         raise IntegrityError("INSERT", {}, Exception("UNIQUE constraint failed"))
 
     monkeypatch.setattr(catalog, "create_namespace", loses)
-    kit.port.record(CONTROL, row(1))
+    kit.port.append_history(CONTROL, row(1))
     assert batches(kit.port) == [1]
     monkeypatch.setattr(catalog, "create_namespace", lambda _: 1 / 0)
     with pytest.raises(RetryLater, match="unexpected ZeroDivisionError"):
-        kit.port.record("lake.elsewhere.tidegate_shop_batches", row(1))
+        kit.port.append_history("lake.elsewhere.tidegate_shop_batches", row(1))
 
 
 @pytest.mark.parametrize("lost", [4, 5])
 def test_row_of_history_outlives_lost_commits_and_is_there_once(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
-    kit.port.record(CONTROL, row(1))
+    kit.port.append_history(CONTROL, row(1))
     append, left = Table.append, [lost]
 
     def busy(table: Table, *words: Any, **named: Any) -> None:
@@ -65,10 +69,10 @@ def test_row_of_history_outlives_lost_commits_and_is_there_once(
 
     monkeypatch.setattr(Table, "append", busy)
     if lost == 5:
-        with pytest.raises(RetryLater, match="another writer changed it during record"):
-            kit.port.record(CONTROL, row(2))
+        with pytest.raises(RetryLater, match="another writer changed it during append_history"):
+            kit.port.append_history(CONTROL, row(2))
     else:
-        kit.port.record(CONTROL, row(2))
+        kit.port.append_history(CONTROL, row(2))
     assert batches(kit.port) == ([1] if lost == 5 else [1, 2])
 
 

@@ -5,11 +5,17 @@ from dataclasses import replace
 import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import BadRecord, ConfigurationError
-from tidegate.planning.key_deduplication import last_per_raw_key
+from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
 from tidegate.steps.flush import flush
-from tidegate.tables.columns import destination_columns, key_columns, key_leaves, value_columns, verified_fields
+from tidegate.tables.columns import (
+    list_destination_columns,
+    list_key_columns,
+    list_key_leaves,
+    list_value_columns,
+    list_verified_fields,
+)
 
 NAME = "lake.shop.orders"
 
@@ -28,9 +34,9 @@ def world() -> World:
 
 def test_key_in_one_struct_stands_beside_the_values_columns() -> None:
     table = keyed_into()
-    assert [c.name for c in destination_columns(table, {})] == ["k", "id", "line", "name"]
-    assert key_columns(table) == (Column("k", "STRUCT<`id`: STRING, `line`: STRING>"),)
-    assert key_leaves(table) == (("k", "id"), ("k", "line"))
+    assert [c.name for c in list_destination_columns(table, {})] == ["k", "id", "line", "name"]
+    assert list_key_columns(table) == (Column("k", "STRUCT<`id`: STRING, `line`: STRING>"),)
+    assert list_key_leaves(table) == (("k", "id"), ("k", "line"))
 
 
 def test_rows_are_found_by_the_leaves_of_the_struct(world: World) -> None:
@@ -61,15 +67,15 @@ def test_declared_column_of_the_value_stays_where_the_key_has_columns_of_other_n
     assert sorted(world.rows(NAME), key=lambda r: r["id"]) == [row("y", "2"), row("x", "3")]
     # without a schema of its own the key has its type from the value's, which then says nothing of the value
     told = replace(pipeline.tables[0], key=replace(pipeline.tables[0].key, columns=None))
-    assert [c.name for c in value_columns(told)] == ["name"]
+    assert [c.name for c in list_value_columns(told)] == ["name"]
 
 
 def test_prefixed_key_columns_that_the_destination_holds_are_no_columns_of_the_value() -> None:
     table = a_table(NAME, prefix="k_", columns=tuple(Column(n, "STRING") for n in ("k_id", "id", "name")))
     table = replace(table, value=replace(table.value, fields_include="EXCEPT_KEY"))
     keyed = replace(table, key=replace(table.key, columns=(Column("id", "STRING"),)))
-    assert [c.name for c in value_columns(keyed)] == ["id", "name"]
-    assert [c.name for c in destination_columns(keyed, {})] == ["k_id", "id", "name"]
+    assert [c.name for c in list_value_columns(keyed)] == ["id", "name"]
+    assert [c.name for c in list_destination_columns(keyed, {})] == ["k_id", "id", "name"]
 
 
 def verifying(**given):
@@ -90,10 +96,10 @@ def test_record_whose_key_and_value_differ_is_bad(world: World) -> None:
 def test_fields_of_two_types_cannot_be_compared() -> None:
     table = a_table(NAME, prefix="k_")
     typed = replace(table.key, columns=(Column("id", "BIGINT"),))
-    assert verified_fields(table) == ("id",)
+    assert list_verified_fields(table) == ("id",)
     with pytest.raises(ConfigurationError, match="cannot compare id: BIGINT in the key, STRING in the value"):
-        verified_fields(replace(table, key=typed))
+        list_verified_fields(replace(table, key=typed))
 
 
 def test_every_record_is_compared_also_one_that_a_later_one_supersedes() -> None:
-    assert not last_per_raw_key(verifying(), verifying().tables[0])
+    assert not can_keep_last_per_key(verifying(), verifying().tables[0])

@@ -51,7 +51,7 @@ def rest(world: World, asked) -> int:
 
 
 def is_outside(world: World) -> bool:
-    state = world.destination.state(LATE, "shop")
+    state = world.destination.read_state(LATE, "shop")
     assert state is not None
     assert state.position is not None
     return state.position.outside

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.errors import CommitRefused, ConfigurationError, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.model.batch import StagedBatch
-from tidegate.reprocess.rebase import propose, rebase
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge
@@ -121,7 +121,7 @@ class Runner:
         if self.mode.startswith("upsert"):
             with suppress(ConfigurationError):  # no position yet
                 ports = self.world.ports(pipeline_of(self.mode, 9))
-                rebase(ports, propose(ports, "earliest"))
+                rebase_positions(ports, propose_moves(ports, "earliest"))
 
     def finish(self) -> None:
         for _ in range(400):
@@ -152,4 +152,4 @@ def test_table_equals_the_model_after_any_sequence_of_changes_deaths_and_zombies
     assert in_order(runner.world.rows(NAME)) == in_order(expected(mode, runner.changes))
     ends = {p: part.end for p, part in enumerate(runner.world.broker.partitions["orders"])}
     if any(ends.values()):
-        assert runner.world.broker.committed("tidegate-shop", ("orders",)) == {"orders": ends}
+        assert runner.world.broker.read_committed("tidegate-shop", ("orders",)) == {"orders": ends}

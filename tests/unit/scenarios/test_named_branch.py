@@ -105,8 +105,8 @@ def test_other_branch_without_the_position_is_refused_like_a_rollback(world: Wor
 
 def test_deletes_of_a_branch_are_remembered_apart_from_those_of_main() -> None:
     table = a_table(NAME, branch="to-check.1", sequence_by=("name",))
-    assert resource_names.deletes_table(table) == f"{NAME}_to_check_1_deletes"
-    assert resource_names.changes_table(a_table(NAME)) == f"{NAME}_changes"
+    assert resource_names.name_deletes_table(table) == f"{NAME}_to_check_1_deletes"
+    assert resource_names.name_changes_table(a_table(NAME)) == f"{NAME}_changes"
 
 
 def test_maintenance_does_not_rewrite_main_of_a_table_whose_branch_is_written(world: World) -> None:

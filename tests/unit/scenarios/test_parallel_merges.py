@@ -9,7 +9,7 @@ from tidegate.cli.main import main
 from tidegate.errors import SomeTablesDelayed
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.monitoring.status import status
+from tidegate.monitoring.status import read_status
 from tidegate.steps.flush import flush
 
 TABLES = tuple(f"lake.shop.{name}" for name in ("orders", "copy", "third", "fourth"))
@@ -108,7 +108,10 @@ def test_healthy_tables_are_flushed_until_current_while_one_fails(world: World, 
     assert (code, {batch["table"] for batch in published}) == (1, {TABLES[0]})
     assert world.rows(TABLES[0]) == [{"id": "a", "name": "3"}]
     assert "Spark failed in merge: table=lake.shop.copy" in complaint
-    assert {row["table"]: row["lag"] for row in status(world.ports(pipeline))["tables"]} == {TABLES[0]: 0, TABLES[1]: 4}
+    assert {row["table"]: row["lag"] for row in read_status(world.ports(pipeline))["tables"]} == {
+        TABLES[0]: 0,
+        TABLES[1]: 4,
+    }
 
 
 def test_failure_that_the_next_flush_mends_is_none_in_the_end(world: World, command) -> None:

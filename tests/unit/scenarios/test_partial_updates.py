@@ -11,11 +11,11 @@ from fakes.clock import Crash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import BadRecord, NothingToDo, RetryLater
-from tidegate.planning.key_deduplication import last_per_raw_key
+from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
-from tidegate.tables.columns import stages_kept, unchanged_columns
+from tidegate.tables.columns import list_unavailable_columns, stages_kept_columns
 
 NAME, HELD = "lake.shop.orders", "__debezium_unavailable_value"
 COLUMNS = tuple(Column(name, "STRING") for name in ("id", "a", "b"))
@@ -99,7 +99,7 @@ def test_earlier_records_of_a_key_are_read_only_where_a_later_one_holds_a_place(
         world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": a, "b": b})
     flush(world.ports(pipeline_of("unchanged")))
     assert world.rows(NAME) == [{"id": "k", "a": "3", "b": "y"}]
-    (row,) = world.destination.history("lake.shop.tidegate_shop_batches", 1)
+    (row,) = world.destination.read_history("lake.shop.tidegate_shop_batches", 1)
     assert (row["staged"], row["superseded"]) == (2, 1)
 
 
@@ -126,18 +126,18 @@ def test_placeholder_that_a_late_record_may_have_to_fill_is_a_bad_record(world: 
 def test_only_columns_that_can_hold_a_placeholder_are_looked_at() -> None:
     columns = (Column("id", "STRING"), Column("n", "INT"), Column("t", "ARRAY<STRING>"), Column("b", "BINARY"))
     table = a_table(NAME, columns=columns, unavailable=HELD)
-    assert unchanged_columns(table) == ("t", "b")
+    assert list_unavailable_columns(table) == ("t", "b")
     left_out = replace(table, value=replace(table.value, format="ogg-json", unavailable=None))
-    assert unchanged_columns(left_out) == tuple(c.name for c in table.value.columns or () if c.name != "id")
-    assert stages_kept(left_out)
-    assert unchanged_columns(replace(left_out, upsert=False)) == ()
-    assert stages_kept(table)
-    assert not stages_kept(a_table(NAME, columns=columns[:2], unavailable=HELD))
-    assert not stages_kept(a_table(NAME, columns=columns, unavailable=HELD, partial_updates=True))
+    assert list_unavailable_columns(left_out) == tuple(c.name for c in table.value.columns or () if c.name != "id")
+    assert stages_kept_columns(left_out)
+    assert list_unavailable_columns(replace(left_out, upsert=False)) == ()
+    assert stages_kept_columns(table)
+    assert not stages_kept_columns(a_table(NAME, columns=columns[:2], unavailable=HELD))
+    assert not stages_kept_columns(a_table(NAME, columns=columns, unavailable=HELD, partial_updates=True))
 
 
 def test_every_record_counts_in_partial_updates() -> None:
-    assert not last_per_raw_key(pipeline_of("partial"), pipeline_of("partial").tables[0])
-    assert last_per_raw_key(pipeline_of("unchanged"), pipeline_of("unchanged").tables[0])
+    assert not can_keep_last_per_key(pipeline_of("partial"), pipeline_of("partial").tables[0])
+    assert can_keep_last_per_key(pipeline_of("unchanged"), pipeline_of("unchanged").tables[0])
     escaped = a_pipeline(a_table(NAME, columns=COLUMNS, unavailable='not "here"'))
-    assert not last_per_raw_key(escaped, escaped.tables[0])
+    assert not can_keep_last_per_key(escaped, escaped.tables[0])

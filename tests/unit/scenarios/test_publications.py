@@ -8,10 +8,10 @@ from fakes.producing import Killed
 from fakes.publications import Outside, Table
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.monitoring.health import Schedule
-from tidegate.publications.plan import plan
+from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
-from tidegate.publications.republish import Again
-from tidegate.publications.status import in_words, measures, status
+from tidegate.publications.republish import RepublishRequest
+from tidegate.publications.status import describe_state, read_publication_status, to_metrics
 from tidegate.spec.publication import Begin, KeyOut
 
 
@@ -70,7 +70,7 @@ def test_killed_run_is_finished_towards_the_same_snapshot_and_repeats_nothing(ou
     with pytest.raises(Killed):
         publish(outside.ports())
     outside.table.commit(a="2", b="1", c="1", d="1")
-    first = plan(outside.ports())
+    first = plan_run(outside.ports())
     assert publish(outside.ports()).to_snapshot_id == (11 if first.resumed else 12)
     assert first.resumed == (after >= 5), "from the first record of progress on"
     if first.resumed:
@@ -91,7 +91,7 @@ def test_killed_run_of_changes_is_resumed(outside: Outside, after: int) -> None:
     pinned = set(outside.table.tags.values())
     assert pinned == {10, 11}, "both ends stay"
     outside.table.commit(a="3", b="2", c="2")
-    if plan(outside.ports()).resumed:
+    if plan_run(outside.ports()).resumed:
         assert publish(outside.ports()).to_snapshot_id == 11
     publish(outside.ports())
     assert outside.topic.latest() == {"a": "3", "b": "2", "c": "2"}
@@ -136,7 +136,7 @@ def test_unfinished_run_to_a_snapshot_that_has_expired_is_answered_with_a_compar
     outside.die_at(7)
     with pytest.raises(Killed):
         publish(outside.ports())
-    assert plan(outside.ports()).resumed
+    assert plan_run(outside.ports()).resumed
     outside.table.commit(a="3", b="1")
     del outside.table.snapshots[11]
     assert publish(outside.ports()).compared_with == "topic"
@@ -195,39 +195,39 @@ def test_topic_with_records_and_no_progress_is_refused_until_compared(outside: O
 
 
 def test_dry_run_and_status_change_nothing_and_tell_what_waits(outside: Outside) -> None:
-    assert plan(outside.ports()).to_dict()["to_snapshot_id"] == 10
-    assert status(outside.ports())["waiting"]["compared_with"] == "everything"
+    assert plan_run(outside.ports()).to_dict()["to_snapshot_id"] == 10
+    assert read_publication_status(outside.ports())["waiting"]["compared_with"] == "everything"
     assert (outside.topic.id, outside.topic.newest, outside.table.tags) == (None, {}, {})
     publish(outside.ports())
-    told = status(outside.ports())
+    told = read_publication_status(outside.ports())
     assert (told["published_snapshot_id"], told["waiting"], told["problem"]) == (10, None, None)
     outside.table.commit(a="2")
     outside.table.uuid = "u2"
-    assert "was replaced" in status(outside.ports())["problem"]
+    assert "was replaced" in read_publication_status(outside.ports())["problem"]
 
 
 def test_status_counts_what_waits_and_tells_the_last_run(outside: Outside) -> None:
     publish(outside.ports())
-    assert status(outside.ports())["snapshots_behind"] == 0
+    assert read_publication_status(outside.ports())["snapshots_behind"] == 0
     outside.table.commit(a="2", b="1", c="1", d="1", e="1")
     outside.table.commit(a="2", b="1", c="1", d="1")
-    told = status(outside.ports())
+    told = read_publication_status(outside.ports())
     assert (told["snapshots_behind"], told["rows_behind"]) == (2, 2)
     assert (told["last_run"]["to_snapshot_id"], told["last_run"]["compared_with"]) == (10, "everything")
-    assert measures(told) == {"snapshots_behind": 2.0, "rows_behind": 2.0, "behind": 0.0, "problems": 0.0}
+    assert to_metrics(told) == {"snapshots_behind": 2.0, "rows_behind": 2.0, "behind": 0.0, "problems": 0.0}
 
 
 def test_state_of_a_publication_is_one_word_with_its_reason(outside: Outside) -> None:
     publish(outside.ports())
-    assert in_words(status(outside.ports()), Schedule()) == ("current", "nothing waits")
+    assert describe_state(read_publication_status(outside.ports()), Schedule()) == ("current", "nothing waits")
     outside.table.commit(a="2")
-    waits = {**status(outside.ports()), "behind_seconds": 500.0}
-    assert in_words(waits, Schedule())[0] == "catching up"
-    assert in_words(waits, Schedule(paused=True))[0] == "paused"
-    assert in_words(waits, Schedule(failed="publish failed: x")) == ("failing", "publish failed: x")
-    assert in_words({**waits, "error": "no answer"}, Schedule()) == ("unknown", "no answer")
+    waits = {**read_publication_status(outside.ports()), "behind_seconds": 500.0}
+    assert describe_state(waits, Schedule())[0] == "catching up"
+    assert describe_state(waits, Schedule(paused=True))[0] == "paused"
+    assert describe_state(waits, Schedule(failed="publish failed: x")) == ("failing", "publish failed: x")
+    assert describe_state({**waits, "error": "no answer"}, Schedule()) == ("unknown", "no answer")
     outside.table.uuid = "u2"
-    state, reason = in_words(status(outside.ports()), Schedule(paused=True))
+    state, reason = describe_state(read_publication_status(outside.ports()), Schedule(paused=True))
     assert (state, "--resynchronise" in reason) == ("stuck", True)
 
 
@@ -238,14 +238,14 @@ def test_producing_again_gives_the_published_rows_of_a_range_and_moves_no_positi
     publish(outside.ports())
     outside.table.commit(a="9")
     before = len(outside.topic.records)
-    done = publish(outside.ports(), again=Again("10", "11"))
+    done = publish(outside.ports(), again=RepublishRequest("10", "11"))
     assert sorted(outside.topic.records[before:], key=str) == [("a", "2"), ("e", None)], (
         "keys of the range, rows of now"
     )
     assert (done.compared_with, done.to_snapshot_id) == ("again", 12)
     assert set(outside.table.tags.values()) == {12}
     before = len(outside.topic.records)
-    publish(outside.ports(), again=Again())
+    publish(outside.ports(), again=RepublishRequest())
     assert len(outside.topic.records) == before + 4, "without a range every key"
     publish(outside.ports())
     assert outside.topic.latest() == {"a": "9"}
@@ -258,9 +258,9 @@ def test_killed_run_that_produces_again_neither_loses_nor_moves_anything(outside
     publish(outside.ports())
     outside.die_at(after)
     with pytest.raises(Killed):
-        publish(outside.ports(), again=Again())
+        publish(outside.ports(), again=RepublishRequest())
     before = len(outside.topic.records)
-    publish(outside.ports(), again=Again("10"))
+    publish(outside.ports(), again=RepublishRequest("10"))
     assert len(outside.topic.records) == before + 5, "asked again, it begins anew"
     assert outside.topic.latest() == outside.table.snapshots[11]
     outside.table.commit(a="3")
@@ -270,21 +270,21 @@ def test_killed_run_that_produces_again_neither_loses_nor_moves_anything(outside
 
 def test_range_that_cannot_be_produced_again_is_refused_in_words(outside: Outside) -> None:
     with pytest.raises(NothingToDo, match="nothing was published yet"):
-        publish(outside.ports(), again=Again())
+        publish(outside.ports(), again=RepublishRequest())
     outside.die_at(12)
     with pytest.raises(Killed):
         publish(outside.ports())
     with pytest.raises(GiveUp, match="a run is unfinished; finish it by `bin/tidegate publish out`"):
-        publish(outside.ports(), again=Again())
+        publish(outside.ports(), again=RepublishRequest())
     publish(outside.ports())
     with pytest.raises(GiveUp, match="from=7: snapshot=7 has expired or never was"):
-        publish(outside.ports(), again=Again("7"))
+        publish(outside.ports(), again=RepublishRequest("7"))
     with pytest.raises(ConfigurationError, match="from=soon: neither a snapshot nor a time"):
-        publish(outside.ports(), again=Again("soon"))
+        publish(outside.ports(), again=RepublishRequest("soon"))
     with pytest.raises(ConfigurationError, match="a time without a zone"):
-        publish(outside.ports(), again=Again("2026-01-01T00:00"))
+        publish(outside.ports(), again=RepublishRequest("2026-01-01T00:00"))
     with pytest.raises(NothingToDo, match="no row changed between"):
-        publish(outside.ports(), again=Again("10", "10"))
+        publish(outside.ports(), again=RepublishRequest("10", "10"))
 
 
 DIM = "lake.shop.dim"
@@ -308,13 +308,13 @@ def test_change_of_a_joined_table_counts_like_one_of_the_table(joining: Outside)
     with pytest.raises(NothingToDo, match="nothing came since"):
         publish(joining.ports())
     dim.commit(a="y", c="y")
-    assert plan(joining.ports()).touched is None, "any row may look different"
-    assert status(joining.ports())["snapshots_behind"] == 1
+    assert plan_run(joining.ports()).touched is None, "any row may look different"
+    assert read_publication_status(joining.ports())["snapshots_behind"] == 1
     publish(joining.ports())
     assert joining.topic.records[3:] in ([("a", "1y"), ("c", "1y")], [("c", "1y"), ("a", "1y")])
     assert (set(joining.table.tags.values()), set(dim.tags.values())) == ({10}, {11}), "both are pinned"
     joining.table.commit(a="2", b="1", c="1")
-    assert plan(joining.ports()).touched is not None, "the joined table stands still"
+    assert plan_run(joining.ports()).touched is not None, "the joined table stands still"
 
 
 def test_joined_table_that_only_compacted_costs_no_comparison_of_all_rows(joining: Outside) -> None:
@@ -326,7 +326,7 @@ def test_joined_table_that_only_compacted_costs_no_comparison_of_all_rows(joinin
     with pytest.raises(NothingToDo):
         publish(joining.ports())
     joining.table.commit(a="2", b="1", c="1")
-    run = plan(joining.ports())
+    run = plan_run(joining.ports())
     assert (run.touched is not None, run.position.joined, run.position.joined_origin) == (True, {DIM: 11}, {DIM: 11})
 
 
@@ -340,7 +340,7 @@ def test_killed_run_of_a_joined_tables_change_is_finished_with_the_same_snapshot
     with pytest.raises(Killed):
         publish(joining.ports())
     dim.commit(a="z", b="z", c="z")
-    if plan(joining.ports()).resumed:
+    if plan_run(joining.ports()).resumed:
         publish(joining.ports())
     publish(joining.ports())
     assert joining.topic.latest() == {"a": "1z", "b": "1z", "c": "1z"}

@@ -9,7 +9,7 @@ from tidegate.config.pipeline_file import load_pipeline
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.table import Route
 from tidegate.steps.flush import flush
-from tidegate.tables.columns import shape
+from tidegate.tables.columns import compute_shape
 
 ORDERS, LINES = "lake.shop.orders", "lake.shop.lines"
 
@@ -45,7 +45,7 @@ def test_record_of_no_route_is_counted_as_filtered(world: World) -> None:
     produce(world, "1", "order")
     produce(world, "2", "elsewhere")
     flush(world.ports(routed(Route("name", "order"))))
-    (row,) = world.destination.history("lake.shop.tidegate_shop_batches", 9)
+    (row,) = world.destination.read_history("lake.shop.tidegate_shop_batches", 9)
     assert (row["read"], row["staged"], row["filtered"]) == (2, 1, 1)
 
 
@@ -68,7 +68,7 @@ def test_tables_of_several_routes_share_one_read(world: World) -> None:
 
 def test_changed_route_is_another_shape() -> None:
     one, other = a_table(route=Route("name", "a")), a_table(route=Route("name", "b"))
-    assert len({shape(table, {}) for table in (one, other, a_table())}) == 3
+    assert len({compute_shape(table, {}) for table in (one, other, a_table())}) == 3
 
 
 def loaded(tmp_path: Path, route: str) -> Route | None:

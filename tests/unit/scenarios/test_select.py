@@ -15,7 +15,7 @@ from tidegate.spec.catalog import Catalog
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
-from tidegate.tables.columns import destination_columns, projection, sequence_columns, shape
+from tidegate.tables.columns import build_projection, compute_shape, list_destination_columns, list_sequence_columns
 
 NAME, DIMENSION = "lake.shop.orders", "lake.dim.customers"
 COLUMNS = (Column("id", "STRING"), Column("at", "STRUCT<`x`: INT, `y z`: DATE>"), Column("name", "STRING", False))
@@ -28,7 +28,7 @@ def a_select(text: str, **more: Any):
 
 def test_columns_follow_the_list_with_their_types() -> None:
     table = a_select("SELECT name, id, at.`y z` AS day, r.topic, TRY_CAST(at.x AS DECIMAL(4,1)) AS x FROM record r")
-    assert destination_columns(table, {}) == (
+    assert list_destination_columns(table, {}) == (
         Column("name", "STRING", False),
         Column("id", "STRING"),
         Column("day", "DATE"),
@@ -39,13 +39,13 @@ def test_columns_follow_the_list_with_their_types() -> None:
 
 def test_star_stands_for_the_columns_that_the_table_would_have() -> None:
     table = a_select("SELECT record.* EXCEPT (AT), offset FROM record")
-    names = [c.name for c in destination_columns(table, {"seen": "timestamp"})]
+    names = [c.name for c in list_destination_columns(table, {"seen": "timestamp"})]
     assert names == ["id", "name", "seen", "offset"]
 
 
 def test_words_go_to_spark_as_they_are() -> None:
     text = "SELECT id, CAST(CASE WHEN name LIKE 'a, FROM (%' THEN left(name, 2) END AS STRING) AS `left` FROM record"
-    (_, made) = projection(a_select(text), {}).columns
+    (_, made) = build_projection(a_select(text), {}).columns
     assert (made.name, made.sql, made.type) == (
         "left",
         "CASE WHEN name LIKE 'a, FROM (%' THEN left(name, 2) END",
@@ -114,8 +114,8 @@ def test_table_layout_is_checked_against_what_select_makes(tmp_path) -> None:
 
 
 def test_staged_rows_of_another_select_are_staged_anew() -> None:
-    shapes = {shape(a_select(t), {}) for t in ("SELECT * FROM record", "SELECT id, name FROM record")}
-    assert len(shapes | {shape(a_table(NAME, columns=COLUMNS), {})}) == 3
+    shapes = {compute_shape(a_select(t), {}) for t in ("SELECT * FROM record", "SELECT id, name FROM record")}
+    assert len(shapes | {compute_shape(a_table(NAME, columns=COLUMNS), {})}) == 3
 
 
 @pytest.fixture
@@ -178,10 +178,10 @@ def test_missing_dimension_table_is_said_before_anything_is_staged(world: World)
 def test_sequence_may_be_made_of_the_record_by_select() -> None:
     text = "SELECT r.*, CAST(upper(r.name) AS STRING) AS rank, r.at.x AS place FROM record r"
     table = a_select(text, sequence_by=("PLACE", "rank"))
-    assert sequence_columns(table, {}) == (Column("place", "INT"), Column("rank", "STRING"))
-    assert shape(table, {}) != shape(a_select(text), {})
+    assert list_sequence_columns(table, {}) == (Column("place", "INT"), Column("rank", "STRING"))
+    assert compute_shape(table, {}) != compute_shape(a_select(text), {})
 
 
 def test_column_that_select_writes_anew_under_its_name_orders_the_records() -> None:
     table = a_select("SELECT id, CAST(length(name) AS INT) AS name FROM record", sequence_by=("name",))
-    assert sequence_columns(table, {}) == (Column("name", "INT"),)
+    assert list_sequence_columns(table, {}) == (Column("name", "INT"),)

@@ -11,13 +11,13 @@ from fakes.grouped import GROUPS, NAMES, Change, expected
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, RetryLater
-from tidegate.reprocess.backfill import backfill
-from tidegate.reprocess.backfill_plan import propose, wanted
+from tidegate.reprocess.backfill import apply_backfill
+from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 from tidegate.steps.flush import flush
-from tidegate.tables.columns import shape
+from tidegate.tables.columns import compute_shape
 from tidegate.tables.partial_updates import find_sequences
 
 NAME, HELD = "lake.shop.wide", "__debezium_unavailable_value"
@@ -151,7 +151,7 @@ def test_delete_goes_by_the_log_and_what_follows_it_starts_anew(in_one_batch: bo
 
 def backfilled(runner: Runner, pipeline: Pipeline, ranges: str) -> None:
     ports = runner.world.ports(pipeline)
-    backfill(ports, propose(ports, wanted(ranges, None, None)).backfill, lambda _: None)
+    apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, lambda _: None)
 
 
 def test_backfill_is_refused_where_offsets_decide() -> None:
@@ -211,4 +211,4 @@ def test_groups_name_columns_of_the_table_without_case() -> None:
 
 def test_rows_staged_under_other_groups_are_staged_anew() -> None:
     plain = a_table(NAME, columns=COLUMNS, partial_updates=True)
-    assert shape(plain, {}) != shape(a_grouped(), {})
+    assert compute_shape(plain, {}) != compute_shape(a_grouped(), {})

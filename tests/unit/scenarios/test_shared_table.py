@@ -81,7 +81,7 @@ def test_late_row_of_the_slower_pipeline_does_not_come_back(shop: Shop) -> None:
 def test_pipeline_whose_partition_has_shown_no_record_keeps_all(shop: Shop) -> None:
     shop.change("slow", 12, 1, at=29 * DAY)
     state = shop.world.destination.tables[NAME].properties
-    state[resource_names.mark("slow", "timestamps")] = "{}"
+    state[resource_names.name_pipeline_property("slow", "timestamps")] = "{}"
     before, report = shop.remembered, shop.clean("fast")
     assert (report["forgotten_deletes"], report["unknown_valid_through"]) == (0, ["slow"])
     assert shop.remembered == before
@@ -116,4 +116,4 @@ def test_clean_up_leaves_the_tag_of_a_pipeline_whose_name_reads_like_a_batch() -
     (report,) = clean_up(world.ports(a_pipeline(name="sales")))
     assert report["branches"] == 0
     assert world.destination.tables[NAME].refs.keys() == {"main", "tidegate_sales", "tidegate_sales_1_q1"}
-    assert world.destination.state(NAME, "sales_1_q1").rolled_back is False
+    assert world.destination.read_state(NAME, "sales_1_q1").rolled_back is False

@@ -7,14 +7,14 @@ from fakes import World, a_pipeline, a_table
 from fakes.faults import UnreadableTable
 from tidegate.errors import GiveUp, RetryLater, SomeTablesDelayed, SomeTablesFailed
 from tidegate.monitoring import details
-from tidegate.monitoring.overview import lately
-from tidegate.monitoring.status import status
+from tidegate.monitoring.overview import read_recent
+from tidegate.monitoring.status import read_status
 from tidegate.spec.source import Start
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.flush import flush
 from tidegate.steps.heartbeat import heartbeat
-from tidegate.steps.maintain import maintain, maintained_tables
+from tidegate.steps.maintain import list_maintained_tables, maintain
 from tidegate.steps.plan import plan
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
@@ -92,7 +92,7 @@ def test_status_shows_what_is_known_and_names_what_is_not(world: World) -> None:
     flush(ports_of(world))
     later(world)
     history = "lake.shop.tidegate_shop"
-    found = status(ports_of(world, COPY, history))
+    found = read_status(ports_of(world, COPY, history))
     one, other = found["tables"]
     assert (one["table"], one["exists"], one["rows"], one["lag"], one["problem"]) == (ORDERS, True, 2, 1, None)
     assert (other["exists"], other["rows"], other["position"], other["lag"]) == (None, None, None, 1)
@@ -101,17 +101,17 @@ def test_status_shows_what_is_known_and_names_what_is_not(world: World) -> None:
     assert (found["batches"], found["dead_letters"]) == ([], None)
     silent = [warning.rpartition(" ")[2] for warning in found["warnings"]]
     assert silent == ["history", "backfills", "dead_letters"]
-    assert lately(ports_of(world, history)) == {"last_flush": None, "dead_letters": None}
+    assert read_recent(ports_of(world, history)) == {"last_flush": None, "dead_letters": None}
 
 
 def test_maintenance_and_storage_know_every_table_and_each_tells_of_itself(world: World) -> None:
     flush(ports_of(world))
     ports = ports_of(world, COPY)
-    tables = maintained_tables(ports)
+    tables = list_maintained_tables(ports)
     assert {ORDERS, COPY} <= {*tables}
     with pytest.raises(RetryLater, match=f"table={COPY}"):
         maintain(ports, COPY)
-    stored = {row["table"]: row for row in details.storage(ports)}
+    stored = {row["table"]: row for row in details.read_storage(ports)}
     assert stored[ORDERS]["rows"] == 2
     assert "did not answer" in stored[COPY]["error"]
 

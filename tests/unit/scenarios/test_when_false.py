@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from fakes import World, a_pipeline, a_table
-from tidegate.planning.key_deduplication import last_per_raw_key
+from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.steps.flush import flush
-from tidegate.tables.columns import shape
+from tidegate.tables.columns import compute_shape
 from tidegate.tables.partial_updates import find_retracting_answers
 
 NAME, OPEN, CLOSED = "lake.shop.open_orders", "state = 'open'", "state = 'closed'"
@@ -111,7 +111,7 @@ def test_partial_update_that_does_not_say_what_the_condition_reads_is_left_out(w
 
 def test_default_stages_as_before(world: World) -> None:
     plain, ignoring = (a_table(columns=COLUMNS, when=OPEN, **more) for more in ({}, {"when_false": "ignore"}))
-    assert shape(plain, {}) == shape(ignoring, {}) != shape(a_condition(), {})
+    assert compute_shape(plain, {}) == compute_shape(ignoring, {}) != compute_shape(a_condition(), {})
     assert find_retracting_answers(plain) == ()
     pipeline: Pipeline = a_pipeline(a_condition())
-    assert not last_per_raw_key(pipeline, pipeline.tables[0])
+    assert not can_keep_last_per_key(pipeline, pipeline.tables[0])

@@ -9,13 +9,13 @@ from typing import Any
 import jinja2
 import pytest
 from golden_files import compare_with_golden
-from tidegate.adapters.bigquery.publish_script import MOVED, transaction
+from tidegate.adapters.bigquery.publish_script import POSITION_MOVED, render_transaction
 from tidegate.adapters.sql_templates import SQL_FOLDER, SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.model.ownership import Ownership
 from tidegate.schema.column import Column
 from tidegate.spec.table import Create
-from tidegate.sql.googlesql import constant, literal, quoted
+from tidegate.sql.googlesql import quote, render_constant, render_literal
 from tidegate.sql.pruning import Bound
 from unit.sql import test_iceberg_golden as iceberg
 
@@ -93,7 +93,7 @@ def script() -> str:
         SQL.render("merge_upsert_delete", **MERGE),
     )
     audits = [(SQL.render("audit_rows", **{**iceberg.AUDIT, "rows": "upsert", "leaves": [("id",)]}), "amount > 0")]
-    return transaction(SQL, statements=statements, audits=audits, **SCRIPT) + "\n"
+    return render_transaction(SQL, statements=statements, audits=audits, **SCRIPT) + "\n"
 
 
 def check(name: str, text: str) -> None:
@@ -133,7 +133,7 @@ def test_missing_value_is_an_error_instead_of_an_empty_text() -> None:
 
 def test_script_that_is_longer_than_bigquery_reads_is_refused() -> None:
     with pytest.raises(GiveUp, match=r"the script that publishes has bytes=\d+.*fewer columns"):
-        transaction(SQL, statements=("SELECT 1 -- " + "x" * 1024 * 1024,), **SCRIPT)
+        render_transaction(SQL, statements=("SELECT 1 -- " + "x" * 1024 * 1024,), **SCRIPT)
 
 
 def test_position_moves_before_a_statement_that_is_billed_by_the_table_or_the_batch() -> None:
@@ -147,19 +147,19 @@ def test_position_moves_before_a_statement_that_is_billed_by_the_table_or_the_ba
 
 
 def test_script_that_finds_another_version_says_so_in_words_that_are_looked_for() -> None:
-    assert f"= 1 AS '{MOVED}: pipeline=shop version=6';" in script()
+    assert f"= 1 AS '{POSITION_MOVED}: pipeline=shop version=6';" in script()
 
 
 @pytest.mark.parametrize(
     ("name", "sql"), [("a", "`a`"), ("a`b", "`a\\`b`"), ("a.b", "`a.b`"), ("a\\", "`a\\\\`"), ("a\nb", "`a\\nb`")]
 )
 def test_identifier_cannot_be_broken_out_of(name: str, sql: str) -> None:
-    assert quoted(name) == sql
+    assert quote(name) == sql
 
 
 def test_text_cannot_be_broken_out_of() -> None:
-    assert literal("it's \\\n") == "'it\\'s \\\\\\n'"
-    assert constant("'); DROP TABLE t; --") == "'\\'); DROP TABLE t; --'"
+    assert render_literal("it's \\\n") == "'it\\'s \\\\\\n'"
+    assert render_constant("'); DROP TABLE t; --") == "'\\'); DROP TABLE t; --'"
 
 
 def test_catalog_is_the_project_in_a_name() -> None:

@@ -12,9 +12,9 @@ from golden_files import compare_with_golden
 from tidegate.adapters.sql_templates import SQL_FOLDER, SqlFiles
 from tidegate.model.ownership import Ownership
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import parse
+from tidegate.schema.data_types import parse_type
 from tidegate.sql.pruning import Bound
-from tidegate.sql.spark import literal, quoted, quoted_name
+from tidegate.sql.spark import quote, quote_name, render_literal
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "iceberg"
 SQL = SqlFiles("iceberg")
@@ -107,12 +107,12 @@ HISTORY: dict[str, Any] = {
     "changes": "lake.shop.orders_changes",
     "sequence": ["at", "lsn"],
     "values": ["name", "tags", "at", "lsn"],
-    "compared": [("name", parse("STRING")), ("tags", parse("MAP<STRING, STRING>"))],
+    "compared": [("name", parse_type("STRING")), ("tags", parse_type("MAP<STRING, STRING>"))],
     "written": [
-        ("name", parse("STRING")),
-        ("tags", parse("MAP<STRING, STRING>")),
-        ("at", parse("TIMESTAMP")),
-        ("lsn", parse("BIGINT")),
+        ("name", parse_type("STRING")),
+        ("tags", parse_type("MAP<STRING, STRING>")),
+        ("at", parse_type("TIMESTAMP")),
+        ("lsn", parse_type("BIGINT")),
     ],
     "valid_from": "valid_from",
     "valid_to": "valid_to",
@@ -131,8 +131,8 @@ ODD_HISTORY: dict[str, Any] = {
     **SHAPES["odd_names"],
     "changes": "lake.my shop.or`ders_changes",
     "sequence": [ODD[2], ODD[5]],
-    "compared": [(ODD[4], parse("STRING"))],
-    "written": [(name, parse("STRING")) for name in ODD[2:]],
+    "compared": [(ODD[4], parse_type("STRING"))],
+    "written": [(name, parse_type("STRING")) for name in ODD[2:]],
     "valid_from": "gültig ab",
     "valid_to": "bis`",
 }
@@ -360,15 +360,15 @@ def test_statement_is_one_that_spark_reads(case: str) -> None:
 
 @pytest.mark.parametrize(("name", "sql"), [("a", "`a`"), ("a`b", "`a``b`"), ("a.b", "`a.b`"), ("", "``")])
 def test_identifier_cannot_be_broken_out_of(name: str, sql: str) -> None:
-    assert quoted(name) == sql
+    assert quote(name) == sql
 
 
 def test_table_name_is_quoted_part_by_part() -> None:
-    assert quoted_name("lake.a b.c`d") == "`lake`.`a b`.`c``d`"
+    assert quote_name("lake.a b.c`d") == "`lake`.`a b`.`c``d`"
 
 
 def test_text_cannot_be_broken_out_of() -> None:
-    assert literal("it's \\") == "'it\\'s \\\\'"
+    assert render_literal("it's \\") == "'it\\'s \\\\'"
 
 
 def test_delete_only_append_and_upsert_differ_where_they_must() -> None:

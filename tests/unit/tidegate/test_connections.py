@@ -3,15 +3,15 @@
 import json
 
 import pytest
-from tidegate.adapters.kafka.settings import java_settings, kafka_settings
-from tidegate.adapters.spark.remote_address import spark_remote
-from tidegate.connections import Connection, connection_from_env
+from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
+from tidegate.adapters.spark.remote_address import resolve_spark_remote
+from tidegate.connections import Connection, read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.spec.runtime import SparkTarget
 
 
 def read(text: str) -> Connection:
-    connection = connection_from_env("my_id", {"AIRFLOW_CONN_MY_ID": text})
+    connection = read_connection_from_env("my_id", {"AIRFLOW_CONN_MY_ID": text})
     assert connection is not None
     return connection
 
@@ -44,7 +44,7 @@ def test_both_of_airflows_forms(text: str, expected: Connection) -> None:
 
 
 def test_missing_connection_is_none() -> None:
-    assert connection_from_env("my_id", {}) is None
+    assert read_connection_from_env("my_id", {}) is None
 
 
 @pytest.mark.parametrize(
@@ -76,21 +76,21 @@ def test_repr_hides_the_password_and_secret_extras() -> None:
 
 def test_missing_kafka_connection_names_its_variable() -> None:
     with pytest.raises(ConfigurationError, match="AIRFLOW_CONN_KAFKA_DEFAULT"):
-        kafka_settings("kafka_default", nothing)
+        resolve_kafka_settings("kafka_default", nothing)
 
 
 def test_kafka_settings_from_extra_then_host_and_login() -> None:
     connection = Connection(
         "k", "kafka", "h", 9092, "u", "p", extra={"sasl.username": "x", "a": True, "group.id": "airflow"}
     )
-    assert kafka_settings("k", lambda _: connection) == {
+    assert resolve_kafka_settings("k", lambda _: connection) == {
         "bootstrap.servers": "h:9092",
         "sasl.username": "x",
         "sasl.password": "p",
         "a": "true",
     }
     with pytest.raises(ConfigurationError, match=r"bootstrap\.servers is missing"):
-        kafka_settings("k", lambda _: Connection("k", "kafka"))
+        resolve_kafka_settings("k", lambda _: Connection("k", "kafka"))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_kafka_settings_from_extra_then_host_and_login() -> None:
     ],
 )
 def test_the_java_client_gets_the_same_in_its_own_words(librdkafka: dict[str, str], java: dict[str, str]) -> None:
-    assert java_settings(librdkafka) == java
+    assert to_java_settings(librdkafka) == java
 
 
 @pytest.mark.parametrize(
@@ -142,24 +142,27 @@ def test_the_java_client_gets_the_same_in_its_own_words(librdkafka: dict[str, st
 )
 def test_what_the_java_client_cannot_do_is_refused_not_dropped(librdkafka: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError):
-        java_settings(librdkafka)
+        to_java_settings(librdkafka)
 
 
 def test_spark_remote_of_pipeline_then_connection_then_environment() -> None:
     environ = {"SPARK_REMOTE": "sc://env:1"}
     connection = Connection("s", "spark_connect", "h", 2, "me", "tok/en", extra={"use_ssl": True})
-    assert spark_remote(SparkTarget(remote="sc://own:3"), lambda _: connection, environ) == "sc://own:3"
+    assert resolve_spark_remote(SparkTarget(remote="sc://own:3"), lambda _: connection, environ) == "sc://own:3"
     assert (
-        spark_remote(SparkTarget(), lambda _: connection, environ) == "sc://h:2/;user_id=me;token=tok%2Fen;use_ssl=true"
+        resolve_spark_remote(SparkTarget(), lambda _: connection, environ)
+        == "sc://h:2/;user_id=me;token=tok%2Fen;use_ssl=true"
     )
-    assert spark_remote(SparkTarget(), lambda _: Connection("s", "spark_connect", "sc://h", 2), {}) == "sc://h:2"
-    assert spark_remote(SparkTarget(), nothing, environ) == "sc://env:1"
+    assert (
+        resolve_spark_remote(SparkTarget(), lambda _: Connection("s", "spark_connect", "sc://h", 2), {}) == "sc://h:2"
+    )
+    assert resolve_spark_remote(SparkTarget(), nothing, environ) == "sc://env:1"
 
 
 @pytest.mark.parametrize("connection", [None, Connection("s", "spark", "yarn"), Connection("s", "spark_connect")])
 def test_no_place_for_spark_is_refused_with_the_way_out(connection: Connection | None) -> None:
     with pytest.raises(ConfigurationError, match=r"sc://|spark_connect"):
-        spark_remote(SparkTarget(), lambda _: connection, {})
+        resolve_spark_remote(SparkTarget(), lambda _: connection, {})
 
 
 def test_same_reading_as_airflow_itself() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tidegate.adapters.spark.entry_points import private_conf
-from tidegate.adapters.spark.submit import packed
+from tidegate.adapters.spark.entry_points import build_private_conf
+from tidegate.adapters.spark.submit import pack_files
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.stage_job import KAFKA_CONF
-from tidegate.redaction import CORE, CORE_REGEX, OPTIONS, SECRET
+from tidegate.redaction import CORE_REGEX, CORE_REGEX_KEY, OPTIONS_REGEX_KEY, SECRET_NAME_PATTERN
 from tidegate_spark import session
 
 ROOT = Path(__file__).parents[3]
@@ -25,20 +25,20 @@ SECRETS = [
 
 @pytest.mark.parametrize("name", SECRETS)
 def test_secret_of_a_catalog_is_hidden_by_its_name_in_sessions_and_in_applications(name: str) -> None:
-    private = private_conf({f"{CATALOG}.{name}": "x", OPTIONS: "mine"}, {})
-    with packed({**private, CORE: "theirs"}) as files:
+    private = build_private_conf({f"{CATALOG}.{name}": "x", OPTIONS_REGEX_KEY: "mine"}, {})
+    with pack_files({**private, CORE_REGEX_KEY: "theirs"}) as files:
         lines = dict(
             line.split(" ", 1) for line in Path(files.properties).read_text().replace("\\\\", "\\").splitlines()
         )
     for regex in (
-        private[OPTIONS].replace("mine|", ""),
-        lines[OPTIONS].replace("mine|", ""),
-        lines[CORE].replace("theirs|", ""),
+        private[OPTIONS_REGEX_KEY].replace("mine|", ""),
+        lines[OPTIONS_REGEX_KEY].replace("mine|", ""),
+        lines[CORE_REGEX_KEY].replace("theirs|", ""),
     ):
         assert re.search(regex, f"{CATALOG}.{name}")
-    assert lines[CORE].startswith("theirs|")
-    assert lines[OPTIONS] == private[OPTIONS], "nothing is said twice"
-    assert lines[OPTIONS].startswith("mine|")
+    assert lines[CORE_REGEX_KEY].startswith("theirs|")
+    assert lines[OPTIONS_REGEX_KEY] == private[OPTIONS_REGEX_KEY], "nothing is said twice"
+    assert lines[OPTIONS_REGEX_KEY].startswith("mine|")
 
 
 def test_names_that_hold_no_secret_are_shown() -> None:
@@ -58,7 +58,7 @@ def test_every_word_of_a_secrets_name_that_the_product_knows_is_hidden_by_spark_
         "account-key",
         "jaas",
     ):
-        assert SECRET.search(word)
+        assert SECRET_NAME_PATTERN.search(word)
         assert re.search(CORE_REGEX, f"x.{word.upper()}")
 
 
@@ -68,7 +68,7 @@ def test_the_servers_program_hides_what_the_jobs_hide() -> None:
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.CONF[CORE] == CORE_REGEX
+    assert module.SERVER_CONF[CORE_REGEX_KEY] == CORE_REGEX
 
 
 class Session:
@@ -91,7 +91,7 @@ class Session:
 def connected(monkeypatch: pytest.MonkeyPatch, server: Session, conf: dict[str, str]) -> Session:
     builder = type("Builder", (), {"remote": lambda self, _: self, "create": lambda self: server})()
     monkeypatch.setattr(session, "SparkSession", type("Sessions", (), {"builder": builder}))
-    session.connected("sc://here", conf)
+    session.connect_session("sc://here", conf)
     return server
 
 
@@ -99,7 +99,7 @@ CONF = {f"{CATALOG}.type": "rest", f"{CATALOG}.credential": "client:hunter2"}
 
 
 def test_server_with_an_event_log_gets_no_catalogs_secret_unless_it_hides_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for own in ({}, {CORE: CORE_REGEX}, {f"{CATALOG}.credential": "from the jobs"}):
+    for own in ({}, {CORE_REGEX_KEY: CORE_REGEX}, {f"{CATALOG}.credential": "from the jobs"}):
         server = Session(spark_eventLog_enabled="true")
         server.values |= own
         with pytest.raises(
@@ -109,7 +109,7 @@ def test_server_with_an_event_log_gets_no_catalogs_secret_unless_it_hides_it(mon
         assert "hunter2" not in f"{told.value}{server.values}"
         assert server.stopped
     server = Session(spark_eventLog_enabled="true")
-    server.values |= {CORE: CORE_REGEX, f"{CATALOG}.credential": "from the jobs"}
+    server.values |= {CORE_REGEX_KEY: CORE_REGEX, f"{CATALOG}.credential": "from the jobs"}
     assert connected(monkeypatch, server, CONF).values[f"{CATALOG}.credential"] == "client:hunter2"
 
 
@@ -120,9 +120,9 @@ def test_server_without_an_event_log_and_catalog_without_a_secret_need_nothing(m
 
 
 def test_kafkas_password_never_has_a_name_that_jobs_carry_into_the_event_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    private = private_conf({}, {"sasl.password": "hunter2"})
+    private = build_private_conf({}, {"sasl.password": "hunter2"})
     server = connected(monkeypatch, Session(spark_eventLog_enabled="true"), private)
     assert [name for name, value in server.values.items() if "hunter2" in value] == ["tidegate.secret.kafka"]
-    assert re.search(server.values[OPTIONS], "tidegate.secret.kafka")
+    assert re.search(server.values[OPTIONS_REGEX_KEY], "tidegate.secret.kafka")
     for spark in (server, Session(**{KAFKA_CONF.replace(".", "_"): private[KAFKA_CONF]})):
-        assert json.loads(session.private(spark, KAFKA_CONF)) == {"kafka.sasl.password": "hunter2"}
+        assert json.loads(session.read_private_conf(spark, KAFKA_CONF)) == {"kafka.sasl.password": "hunter2"}

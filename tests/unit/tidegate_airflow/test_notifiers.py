@@ -35,16 +35,16 @@ def backend() -> Iterator[Backend]:
 def told(notifier: Notifier, run_id: str = "r1") -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from tidegate_airflow.notifiers import on_failure
-    for call in on_failure(replace(a_pipeline(), on_failure=(notifier,))):
+        from tidegate_airflow.notifiers import build_failure_callbacks
+    for call in build_failure_callbacks(replace(a_pipeline(), on_failure=(notifier,))):
         call({"run_id": run_id})
 
 
 def test_a_gauge_has_tags_and_a_name_of_its_own_for_backends_without_tags(backend: Backend) -> None:
-    from tidegate_airflow.metrics import send
+    from tidegate_airflow.metrics import send_pipeline_metrics
 
-    send("shop", {"lag": 3.0})
-    send("shop", {"batch.seconds": 1.5}, "lake.shop.orders")
+    send_pipeline_metrics("shop", {"lag": 3.0})
+    send_pipeline_metrics("shop", {"batch.seconds": 1.5}, "lake.shop.orders")
     assert backend.gauges == [
         ("tidegate.lag", 3.0, {"pipeline": "shop"}),
         ("tidegate.lag.shop", 3.0, None),

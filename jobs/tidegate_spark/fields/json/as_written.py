@@ -6,30 +6,36 @@ Every function returns SQL text over `text`, the JSON, and `expr`, a field that 
 import json
 import re
 
-from tidegate.sql.spark import literal
+from tidegate.sql.spark import render_literal
 
-INFINITE = r"""[":,\[\s][+-]?(?:Infinity|INF)[",\]}\s]"""  # in so many words; else an infinite number was too large
-INFINITY = "[\"']?[+-]?(?:Infinity|INF)"
-HUGE = r"[:,\[\s]-?(?:[0-9]{39}|[0-9.]+[eE][+]?[0-9]{2})"  # a number that a FLOAT, and so a DOUBLE, may not hold
-HIGH, LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F]"
-LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*+(?:{HIGH}(?!{LOW})|(?<!{HIGH}){LOW})"
-NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
+INFINITE_PATTERN = (
+    r"""[":,\[\s][+-]?(?:Infinity|INF)[",\]}\s]"""  # in so many words; else an infinite number was too large
+)
+INFINITY_PATTERN = "[\"']?[+-]?(?:Infinity|INF)"
+HUGE_NUMBER_PATTERN = (
+    r"[:,\[\s]-?(?:[0-9]{39}|[0-9.]+[eE][+]?[0-9]{2})"  # a number that a FLOAT, and so a DOUBLE, may not hold
+)
+HIGH_SURROGATE, LOW_SURROGATE = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F]"
+LONE_SURROGATE_PATTERN = (
+    rf"(?<!\\)(?:\\\\)*+(?:{HIGH_SURROGATE}(?!{LOW_SURROGATE})|(?<!{HIGH_SURROGATE}){LOW_SURROGATE})"
+)
+NON_FINITE_WORDS = ("NaN", "Infinity", "-Infinity")
 
 
-def stands_as_text(found: str, expr: str, text: str) -> str:
+def render_is_quoted(found: str, expr: str, text: str) -> str:
     """A condition: digits at `expr` stand in quotes in the JSON `text`, so that no unit is meant for them.
 
     Where the field has a name, it is looked for in front of them; else the same digits in quotes anywhere will do.
     """
     quotes = f"contains({text}, concat('\"', {found}, '\"'))"
-    name = _field_name(expr)
+    name = _render_field_pattern(expr)
     if name is None:
         return quotes
-    opened = literal(f'{name}"')
+    opened = render_literal(f'{name}"')
     return f"{quotes} AND {text} RLIKE concat({opened}, {found}, '\"')"
 
 
-def _field_name(expr: str) -> str | None:
+def _render_field_pattern(expr: str) -> str | None:
     """A pattern of the field's name in a JSON text, up to its value; None for what is in a list or a map itself."""
     _, point, name = expr.rpartition(".`")
     if not point:
@@ -38,12 +44,15 @@ def _field_name(expr: str) -> str | None:
     return f"{re.escape(json.dumps(plain, ensure_ascii=False))}[ \\t\\r\\n]*:[ \\t\\r\\n]*"
 
 
-def is_changed(expr: str, name: str, text: str) -> str:
+def render_is_changed(expr: str, name: str, text: str) -> str:
     """A condition: the parser made something else of what stands in `text`."""
     if name == "STRING":
-        words = ", ".join(literal(f'"{word}"') for word in NO_NUMBERS)
-        return f"contains({expr}, '?') AND {text} RLIKE {literal(LONE_SURROGATE)} OR {expr} IN ({words})"
-    written, named = f"{text} RLIKE {literal(INFINITE)}", _field_name(expr)
+        words = ", ".join(render_literal(f'"{word}"') for word in NON_FINITE_WORDS)
+        return f"contains({expr}, '?') AND {text} RLIKE {render_literal(LONE_SURROGATE_PATTERN)} OR {expr} IN ({words})"
+    written, named = f"{text} RLIKE {render_literal(INFINITE_PATTERN)}", _render_field_pattern(expr)
     if named:  # beside a number that may have been too large, the word has to stand behind the field's own name
-        written += f" AND (NOT {text} RLIKE {literal(HUGE)} OR {text} RLIKE {literal(named + INFINITY)})"
+        written += (
+            f" AND (NOT {text} RLIKE {render_literal(HUGE_NUMBER_PATTERN)} OR {text} RLIKE "
+            f"{render_literal(named + INFINITY_PATTERN)})"
+        )
     return f"abs({expr}) = CAST('Infinity' AS DOUBLE) AND NOT ({written})"

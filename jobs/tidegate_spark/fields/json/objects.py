@@ -5,21 +5,35 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import DataType, Struct, make_lenient, parse
-from tidegate.sql.spark import literal, quoted
+from tidegate.schema.data_types import DataType, Struct, make_lenient, parse_type
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.json.text import UNKEPT, bound, has_fraction, marked, suspect, type_of, unmarked
-from tidegate_spark.fields.lossless import is_null, lacks_required, lossy, text_type, typed
+from tidegate_spark.fields.json.text import (
+    UNKEPT,
+    format_marked_type,
+    has_fraction,
+    render_is_reprinted,
+    render_marked_text,
+    render_once,
+    render_unmarked_value,
+)
+from tidegate_spark.fields.lossless import (
+    format_parsed_type,
+    render_conversion,
+    render_is_lossy,
+    render_is_null,
+    render_lacks_required,
+)
 
-CORRUPT, ELEMENTS = "_tidegate_corrupt", "e"
-BLANKS = "' \\t\\r\\n'"  # what may stand around a JSON text
+CORRUPT_COLUMN, ELEMENTS_FIELD = "_tidegate_corrupt", "e"
+BLANK_CHARACTERS = "' \\t\\r\\n'"  # what may stand around a JSON text
 
 
 Units = str | Mapping[str, str] | None
 
 
 @dataclass(frozen=True)
-class Reading:
+class NumberRules:
     """How numbers are read: what whole ones count in columns that hold a time, and where they may be sent as text:
     `lenient` for all columns, or for each by its name."""
 
@@ -38,27 +52,27 @@ class Fields:
     """Columns as they stand in a JSON object that was parsed from `text`.
 
     `units` says what whole numbers count in columns that hold a time: one unit for all, or one for each by its name;
-    they are refused where it says nothing. A `Reading` says besides where numbers may be sent as text.
+    they are refused where it says nothing. A `NumberRules` says besides where numbers may be sent as text.
     """
 
     columns: tuple[Column, ...]
-    units: Units | Reading = None
+    units: Units | NumberRules = None
     text: str = "value_text"
 
-    def unit(self, column: Column) -> str | None:
+    def get_unit(self, column: Column) -> str | None:
         """The unit of whole numbers in this column; None refuses them."""
-        units = self.units.units if isinstance(self.units, Reading) else self.units
+        units = self.units.units if isinstance(self.units, NumberRules) else self.units
         if units is None or isinstance(units, str):
             return units
         return {name.casefold(): unit for name, unit in units.items()}.get(column.name.casefold())
 
-    def kind(self, column: Column) -> DataType:
+    def get_type(self, column: Column) -> DataType:
         """The column's type, with the numbers marked that may be sent as text."""
-        found = parse(column.type)
-        return make_lenient(found) if isinstance(self.units, Reading) and self.units.is_lenient(column) else found
+        found = parse_type(column.type)
+        return make_lenient(found) if isinstance(self.units, NumberRules) and self.units.is_lenient(column) else found
 
-    def _types(self) -> list[tuple[Column, DataType]]:
-        return [(column, self.kind(column)) for column in self.columns]
+    def _list_types(self) -> list[tuple[Column, DataType]]:
+        return [(column, self.get_type(column)) for column in self.columns]
 
     @property
     def text_struct(self) -> str:
@@ -68,105 +82,111 @@ class Fields:
     @property
     def inner(self) -> str:
         """`text_struct` without its brackets: the columns alone."""
-        return ", ".join(f"{quoted(c.name)}: {text_type(t)}" for c, t in self._types())
+        return ", ".join(f"{quote(c.name)}: {format_parsed_type(t)}" for c, t in self._list_types())
 
-    def picked(self, parsed: str) -> str:
+    def render_parsed_struct(self, parsed: str) -> str:
         """A struct of just these columns out of a larger one, still unconverted."""
-        return f"struct({', '.join(f'{parsed}.{quoted(c.name)}' for c in self.columns)})"
+        return f"struct({', '.join(f'{parsed}.{quote(c.name)}' for c in self.columns)})"
 
-    def values(self, parsed: str) -> list[str]:
-        """`typed AS name` for each column of the object at `parsed`."""
-        types = self._types()
-        return [f"{typed(f'{parsed}.{quoted(c.name)}', t, self.unit(c))} AS {quoted(c.name)}" for c, t in types]
+    def render_values(self, parsed: str) -> list[str]:
+        """`value AS name` for each column of the object at `parsed`."""
+        types = self._list_types()
+        return [
+            f"{render_conversion(f'{parsed}.{quote(c.name)}', t, self.get_unit(c))} AS {quote(c.name)}"
+            for c, t in types
+        ]
 
-    def struct(self, parsed: str) -> str:
+    def render_struct(self, parsed: str) -> str:
         """One struct of all columns."""
-        return f"struct({', '.join(self.values(parsed))})"
+        return f"struct({', '.join(self.render_values(parsed))})"
 
-    def reason(self, parsed: str, what: str, made: str | None = None) -> str:
+    def render_reason(self, parsed: str, what: str, made: str | None = None) -> str:
         """SQL text: why the object at `parsed` cannot be used, NULL when it can; `made` is where its `struct` is."""
         cases = []
         for column in self.columns:
-            condition = self.lost(parsed, column, f"{made}.{quoted(column.name)}" if made else None)
+            condition = self.render_is_lossy(parsed, column, f"{made}.{quote(column.name)}" if made else None)
             if condition:
                 text = f"{what} field {column.name} is not a {column.type} without loss"
-                cases.append(f"WHEN {condition} THEN {literal(text)}")
-            inside = lacks_required(f"{parsed}.{quoted(column.name)}", self.kind(column))
+                cases.append(f"WHEN {condition} THEN {render_literal(text)}")
+            inside = render_lacks_required(f"{parsed}.{quote(column.name)}", self.get_type(column))
             if inside:
                 text = f"{what} field {column.name} lacks a part that is NOT NULL in {column.type}"
-                cases.append(f"WHEN {inside} THEN {literal(text)}")
+                cases.append(f"WHEN {inside} THEN {render_literal(text)}")
             if not column.nullable:
                 text = f"{what} field {column.name} is required and missing"
-                cases.append(f"WHEN {self.is_null(parsed, column)} THEN {literal(text)}")
+                cases.append(f"WHEN {self.render_is_null(parsed, column)} THEN {render_literal(text)}")
         return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS STRING)"
 
-    def lost(self, parsed: str, column: Column, made: str | None = None) -> str | None:
+    def render_is_lossy(self, parsed: str, column: Column, made: str | None = None) -> str | None:
         """A condition: the column's field would lose something; None where it never can."""
-        return lossy(f"{parsed}.{quoted(column.name)}", self.kind(column), self.unit(column), self.text, made)
+        return render_is_lossy(
+            f"{parsed}.{quote(column.name)}", self.get_type(column), self.get_unit(column), self.text, made
+        )
 
-    def is_null(self, parsed: str, column: Column) -> str:
+    def render_is_null(self, parsed: str, column: Column) -> str:
         """A condition: the object at `parsed` lacks the column's field, or has null there."""
-        return is_null(f"{parsed}.{quoted(column.name)}", self.kind(column))
+        return render_is_null(f"{parsed}.{quote(column.name)}", self.get_type(column))
 
-    def is_empty(self, parsed: str) -> str:
+    def render_is_empty(self, parsed: str) -> str:
         """A condition: the object at `parsed` has none of the columns, or nothing in them."""
-        return " AND ".join(self.is_null(parsed, column) for column in self.columns)
+        return " AND ".join(self.render_is_null(parsed, column) for column in self.columns)
 
-    def suspect(self, parsed: str) -> str | None:
+    def render_is_reprinted(self, parsed: str) -> str | None:
         """A condition: a text in the object at `parsed` may not be what was written; None where there are no texts."""
-        whole = Struct(tuple((c.name, t) for c, t in self._types()))
-        long, fraction = suspect(parsed, whole), has_fraction(parsed, whole)
-        unkept = [f"({fraction}) AND {self.text} RLIKE {literal(UNKEPT)}"] if fraction else []
+        whole = Struct(tuple((c.name, t) for c, t in self._list_types()))
+        long, fraction = render_is_reprinted(parsed, whole), has_fraction(parsed, whole)
+        unkept = [f"({fraction}) AND {self.text} RLIKE {render_literal(UNKEPT)}"] if fraction else []
         return " OR ".join([*([long] if long else []), *unkept]) or None
 
-    def among(self, name: str) -> str:
+    def render_is_column_name(self, name: str) -> str:
         """A condition: `name` is a column's, in whatever letters."""
-        return f"lower({name}) IN ({', '.join(literal(c.name.lower()) for c in self.columns)})"
+        return f"lower({name}) IN ({', '.join(render_literal(c.name.lower()) for c in self.columns)})"
 
-    def misfits(self, text: str, parsed: str, paths: tuple[str, ...]) -> str:
+    def render_misfits(self, text: str, parsed: str, paths: tuple[str, ...]) -> str:
         """SQL text: the names of fields that hold something and could not be parsed; only for records known bad."""
         cases = []
-        for column, data_type in self._types():
+        for column, data_type in self._list_types():
             there = " OR ".join(
-                f"get_json_object({text}, {literal(f'{path}[{_step(column)}]')}) IS NOT NULL" for path in paths
+                f"get_json_object({text}, {render_literal(f'{path}[{_format_path_step(column)}]')}) IS NOT NULL"
+                for path in paths
             )
             cases.append(
-                f"CASE WHEN {is_null(f'{parsed}.{quoted(column.name)}', data_type)} AND ({there}) "
-                f"THEN {literal(column.name)} END"
+                f"CASE WHEN {render_is_null(f'{parsed}.{quote(column.name)}', data_type)} AND ({there}) "
+                f"THEN {render_literal(column.name)} END"
             )
         return f"concat_ws(', ', {', '.join(cases)})"
 
 
-def _step(column: Column) -> str:
+def _format_path_step(column: Column) -> str:
     return "'" + column.name.replace("'", "\\'") + "'"
 
 
-def parsed_json(text: str, fields: str) -> str:
-    """Parse `text` into a struct of which `the_object` is one, and `CORRUPT` filled when anything in it does not fit.
+def render_from_json(text: str, fields: str) -> str:
+    """Parse `text` into a struct of which `render_object` is one; `CORRUPT_COLUMN` says when anything does not fit.
 
     Spark stops where what it reads is complete, and fields that nobody asked for are passed over. So the text is parsed
     as the first of two elements, the other NULL: of a text that closes what it did not open there are not two.
     """
-    schema = literal(f"STRUCT<{ELEMENTS}: ARRAY<STRUCT<{fields}>>, {quoted(CORRUPT)}: STRING>")
-    whole = f"concat('{{\"{ELEMENTS}\":[', {text}, ',null]}}')"
-    return f"from_json({whole}, {schema}, map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'))"
+    schema = render_literal(f"STRUCT<{ELEMENTS_FIELD}: ARRAY<STRUCT<{fields}>>, {quote(CORRUPT_COLUMN)}: STRING>")
+    whole = f"concat('{{\"{ELEMENTS_FIELD}\":[', {text}, ',null]}}')"
+    return f"from_json({whole}, {schema}, map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT_COLUMN}'))"
 
 
 def read_objects(
     records: DataFrame, name: str, inner: str, places: Sequence[tuple[Fields, str]], when: str | None = None
 ) -> DataFrame:
-    """Add `name`: what `parsed_json` makes of the text, with the texts at `places` as they are written.
+    """Add `name`: what `render_from_json` makes of the text, with the texts at `places` as they are written.
 
     Each place is the fields that are wanted and the path to their object, empty for the object itself; all of them are
     of one text. Where a `when` is given and not true, nothing is parsed.
     """
     text, first = places[0][0].text, f"{name}_first"
-    again = _is_doubtful(first, places)
-    once = f"CASE WHEN {when} THEN {parsed_json(text, inner)} END" if when else parsed_json(text, inner)
+    again = _render_is_reprinted(first, places)
+    once = f"CASE WHEN {when} THEN {render_from_json(text, inner)} END" if when else render_from_json(text, inner)
     if not again:
         return records.selectExpr("*", f"{once} AS {name}")
     return records.selectExpr("*", f"{once} AS {first}").selectExpr(
-        "*", f"CASE WHEN {again} THEN {as_written(text, inner)} ELSE {first} END AS {name}"
+        "*", f"CASE WHEN {again} THEN {render_exact_from_json(text, inner)} ELSE {first} END AS {name}"
     )
 
 
@@ -175,33 +195,33 @@ def read_row(records: DataFrame, name: str, row: str, fields: Fields) -> DataFra
 
     Both in one step: Spark copies the whole record for each.
     """
-    parsed = records.selectExpr("*", f"{parsed_json(fields.text, fields.inner)} AS {name}")
-    again, own = _is_doubtful(name, [(fields, "")]), the_object(name)
-    written = the_object("b")
-    once_more = bound(as_written(fields.text, fields.inner), written)
+    parsed = records.selectExpr("*", f"{render_from_json(fields.text, fields.inner)} AS {name}")
+    again, own = _render_is_reprinted(name, [(fields, "")]), render_object(name)
+    written = render_object("b")
+    once_more = render_once(render_exact_from_json(fields.text, fields.inner), written)
     return parsed.selectExpr("*", f"{f'CASE WHEN {again} THEN {once_more} ELSE {own} END' if again else own} AS {row}")
 
 
-def _is_doubtful(parsed: str, places: Sequence[tuple[Fields, str]]) -> str:
+def _render_is_reprinted(parsed: str, places: Sequence[tuple[Fields, str]]) -> str:
     """A condition: a text at one of the places may not be what was written; empty where there are no texts."""
-    doubts = [fields.suspect(f"{the_object(parsed)}{path}") for fields, path in places]
+    doubts = [fields.render_is_reprinted(f"{render_object(parsed)}{path}") for fields, path in places]
     doubt = " OR ".join(f"coalesce({one}, false)" for one in doubts if one)
-    return f"{parsed}.{CORRUPT} IS NULL AND ({doubt})" if doubt else ""
+    return f"{parsed}.{CORRUPT_COLUMN} IS NULL AND ({doubt})" if doubt else ""
 
 
-def as_written(text: str, inner: str) -> str:
-    """The same as `parsed_json`, with numbers in texts as they are written."""
-    whole = parse(f"STRUCT<{ELEMENTS}: ARRAY<STRUCT<{inner}>>, {quoted(CORRUPT)}: STRING>")
-    fields = type_of(parse(f"STRUCT<{inner}>")).removeprefix("STRUCT<").removesuffix(">")
-    return bound(parsed_json(marked(text), fields), unmarked("b", whole))
+def render_exact_from_json(text: str, inner: str) -> str:
+    """The same as `render_from_json`, with numbers in texts as they are written."""
+    whole = parse_type(f"STRUCT<{ELEMENTS_FIELD}: ARRAY<STRUCT<{inner}>>, {quote(CORRUPT_COLUMN)}: STRING>")
+    fields = format_marked_type(parse_type(f"STRUCT<{inner}>")).removeprefix("STRUCT<").removesuffix(">")
+    return render_once(render_from_json(render_marked_text(text), fields), render_unmarked_value("b", whole))
 
 
-def the_object(parsed: str) -> str:
-    """The object in what `parsed_json` made of a text; NULL where the text is not one object."""
-    return f"(CASE WHEN size({parsed}.{ELEMENTS}) = 2 THEN get({parsed}.{ELEMENTS}, 0) END)"
+def render_object(parsed: str) -> str:
+    """The object in what `render_from_json` made of a text; NULL where the text is not one object."""
+    return f"(CASE WHEN size({parsed}.{ELEMENTS_FIELD}) = 2 THEN get({parsed}.{ELEMENTS_FIELD}, 0) END)"
 
 
-def not_an_object(text: str) -> str:
+def render_is_not_object(text: str) -> str:
     """A condition: the text is not one JSON object. Spark would take the first element of an array for it."""
-    begins = f"({text} LIKE '{{%' OR ltrim({BLANKS}, {text}) LIKE '{{%')"  # a trim copies the text
-    return f"NOT ({begins} AND ({text} LIKE '%}}' OR rtrim({BLANKS}, {text}) LIKE '%}}'))"
+    begins = f"({text} LIKE '{{%' OR ltrim({BLANK_CHARACTERS}, {text}) LIKE '{{%')"  # a trim copies the text
+    return f"NOT ({begins} AND ({text} LIKE '%}}' OR rtrim({BLANK_CHARACTERS}, {text}) LIKE '%}}'))"

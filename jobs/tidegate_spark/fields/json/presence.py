@@ -3,13 +3,13 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.schema.column import Column
-from tidegate.sql.spark import literal
+from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.json.text import bound, marked, without_marks
+from tidegate_spark.fields.json.text import render_marked_text, render_once, render_unmarked_text
 
 # what a value looks like, by its keys, and what to write in the pipeline file then
-LIKENESS = (
+FORMAT_HINTS = (
     (("schema", "payload"), "Kafka Connect's envelope: set value.json: {envelope: true}, or format: debezium-json"),
     (("op", "after"), "a change event: set value.format: debezium-json"),
     (("op", "before"), "a change event: set value.format: debezium-json"),
@@ -20,56 +20,60 @@ LIKENESS = (
 )
 
 
-def keys_of(text: str) -> str:
+def render_keys(text: str) -> str:
     """The names of the object's own fields; NULL where the text is no object."""
     return f"json_object_keys({text})"
 
 
-def no_column(text: str, parsed: str, fields: Fields, known: Fields, what: str = "the value") -> str:
+def render_no_column_case(text: str, parsed: str, fields: Fields, known: Fields, what: str = "the value") -> str:
     """`WHEN … THEN …` for an object that has fields and none of the known columns; `text` is the object."""
-    empty = fields.is_empty(parsed) if fields.columns else "false"
-    keys, begin = keys_of(text), literal(f"{what} has none of the columns; its fields are ")
-    told = f"concat({begin}, array_join(slice(b, 1, 20), ', '), {_likeness()})"
-    alien = f"size({keys}) > 0 AND NOT exists({keys}, k -> {known.among('k')})"
-    return f"WHEN {parsed} IS NOT NULL AND {empty} AND {alien} THEN {bound(keys, told)}"
+    empty = fields.render_is_empty(parsed) if fields.columns else "false"
+    keys, begin = render_keys(text), render_literal(f"{what} has none of the columns; its fields are ")
+    told = f"concat({begin}, array_join(slice(b, 1, 20), ', '), {_render_format_hint()})"
+    alien = f"size({keys}) > 0 AND NOT exists({keys}, k -> {known.render_is_column_name('k')})"
+    return f"WHEN {parsed} IS NOT NULL AND {empty} AND {alien} THEN {render_once(keys, told)}"
 
 
-def _likeness() -> str:
+def _render_format_hint() -> str:
     """SQL text over the names `b`: what an object that has them looks like."""
     cases = []
-    for words, like in LIKENESS:
-        condition = " AND ".join(f"array_contains(b, {literal(word)})" for word in words)
-        cases.append(f"WHEN {condition} THEN {literal(f'; it looks like {like}')}")
+    for words, like in FORMAT_HINTS:
+        condition = " AND ".join(f"array_contains(b, {render_literal(word)})" for word in words)
+        cases.append(f"WHEN {condition} THEN {render_literal(f'; it looks like {like}')}")
     return f"CASE {' '.join(cases)} ELSE '' END"
 
 
-def other_letters(text: str, parsed: str, fields: Fields) -> str:
+def render_is_respelled(text: str, parsed: str, fields: Fields) -> str:
     """A condition: a column without a value is a field of the object `text` in other letters, such as ID for id."""
     if not fields.columns:
         return "false"
-    absent = " OR ".join(f"{fields.is_null(parsed, c)} AND {_is_unnamed(fields.text, c)}" for c in fields.columns)
-    return f"({absent}) AND {_has_respelled(text, fields)}"
+    absent = " OR ".join(
+        f"{fields.render_is_null(parsed, c)} AND {_render_is_unnamed(fields.text, c)}" for c in fields.columns
+    )
+    return f"({absent}) AND {_render_has_respelled(text, fields)}"
 
 
-def _is_unnamed(text: str, column: Column) -> str:
+def _render_is_unnamed(text: str, column: Column) -> str:
     """A condition: the column's name stands nowhere in the text."""
-    return f"NOT contains({text}, {literal(f'{chr(34)}{column.name}{chr(34)}')})"
+    return f"NOT contains({text}, {render_literal(f'{chr(34)}{column.name}{chr(34)}')})"
 
 
-def _has_respelled(text: str, known: Fields) -> str:
-    exact = ", ".join(literal(c.name) for c in known.columns)
-    return f"coalesce(exists({keys_of(text)}, k -> {known.among('k')} AND k NOT IN ({exact})), false)"
+def _render_has_respelled(text: str, known: Fields) -> str:
+    exact = ", ".join(render_literal(c.name) for c in known.columns)
+    return (
+        f"coalesce(exists({render_keys(text)}, k -> {known.render_is_column_name('k')} AND k NOT IN ({exact})), false)"
+    )
 
 
-def misspelled(text: str, parsed: str, fields: Fields) -> str:
+def render_respelled_case(text: str, parsed: str, fields: Fields) -> str:
     """`WHEN … THEN …` for an object inside of a record whose fields are columns in other letters."""
-    told = literal(
+    told = render_literal(
         "the value has fields that are columns in other letters; declare the columns as the records spell them"
     )
-    return f"WHEN {parsed} IS NOT NULL AND {other_letters(text, parsed, fields)} THEN {told}"
+    return f"WHEN {parsed} IS NOT NULL AND {render_is_respelled(text, parsed, fields)} THEN {told}"
 
 
-def with_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: str | None = None) -> DataFrame:
+def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: str | None = None) -> DataFrame:
     """The records with the columns' own spelling in the text of an object whose names are compared without case.
 
     `names` are the fields that are read, and all that are known. Only a text without a column's name is looked at.
@@ -78,25 +82,27 @@ def with_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: st
     if not fields.columns:
         return records
     text, asked = fields.text, f"{when} AND " if when else ""
-    unnamed = " OR ".join(_is_unnamed(text, c) for c in fields.columns)
-    other = f"{asked}({unnamed}) AND {_has_respelled(text, known)}"
-    return records.withColumn(text, F.expr(f"CASE WHEN {other} THEN {renamed(text, known)} ELSE {text} END"))
+    unnamed = " OR ".join(_render_is_unnamed(text, c) for c in fields.columns)
+    other = f"{asked}({unnamed}) AND {_render_has_respelled(text, known)}"
+    return records.withColumn(
+        text, F.expr(f"CASE WHEN {other} THEN {render_own_spelling(text, known)} ELSE {text} END")
+    )
 
 
-def renamed(text: str, known: Fields) -> str:
+def render_own_spelling(text: str, known: Fields) -> str:
     """The object's text with the columns' own spelling of its fields' names; a field that has it already goes first."""
-    cases = " ".join(f"WHEN {literal(c.name.lower())} THEN {literal(c.name)}" for c in known.columns)
+    cases = " ".join(f"WHEN {render_literal(c.name.lower())} THEN {render_literal(c.name)}" for c in known.columns)
     name = f"coalesce(CASE lower(x.key) {cases} END, x.key)"
     entries = f"filter(map_entries(b), x -> {name} = x.key OR NOT map_contains_key(b, {name}))"
     made = f"to_json(map_from_entries(transform({entries}, x -> struct({name} AS key, x.value AS value))))"
-    return without_marks(bound(f"from_json({marked(text)}, 'MAP<STRING, VARIANT>')", made))
+    return render_unmarked_text(render_once(f"from_json({render_marked_text(text)}, 'MAP<STRING, VARIANT>')", made))
 
 
-def missing(text: str, parsed: str, fields: Fields, what: str) -> str:
+def render_missing_cases(text: str, parsed: str, fields: Fields, what: str) -> str:
     """`WHEN … THEN …` for each field that the object `text` does not have at all; null is not missing."""
     cases = []
     for c in fields.columns:
-        there = f"coalesce(array_contains({keys_of(text)}, {literal(c.name)}), false)"
-        told = literal(f"{what} has no field {c.name}")
-        cases.append(f"WHEN {fields.is_null(parsed, c)} AND NOT {there} THEN {told}")
+        there = f"coalesce(array_contains({render_keys(text)}, {render_literal(c.name)}), false)"
+        told = render_literal(f"{what} has no field {c.name}")
+        cases.append(f"WHEN {fields.render_is_null(parsed, c)} AND NOT {there} THEN {told}")
     return " ".join(cases)

@@ -6,24 +6,24 @@ that holds what may be such a print is read again.
 """
 
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
-from tidegate.sql.spark import literal, quoted
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.lossless import VariantDecimal, ddl
+from tidegate_spark.fields.lossless import VariantDecimal, format_type
 
-MARK = "\x16"
-_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|' + r"'[^'\\]*+(?:\\.[^'\\]*+)*+'"
-_WHOLE = r"-?[0-9]++(?![0-9.eE])|-(?![0-9])"
-_BEFORE = rf"\G([^\"'0-9-]*+(?:(?:{_STRING}|{_WHOLE})[^\"'0-9-]*+)*+)"
-NUMBER = r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
-_ESCAPED, _TWICE = r"(?<!\\)((?:\\\\)*+)\\u0016", r"$1\\u0016\\u0016"
-_QUOTED = r'$1"\\u0016$2"'
+NUMBER_MARK = "\x16"
+_STRING_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|' + r"'[^'\\]*+(?:\\.[^'\\]*+)*+'"
+_INTEGER_PATTERN = r"-?[0-9]++(?![0-9.eE])|-(?![0-9])"
+_BEFORE_NUMBER_PATTERN = rf"\G([^\"'0-9-]*+(?:(?:{_STRING_PATTERN}|{_INTEGER_PATTERN})[^\"'0-9-]*+)*+)"
+NUMBER_PATTERN = r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+_ESCAPED_MARK_PATTERN, _DOUBLED_MARK = r"(?<!\\)((?:\\\\)*+)\\u0016", r"$1\\u0016\\u0016"
+_QUOTED_NUMBER = r'$1"\\u0016$2"'
 # a number of more digits than a double keeps, or with an exponent, where JSON may have one; and a print of such a one
 UNKEPT = r"[:,\[\s]-?(?:(?=[0-9.]{17})[0-9]++[.]|[0-9]++(?:[.][0-9]++)?[eE])"
 KEPT_LENGTH = 16
-REPRINTED, INSIDE = r'^-?[0-9]+[.][0-9]+(?:E-?[0-9]+)?$|^"-?Infinity"$', "[.][0-9]|Infinity"
+REPRINTED_PATTERN, NESTED_NUMBER_PATTERN = r'^-?[0-9]+[.][0-9]+(?:E-?[0-9]+)?$|^"-?Infinity"$', "[.][0-9]|Infinity"
 
 
-def suspect(expr: str, data_type: DataType) -> str | None:
+def render_is_reprinted(expr: str, data_type: DataType) -> str | None:
     """A condition: a text at `expr`, or inside of it, looks like a number or an object that was printed anew.
 
     Of decimals it says only which are too long; `has_fraction` says which other ones may have been.
@@ -32,13 +32,13 @@ def suspect(expr: str, data_type: DataType) -> str | None:
         case Primitive():
             return _suspect_leaf(expr, data_type)
         case Array(element):
-            found = suspect("e", element)
+            found = render_is_reprinted("e", element)
             return f"exists({expr}, e -> coalesce({found}, false))" if found else None
         case Map(_, value):
-            found = suspect("v", value)
+            found = render_is_reprinted("v", value)
             return f"exists(map_values({expr}), v -> coalesce({found}, false))" if found else None
         case Struct(fields):
-            parts = [suspect(f"{expr}.{quoted(name)}", inner) for name, inner in fields]
+            parts = [render_is_reprinted(f"{expr}.{quote(name)}", inner) for name, inner in fields]
             return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
 
 
@@ -49,8 +49,8 @@ def _suspect_leaf(expr: str, leaf: Primitive) -> str | None:
         return f"{expr} LIKE '%.%' AND length({expr}) > {KEPT_LENGTH}"
     if leaf.name != "STRING":
         return None
-    inside = f"({expr} LIKE '{{%' OR {expr} LIKE '[%') AND {expr} RLIKE '{INSIDE}'"
-    return f"({expr} LIKE '%.%' OR {expr} LIKE '%Infinity%') AND ({expr} RLIKE '{REPRINTED}' OR {inside})"
+    inside = f"({expr} LIKE '{{%' OR {expr} LIKE '[%') AND {expr} RLIKE '{NESTED_NUMBER_PATTERN}'"
+    return f"({expr} LIKE '%.%' OR {expr} LIKE '%Infinity%') AND ({expr} RLIKE '{REPRINTED_PATTERN}' OR {inside})"
 
 
 def has_fraction(expr: str, data_type: DataType) -> str | None:
@@ -59,81 +59,88 @@ def has_fraction(expr: str, data_type: DataType) -> str | None:
         case Primitive():
             return f"{expr} LIKE '%.%'" if data_type.decimal and not isinstance(data_type, VariantDecimal) else None
         case Struct(fields):
-            parts = [has_fraction(f"{expr}.{quoted(name)}", inner) for name, inner in fields]
+            parts = [has_fraction(f"{expr}.{quote(name)}", inner) for name, inner in fields]
             return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
         case Array(inner) | Map(_, inner):
             return f"{expr} IS NOT NULL" if has_fraction("e", inner) else None
 
 
-def marked(text: str) -> str:
+def render_marked_text(text: str) -> str:
     """The JSON text with each number that has a point or an exponent in quotes, behind the mark."""
-    twice = f"regexp_replace({text}, {literal(_ESCAPED)}, {literal(_TWICE)})"
-    return f"regexp_replace({twice}, {literal(f'{_BEFORE}({NUMBER})')}, {literal(_QUOTED)})"
+    twice = f"regexp_replace({text}, {render_literal(_ESCAPED_MARK_PATTERN)}, {render_literal(_DOUBLED_MARK)})"
+    return (
+        f"regexp_replace({twice}, {render_literal(f'{_BEFORE_NUMBER_PATTERN}({NUMBER_PATTERN})')}, "
+        f"{render_literal(_QUOTED_NUMBER)})"
+    )
 
 
-def without_marks(text: str) -> str:
-    """A JSON text with its numbers as they were before `marked`."""
-    pattern = literal(rf'"\\u0016({NUMBER})"|\\u0016(\\u0016)')
+def render_unmarked_text(text: str) -> str:
+    """A JSON text with its numbers as they were before `render_marked_text`."""
+    pattern = render_literal(rf'"\\u0016({NUMBER_PATTERN})"|\\u0016(\\u0016)')
     return f"regexp_replace({text}, {pattern}, '$1$2')"
 
 
-def marked_type(data_type: DataType) -> DataType:
+def to_marked_type(data_type: DataType) -> DataType:
     """What a marked text is parsed with, instead of `data_type`."""
     match data_type:
         case Primitive("FLOAT" | "DOUBLE"):
             return Primitive("STRING")
         case Array(element):
-            return Array(marked_type(element))
+            return Array(to_marked_type(element))
         case Map(key, value):
-            return Map(key, marked_type(value))
+            return Map(key, to_marked_type(value))
         case Struct(fields):
-            return Struct(tuple((name, marked_type(inner)) for name, inner in fields))
+            return Struct(tuple((name, to_marked_type(inner)) for name, inner in fields))
         case _:
             return data_type
 
 
-def unmarked(expr: str, data_type: DataType) -> str:
-    """`expr`, parsed as `marked_type`, as it would have been parsed from the text without marks."""
+def render_unmarked_value(expr: str, data_type: DataType) -> str:
+    """`expr`, parsed as `to_marked_type`, as it would have been parsed from the text without marks."""
     match data_type:
         case Primitive(name):
-            return _unmarked_leaf(expr, name)
+            return _render_unmarked_leaf(expr, name)
         case Array(element):
-            return f"transform({expr}, e -> {unmarked('e', element)})"
+            return f"transform({expr}, e -> {render_unmarked_value('e', element)})"
         case Map(_, value):
-            return f"transform_values({expr}, (k, v) -> {unmarked('v', value)})"
+            return f"transform_values({expr}, (k, v) -> {render_unmarked_value('v', value)})"
         case Struct(fields):
-            inner = ", ".join(f"{literal(n)}, {unmarked(f'{expr}.{quoted(n)}', t)}" for n, t in fields)
+            inner = ", ".join(
+                f"{render_literal(n)}, {render_unmarked_value(f'{expr}.{quote(n)}', t)}" for n, t in fields
+            )
             return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({inner}) END"
 
 
-def _unmarked_leaf(expr: str, name: str) -> str:
+def _render_unmarked_leaf(expr: str, name: str) -> str:
     if name == "STRING":
-        return _plain(expr)
+        return _render_unmarked_string(expr)
     if name in ("FLOAT", "DOUBLE"):
-        return f"""try_cast(translate({expr}, '{MARK}"', '') AS {name})"""
+        return f"""try_cast(translate({expr}, '{NUMBER_MARK}"', '') AS {name})"""
     if name == "VARIANT":
         text = f"try_variant_get({expr}, '$', 'STRING')"
-        is_number = f"startswith({text}, '{MARK}') AND NOT startswith({text}, '{MARK}{MARK}')"
-        number = f"CAST(CAST(translate({text}, '{MARK}', '') AS BINARY) AS VARIANT)"  # what no text in JSON becomes
-        plain = f"CAST(regexp_replace({text}, '{MARK}({MARK}?)', '$1') AS VARIANT)"
-        is_marked = f"schema_of_variant({expr}) = 'STRING' AND contains({text}, '{MARK}')"
+        is_number = f"startswith({text}, '{NUMBER_MARK}') AND NOT startswith({text}, '{NUMBER_MARK}{NUMBER_MARK}')"
+        number = (
+            f"CAST(CAST(translate({text}, '{NUMBER_MARK}', '') AS BINARY) AS VARIANT)"  # what no text in JSON becomes
+        )
+        plain = f"CAST(regexp_replace({text}, '{NUMBER_MARK}({NUMBER_MARK}?)', '$1') AS VARIANT)"
+        is_marked = f"schema_of_variant({expr}) = 'STRING' AND contains({text}, '{NUMBER_MARK}')"
         return f"CASE WHEN {is_number} THEN {number} WHEN {is_marked} THEN {plain} ELSE {expr} END"
     return expr
 
 
-def _plain(expr: str) -> str:
+def _render_unmarked_string(expr: str) -> str:
     """A text without marks; inside of an object or a list, the numbers without their quotes."""
     return (
-        f"CASE WHEN {expr} LIKE '{{%' OR {expr} LIKE '[%' THEN {without_marks(expr)} "
-        f"ELSE regexp_replace({expr}, '{MARK}({MARK}?)', '$1') END"
+        f"CASE WHEN {expr} LIKE '{{%' OR {expr} LIKE '[%' THEN {render_unmarked_text(expr)} "
+        f"ELSE regexp_replace({expr}, '{NUMBER_MARK}({NUMBER_MARK}?)', '$1') END"
     )
 
 
-def bound(value: str, made: str) -> str:
+def render_once(value: str, made: str) -> str:
     """`made`, SQL over `b`, of a value that is worked out once, however often `b` stands in it."""
     return f"get(transform(array({value}), b -> {made}), 0)"
 
 
-def type_of(data_type: DataType) -> str:
+def format_marked_type(data_type: DataType) -> str:
     """The DDL of a marked text's type."""
-    return ddl(marked_type(data_type))
+    return format_type(to_marked_type(data_type))

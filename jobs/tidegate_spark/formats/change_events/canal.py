@@ -3,28 +3,28 @@
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
-from tidegate.sql.spark import literal, quoted
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.avro import timestamp
-from tidegate_spark.fields.json.objects import Fields, parsed_json, the_object
-from tidegate_spark.fields.text import converted, unfit
+from tidegate_spark.fields.avro import render_timestamp
+from tidegate_spark.fields.json.objects import Fields, render_from_json, render_object
+from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.formats.change_events.debezium_json import ignores_truncate
-from tidegate_spark.formats.decoded import FoundValue
-from tidegate_spark.formats.json import key_fields, unreadable
-from tidegate_spark.formats.row_messages import all_columns, found_rows, lacking
+from tidegate_spark.formats.decoded import DecodedValue
+from tidegate_spark.formats.json import list_key_fields, render_unreadable_cases
+from tidegate_spark.formats.row_messages import decode_rows, list_all_columns, render_lacking_cases
 
-OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
+OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 METADATA = {
     "database": "e.database",
     "table": "e.table",
     "sql-type": "e.sqlType",
     "pk-names": "e.pkNames",
-    "ingestion-timestamp": timestamp("e.ts", "millis", "TIMESTAMP"),
-    "event-timestamp": timestamp("e.es", "millis", "TIMESTAMP"),
+    "ingestion-timestamp": render_timestamp("e.ts", "millis", "TIMESTAMP"),
+    "event-timestamp": render_timestamp("e.es", "millis", "TIMESTAMP"),
 }
-DATA = "get_json_object(value_text, '$.data[0]')"  # all rows of a message have the same columns
+ROW_TEXT = "get_json_object(value_text, '$.data[0]')"  # all rows of a message have the same columns
 LATIN = r"\A[\x00-\xff]*\z"
-ASKED = {
+METADATA_FIELDS = {
     "database": "database: STRING",
     "table": "table: STRING",
     "sql-type": "sqlType: MAP<STRING, INT>",
@@ -40,23 +40,23 @@ class TextFields(Fields):
     @property
     def inner(self) -> str:
         """See `Fields`."""
-        return ", ".join(f"{quoted(column.name)}: STRING" for column in self.columns)
+        return ", ".join(f"{quote(column.name)}: STRING" for column in self.columns)
 
-    def values(self, parsed: str) -> list[str]:
+    def render_values(self, parsed: str) -> list[str]:
         """See `Fields`."""
-        texts = ((c, f"{parsed}.{quoted(c.name)}") for c in self.columns)
-        return [f"{_converted(text, c)} AS {quoted(c.name)}" for c, text in texts]
+        texts = ((c, f"{parsed}.{quote(c.name)}") for c in self.columns)
+        return [f"{_converted(text, c)} AS {quote(c.name)}" for c, text in texts]
 
-    def lost(self, parsed: str, column: Column, made: str | None = None) -> str | None:
+    def render_is_lossy(self, parsed: str, column: Column, made: str | None = None) -> str | None:
         """See `Fields`."""
-        text = f"{parsed}.{quoted(column.name)}"
+        text = f"{parsed}.{quote(column.name)}"
         if _is_bytes(column):
-            return f"({text} IS NOT NULL AND NOT {text} RLIKE {literal(LATIN)})"
-        return unfit(text, column.type)
+            return f"({text} IS NOT NULL AND NOT {text} RLIKE {render_literal(LATIN)})"
+        return render_is_lossy(text, column.type)
 
-    def is_null(self, parsed: str, column: Column) -> str:
+    def render_is_null(self, parsed: str, column: Column) -> str:
         """See `Fields`."""
-        return f"{parsed}.{quoted(column.name)} IS NULL"
+        return f"{parsed}.{quote(column.name)} IS NULL"
 
 
 def _is_bytes(column: Column) -> bool:
@@ -65,20 +65,20 @@ def _is_bytes(column: Column) -> bool:
 
 def _converted(text: str, column: Column) -> str:
     """Canal writes each byte as the character of ISO-8859-1 that it is."""
-    latin = f"CASE WHEN {text} RLIKE {literal(LATIN)} THEN encode({text}, 'ISO-8859-1') END"
-    return latin if _is_bytes(column) else converted(text, column.type)
+    latin = f"CASE WHEN {text} RLIKE {render_literal(LATIN)} THEN encode({text}, 'ISO-8859-1') END"
+    return latin if _is_bytes(column) else render_conversion(text, column.type)
 
 
-def located(records: DataFrame, table: StageTable) -> FoundValue:
+def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`type` decides, for all rows of the message."""
-    fields, keys = TextFields(all_columns(table)), TextFields(key_fields(table).columns)
+    fields, keys = TextFields(list_all_columns(table)), TextFields(list_key_fields(table).columns)
     old = f", old: ARRAY<{keys.text_struct}>" if keys.columns else ""
-    asked = "".join(f", {sql}" for word, sql in ASKED.items() if f"value.{word}" in table.metadata.values())
+    asked = "".join(f", {sql}" for word, sql in METADATA_FIELDS.items() if f"value.{word}" in table.metadata.values())
     inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{asked}"
-    parsed = records.selectExpr("*", f"{parsed_json('value_text', inside)} AS j")
-    events = parsed.selectExpr("*", f"{the_object('j')} AS e")
-    cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPS.items())
-    truncated = literal("the source table was truncated: empty the table too, then set value.truncate: ignore")
+    parsed = records.selectExpr("*", f"{render_from_json('value_text', inside)} AS j")
+    events = parsed.selectExpr("*", f"{render_object('j')} AS e")
+    cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
+    truncated = render_literal("the source table was truncated: empty the table too, then set value.truncate: ignore")
     read = events.selectExpr(
         "*",
         f"CASE WHEN NOT coalesce(e.isDdl, false) THEN CASE e.type {cases} END END AS event_op",
@@ -86,10 +86,10 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         *(["e.old AS olds"] if old else []),
     ).selectExpr(
         "*",
-        f"CASE WHEN value IS NULL THEN NULL {unreadable('j', literal('data'))} "
+        f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', render_literal('data'))} "
         f"WHEN e.type = 'TRUNCATE' THEN {'NULL' if ignores_truncate(table) else truncated} WHEN e.isDdl THEN NULL "
         "WHEN event_op IS NULL THEN concat('the message has an unknown type=', coalesce(e.type, 'none')) "
         "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) "
-        f"{lacking(DATA, 'get(datas, 0)', fields, keys)} END AS own_reason",
+        f"{render_lacking_cases(ROW_TEXT, 'get(datas, 0)', fields, keys)} END AS own_reason",
     )
-    return found_rows(read, table, (fields, keys), METADATA)
+    return decode_rows(read, table, (fields, keys), METADATA)

@@ -4,127 +4,138 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
-from tidegate.spec.record_metadata import SOURCE
-from tidegate.sql.spark import literal, quoted
+from tidegate.spec.record_metadata import SOURCE_TYPES
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.avro import timestamp
+from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.json.connect import ConnectFields
-from tidegate_spark.fields.json.mongodb import has_text_row, with_documents
-from tidegate_spark.fields.json.objects import CORRUPT, Fields, read_objects, the_object
-from tidegate_spark.fields.json.presence import misspelled, no_column
-from tidegate_spark.formats.decoded import DELETE, NOTHING, ROW, UPSERT, FoundValue
+from tidegate_spark.fields.json.mongodb import render_has_text_row, unwrap_documents
+from tidegate_spark.fields.json.objects import CORRUPT_COLUMN, Fields, read_objects, render_object
+from tidegate_spark.fields.json.presence import render_no_column_case, render_respelled_case
+from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, UPSERT, DecodedValue
 from tidegate_spark.formats.json import (
-    in_value,
-    is_null_payload,
-    key_fields,
-    key_reason,
+    get_units,
+    list_key_fields,
     list_known_fields,
-    units_of,
-    unreadable,
+    render_is_key_in_value,
+    render_is_null_payload,
+    render_key_reason,
+    render_unreadable_cases,
 )
 
-NO_DOCUMENT = "before or after is a text, and not one JSON object"
-UPSERTS, TRUNCATE = ("c", "r", "u"), "t"
-KEY_THERE = f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"  # a truncate has no key, and that is not what is wrong with it
+NO_DOCUMENT_REASON = "before or after is a text, and not one JSON object"
+UPSERT_OPERATIONS, TRUNCATE = ("c", "r", "u"), "t"
+KEY_PRESENCE = (
+    f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"  # a truncate has no key, and that is not what is wrong with it
+)
 
 
-def located(records: DataFrame, table: StageTable) -> FoundValue:
+def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`op` decides what a record is; a tombstone is a delete."""
-    fields = ConnectFields(table.value_columns, units_of(table))
-    keys = ConnectFields(key_fields(table).columns, units_of(table))
-    wanted = _source_fields(table)
-    records = with_documents(records, table)
+    fields = ConnectFields(table.value_columns, get_units(table))
+    keys = ConnectFields(list_key_fields(table).columns, get_units(table))
+    wanted = _render_source_fields(table)
+    records = unwrap_documents(records, table)
     event = f"after: {fields.text_struct}, op: STRING{wanted}"
     both = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
     places = [(fields, ".after"), (fields, ".payload.after")]
-    parsed = read_objects(_with_key_of_value(records, keys, table), "j", both, places)
+    parsed = read_objects(_add_key_of_value(records, keys, table), "j", both, places)
     row_schema = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
-    found = parsed.selectExpr("*", f"{the_object('j')} AS e").selectExpr(
+    found = parsed.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
         "*",
         "coalesce(e.payload.op, e.op) AS event_op",
         "coalesce(e.payload.after, e.after) AS row",
-        f"{fields.kinds_of(row_schema)} AS kinds",
+        f"{fields.render_kinds(row_schema)} AS kinds",
         *(f"coalesce(e.payload.{name}, e.{name}) AS event_{name}" for name in ("source", "ts_ms") if name in wanted),
     )
-    misfits = fields.misfits("value_text", "row", ("$.after", "$.payload.after"))
+    misfits = fields.render_misfits("value_text", "row", ("$.after", "$.payload.after"))
     changes = found.selectExpr(
         "*",
-        f"CASE WHEN {is_null_payload('e', 'j')} THEN '{tombstone(table)}' ELSE {change(table)} END AS change",
-        f"CASE WHEN value IS NULL OR {is_null_payload('e', 'j')} THEN NULL "
-        f"WHEN j.{CORRUPT} IS NOT NULL AND {has_text_row()} THEN '{NO_DOCUMENT}' {unreadable('j', misfits)} "
-        f"{not_understood('row', table)} {no_column(AFTER, 'row', fields, list_known_fields(table))} "
-        f"{misspelled(AFTER, 'row', fields)} END AS located_reason",
+        f"CASE WHEN {render_is_null_payload('e', 'j')} THEN '{get_tombstone_change(table)}' "
+        f"ELSE {render_change(table)} END AS change",
+        f"CASE WHEN value IS NULL OR {render_is_null_payload('e', 'j')} THEN NULL "
+        f"WHEN j.{CORRUPT_COLUMN} IS NOT NULL AND {render_has_text_row()} THEN '{NO_DOCUMENT_REASON}' "
+        f"{render_unreadable_cases('j', misfits)} "
+        f"{render_unknown_event_cases('row', table)} "
+        f"{render_no_column_case(AFTER_TEXT, 'row', fields, list_known_fields(table))} "
+        f"{render_respelled_case(AFTER_TEXT, 'row', fields)} END AS located_reason",
     )
-    return FoundValue(
+    return DecodedValue(
         records=changes,
-        columns=tuple(fields.values("row")),
-        reason=fields.reason("row", "the value", ROW),
-        key=keys.struct("kv"),
-        key_reason=f"CASE WHEN kv IS NOT NULL THEN {key_reason(keys, 'kv', KEYED)} END",  # a truncate has no row
-        key_there=KEY_THERE,
+        columns=tuple(fields.render_values("row")),
+        reason=fields.render_reason("row", "the value", ROW),
+        key=keys.render_struct("kv"),
+        # a truncate has no row
+        key_reason=f"CASE WHEN kv IS NOT NULL THEN {render_key_reason(keys, 'kv', KEY_ROW_TEXT)} END",
+        key_there=KEY_PRESENCE,
         metadata=METADATA,
-        moved=_moved(keys, table),
+        moved=_render_old_key_of_row(keys, table),
     )
 
 
-def _moved(keys: Fields, table: StageTable) -> str | None:
+def _render_old_key_of_row(keys: Fields, table: StageTable) -> str | None:
     """The key in `before`, where a record whose key is taken from the value changes a field of it."""
     if not keys.columns:
         return None
-    pairs = zip(keys.columns, keys.values("kvb"), keys.values("kv"), strict=True)
+    pairs = zip(keys.columns, keys.render_values("kvb"), keys.render_values("kv"), strict=True)
     parts = [(c.name, old.rpartition(" AS ")[0], new.rpartition(" AS ")[0]) for c, old, new in pairs]
-    return moved_key([(name, old, new, _has_field(BEFORE, name)) for name, old, new in parts], "kvb", table)
+    return render_old_key(
+        [(name, old, new, _render_has_field(BEFORE_TEXT, name)) for name, old, new in parts], "kvb", table
+    )
 
 
-def _has_field(text: str, name: str) -> str:
-    return f"coalesce(array_contains(json_object_keys({text}), {literal(name)}), false)"
+def _render_has_field(text: str, name: str) -> str:
+    return f"coalesce(array_contains(json_object_keys({text}), {render_literal(name)}), false)"
 
 
-def moved_key(parts: Sequence[tuple[str, str, str, str]], before: str, table: StageTable) -> str:
+def render_old_key(parts: Sequence[tuple[str, str, str, str]], before: str, table: StageTable) -> str:
     """A struct of the old key where an update changes a key that is taken from the value: for each field its name, the
     old and the new value, and whether the row before the update shows the field at all."""
     changed = " OR ".join(f"(NOT ({old} <=> {new}) AND ({old} IS NOT NULL OR {shows}))" for _, old, new, shows in parts)
     struct = ", ".join(
-        f"CASE WHEN {old} IS NULL AND NOT {shows} THEN {new} ELSE {old} END AS {quoted(name)}"
+        f"CASE WHEN {old} IS NULL AND NOT {shows} THEN {new} ELSE {old} END AS {quote(name)}"
         for name, old, new, shows in parts
     )
-    is_update = f"{in_value(table)} AND event_op = 'u' AND {before} IS NOT NULL"
+    is_update = f"{render_is_key_in_value(table)} AND event_op = 'u' AND {before} IS NOT NULL"
     return f"CASE WHEN {is_update} AND ({changed}) THEN struct({struct}) END"
 
 
-AFTER = "coalesce(get_json_object(value_text, '$.payload.after'), get_json_object(value_text, '$.after'))"
-BEFORE = "coalesce(get_json_object(value_text, '$.payload.before'), get_json_object(value_text, '$.before'))"
-KEYED = f"coalesce({AFTER}, {BEFORE})"
+AFTER_TEXT = "coalesce(get_json_object(value_text, '$.payload.after'), get_json_object(value_text, '$.after'))"
+BEFORE_TEXT = "coalesce(get_json_object(value_text, '$.payload.before'), get_json_object(value_text, '$.before'))"
+KEY_ROW_TEXT = f"coalesce({AFTER_TEXT}, {BEFORE_TEXT})"
 METADATA = {
     "schema": "get_json_object(value_text, '$.schema')",
-    "ingestion-timestamp": timestamp("event_ts_ms", "millis", "TIMESTAMP"),
-    "source.timestamp": timestamp("try_cast(event_source['ts_ms'] AS BIGINT)", "millis", "TIMESTAMP"),
+    "ingestion-timestamp": render_timestamp("event_ts_ms", "millis", "TIMESTAMP"),
+    "source.timestamp": render_timestamp("try_cast(event_source['ts_ms'] AS BIGINT)", "millis", "TIMESTAMP"),
     "source.database": "event_source['db']",
     "source.schema": "event_source['schema']",
     "source.table": "coalesce(event_source['table'], event_source['collection'])",
     "source.properties": "event_source",
     "op": "event_op",
-    **{f"source.{name}": f"try_cast(event_source['{name}'] AS {kind})" for name, kind in SOURCE.items()},
+    **{f"source.{name}": f"try_cast(event_source['{name}'] AS {kind})" for name, kind in SOURCE_TYPES.items()},
 }
 
 
-def _source_fields(table: StageTable) -> str:
+def _render_source_fields(table: StageTable) -> str:
     """What of the event's own fields the metadata columns need: nothing is parsed for nobody."""
     asked = {key.removeprefix("value.") for key in table.metadata.values() if key.startswith("value.")}
     source = ", source: MAP<STRING, STRING>" if any(key.startswith("source.") for key in asked) else ""
     return source + (", ts_ms: BIGINT" if "ingestion-timestamp" in asked else "")
 
 
-def change(table: StageTable) -> str:
-    """What a record does to its row: see `tombstone`, and a truncate is nothing where it is to be ignored."""
-    nothing = f"WHEN event_op = '{TRUNCATE}' THEN '{NOTHING}'" if ignores_truncate(table) else ""
-    return f"CASE WHEN value IS NULL THEN '{tombstone(table)}' {nothing} ELSE coalesce(event_op, '{UPSERT}') END"
+def render_change(table: StageTable) -> str:
+    """What a record does to its row: see `get_tombstone_change`; a truncate that is to be ignored is nothing."""
+    nothing = f"WHEN event_op = '{TRUNCATE}' THEN '{NO_CHANGE}'" if ignores_truncate(table) else ""
+    return (
+        f"CASE WHEN value IS NULL THEN '{get_tombstone_change(table)}' {nothing} "
+        f"ELSE coalesce(event_op, '{UPSERT}') END"
+    )
 
 
-def tombstone(table: StageTable) -> str:
+def get_tombstone_change(table: StageTable) -> str:
     """What a record without a value does: a delete by the record's key; nothing where that is another key, because then
     the delete event before it says which row is gone."""
-    return NOTHING if table.key.from_value else DELETE
+    return NO_CHANGE if table.key.from_value else DELETE
 
 
 def ignores_truncate(table: StageTable) -> bool:
@@ -132,10 +143,12 @@ def ignores_truncate(table: StageTable) -> bool:
     return table.value.options.get("truncate") == "ignore"
 
 
-def not_understood(row: str, table: StageTable) -> str:
+def render_unknown_event_cases(row: str, table: StageTable) -> str:
     """`WHEN … THEN …` for an event whose `event_op` is missing or unknown, or that has no row."""
-    known = ", ".join(f"'{op}'" for op in (*UPSERTS, DELETE, TRUNCATE))
-    truncated = literal("the source table was truncated (op=t): empty the table too, then set value.truncate: ignore")
+    known = ", ".join(f"'{op}'" for op in (*UPSERT_OPERATIONS, DELETE, TRUNCATE))
+    truncated = render_literal(
+        "the source table was truncated (op=t): empty the table too, then set value.truncate: ignore"
+    )
     return (
         "WHEN event_op IS NULL THEN 'the change event has no op' "
         f"WHEN event_op NOT IN ({known}) THEN concat('the change event has an unknown op=', event_op) "
@@ -144,13 +157,13 @@ def not_understood(row: str, table: StageTable) -> str:
     )
 
 
-def _with_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> DataFrame:
+def _add_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> DataFrame:
     """Add `kv`: the key's fields as `after` or `before` has them, parsed only for records whose key is taken there."""
     if not keys.columns:
         return records.selectExpr("*", "CAST(NULL AS STRING) AS kv")
     event = f"before: {keys.text_struct}, after: {keys.text_struct}"
     places = [(keys, f"{path}.{row}") for path in ("", ".payload") for row in ("before", "after")]
-    rows = read_objects(records, "kvj", f"{event}, payload: STRUCT<{event}>", places, in_value(table))
+    rows = read_objects(records, "kvj", f"{event}, payload: STRUCT<{event}>", places, render_is_key_in_value(table))
     found = "coalesce(kve.payload.after, kve.payload.before, kve.after, kve.before)"
     before = "coalesce(kve.payload.before, kve.before)"
-    return rows.selectExpr("*", f"{the_object('kvj')} AS kve").selectExpr("*", f"{found} AS kv", f"{before} AS kvb")
+    return rows.selectExpr("*", f"{render_object('kvj')} AS kve").selectExpr("*", f"{found} AS kv", f"{before} AS kvb")

@@ -4,11 +4,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
 
-from tidegate_spark.formats.change_events.unavailable_values import KEPT
-from tidegate_spark.formats.decoded import DELETE, FoundValue
+from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN
+from tidegate_spark.formats.decoded import DELETE, DecodedValue
 
 
-def with_moved_keys(fated: DataFrame, found: FoundValue, table: StageTable) -> DataFrame:
+def add_old_key_deletes(fated: DataFrame, found: DecodedValue, table: StageTable) -> DataFrame:
     """Add the deletes of old keys, each with its record's place and sequence, as the record's second row.
 
     They pass every condition, as deletes of missing rows do nothing; a record whose new row is filtered counts as
@@ -30,5 +30,5 @@ def with_moved_keys(fated: DataFrame, found: FoundValue, table: StageTable) -> D
         "row_number": "CASE WHEN is_old_key THEN row_number + 1L ELSE row_number END",
     }
     if table.stages_kept:
-        changed[KEPT] = f"CASE WHEN is_old_key THEN slice({KEPT}, 1, 0) ELSE {KEPT} END"
+        changed[KEPT_COLUMN] = f"CASE WHEN is_old_key THEN slice({KEPT_COLUMN}, 1, 0) ELSE {KEPT_COLUMN} END"
     return both.withColumns({name: F.expr(sql) for name, sql in changed.items()})

@@ -3,38 +3,38 @@
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 
-from tidegate_spark.fields.avro import timestamp
-from tidegate_spark.fields.json.objects import Fields, read_objects, the_object
-from tidegate_spark.formats.decoded import FoundValue
-from tidegate_spark.formats.json import key_fields, units_of, unreadable
-from tidegate_spark.formats.row_messages import all_columns, found_rows, lacking
+from tidegate_spark.fields.avro import render_timestamp
+from tidegate_spark.fields.json.objects import Fields, read_objects, render_object
+from tidegate_spark.formats.decoded import DecodedValue
+from tidegate_spark.formats.json import get_units, list_key_fields, render_unreadable_cases
+from tidegate_spark.formats.row_messages import decode_rows, list_all_columns, render_lacking_cases
 
-OPS = {"insert": "c", "bootstrap-insert": "r", "update": "u", "delete": "d"}
-IGNORED = ("bootstrap-start", "bootstrap-complete", "heartbeat")
-SCHEMA_CHANGE = "^(table|database)-(create|alter|drop)$"
+OPERATIONS = {"insert": "c", "bootstrap-insert": "r", "update": "u", "delete": "d"}
+IGNORED_TYPES = ("bootstrap-start", "bootstrap-complete", "heartbeat")
+SCHEMA_CHANGE_PATTERN = "^(table|database)-(create|alter|drop)$"
 METADATA = {
     "database": "e.database",
     "table": "e.table",
     "primary-key-columns": "e.primary_key_columns",
-    "ingestion-timestamp": timestamp("e.ts", "seconds", "TIMESTAMP"),
+    "ingestion-timestamp": render_timestamp("e.ts", "seconds", "TIMESTAMP"),
 }
-DATA = "get_json_object(value_text, '$.data')"
-ASKED = {"primary-key-columns": "primary_key_columns: ARRAY<STRING>"}
+ROW_TEXT = "get_json_object(value_text, '$.data')"
+METADATA_FIELDS = {"primary-key-columns": "primary_key_columns: ARRAY<STRING>"}
 
 
-def located(records: DataFrame, table: StageTable) -> FoundValue:
+def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`type` decides; a record without a value changes nothing, because its row is not known."""
-    fields = Fields(all_columns(table), units_of(table))
-    keys = Fields(key_fields(table).columns, units_of(table))
+    fields = Fields(list_all_columns(table), get_units(table))
+    keys = Fields(list_key_fields(table).columns, get_units(table))
     old = f", old: {keys.text_struct}" if keys.columns else ""
-    asked = "".join(f", {sql}" for word, sql in ASKED.items() if f"value.{word}" in table.metadata.values())
+    asked = "".join(f", {sql}" for word, sql in METADATA_FIELDS.items() if f"value.{word}" in table.metadata.values())
     inside = f"type: STRING, data: {fields.text_struct}{old}, database: STRING, table: STRING, ts: BIGINT{asked}"
     places = [(fields, ".data"), *([(keys, ".old")] if old else [])]
     parsed = read_objects(records, "j", inside, places)
-    events = parsed.selectExpr("*", f"{the_object('j')} AS e")
-    cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPS.items())
-    misfits = fields.misfits("value_text", "e.data", ("$.data",))
-    passed = ", ".join(f"'{word}'" for word in IGNORED)
+    events = parsed.selectExpr("*", f"{render_object('j')} AS e")
+    cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
+    misfits = fields.render_misfits("value_text", "e.data", ("$.data",))
+    passed = ", ".join(f"'{word}'" for word in IGNORED_TYPES)
     read = events.selectExpr(
         "*",
         f"CASE e.type {cases} END AS event_op",
@@ -42,11 +42,11 @@ def located(records: DataFrame, table: StageTable) -> FoundValue:
         *(["CASE WHEN e.old IS NOT NULL THEN array(e.old) END AS olds"] if old else []),
     ).selectExpr(
         "*",
-        f"CASE WHEN value IS NULL THEN NULL {unreadable('j', misfits)} "
+        f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', misfits)} "
         "WHEN e.type IS NULL THEN 'the message has no type' "
-        f"WHEN event_op IS NULL AND e.type NOT IN ({passed}) AND NOT e.type RLIKE '{SCHEMA_CHANGE}' "
+        f"WHEN event_op IS NULL AND e.type NOT IN ({passed}) AND NOT e.type RLIKE '{SCHEMA_CHANGE_PATTERN}' "
         "THEN concat('the message has an unknown type=', e.type) "
         "WHEN event_op IS NOT NULL AND datas IS NULL THEN concat('the message has no data: type=', e.type) "
-        f"{lacking(DATA, 'e.data', fields, keys)} END AS own_reason",
+        f"{render_lacking_cases(ROW_TEXT, 'e.data', fields, keys)} END AS own_reason",
     )
-    return found_rows(read, table, (fields, keys), METADATA)
+    return decode_rows(read, table, (fields, keys), METADATA)

@@ -8,14 +8,14 @@ from uuid import UUID
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
-from tidegate.sql.spark import literal, quoted
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.formats.decoded import FoundValue
+from tidegate_spark.formats.decoded import DecodedValue
 
-KEPT = "kept"
+KEPT_COLUMN = "kept"
 
 
-def with_unchanged(decoded: DataFrame, found: FoundValue, table: StageTable) -> DataFrame:
+def mark_unavailable_values(decoded: DataFrame, found: DecodedValue, table: StageTable) -> DataFrame:
     """Add `kept`, the names of the columns whose place is held or that are left out, and put NULL in `value_struct`.
 
     Where `sequence_by` or a sequence group orders the records, or each is a version, such a record is bad: what the
@@ -28,49 +28,49 @@ def with_unchanged(decoded: DataFrame, found: FoundValue, table: StageTable) -> 
     held = {
         name: f"(value_struct IS NOT NULL AND {found.absent[name]})"
         if name in found.absent
-        else holds(f"value_struct.{quoted(name)}", types[name], text)
+        else render_is_placeholder(f"value_struct.{quote(name)}", types[name], text)
         for name in table.unchanged
     }
     is_ordered = bool(table.sequence) or table.has_history
     refused = {name: sql for name, sql in held.items() if is_ordered or name.casefold() in table.grouped}
     if refused:
-        cases = " ".join(f"WHEN {condition} THEN {_refused(name)}" for name, condition in refused.items())
+        cases = " ".join(f"WHEN {condition} THEN {_render_refusal(name)}" for name, condition in refused.items())
         decoded = decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, CASE {cases} END)"))
     if is_ordered:
         return decoded
     names = [*(column.name for column in table.value_columns), *table.metadata]
-    fields = ", ".join(f"{_kept_out(name, held)} AS {quoted(name)}" for name in names)
-    kept = ", ".join(f"CASE WHEN {condition} THEN {literal(name)} END" for name, condition in held.items())
+    fields = ", ".join(f"{_render_available(name, held)} AS {quote(name)}" for name in names)
+    kept = ", ".join(f"CASE WHEN {condition} THEN {render_literal(name)} END" for name, condition in held.items())
     return decoded.withColumns(
         {
-            KEPT: F.expr(f"array_compact(array({kept}))"),
+            KEPT_COLUMN: F.expr(f"array_compact(array({kept}))"),
             "value_struct": F.expr(f"CASE WHEN value_struct IS NOT NULL THEN struct({fields}) END"),
         }
     )
 
 
-def _kept_out(name: str, held: dict[str, str]) -> str:
-    value = f"value_struct.{quoted(name)}"
+def _render_available(name: str, held: dict[str, str]) -> str:
+    value = f"value_struct.{quote(name)}"
     return f"CASE WHEN NOT coalesce({held[name]}, false) THEN {value} END" if name in held else value
 
 
-def _refused(name: str) -> str:
-    return literal(
+def _render_refusal(name: str) -> str:
+    return render_literal(
         f"the value of {name} is not in the event, as it did not change, and sequence_by, sequence_groups or "
         "history cannot tell what to keep; have the source send all columns (PostgreSQL: REPLICA IDENTITY FULL)"
     )
 
 
-def holds(value: str, kind: str, placeholder: str) -> str:
+def render_is_placeholder(value: str, kind: str, placeholder: str) -> str:
     """A condition: `value`, of the column type `kind`, is the placeholder."""
-    text, codes = literal(placeholder), ", ".join(map(str, placeholder.encode()))
-    as_object = literal(json.dumps({placeholder: placeholder}, separators=(",", ":")))
+    text, codes = render_literal(placeholder), ", ".join(map(str, placeholder.encode()))
+    as_object = render_literal(json.dumps({placeholder: placeholder}, separators=(",", ":")))
     binary = f"CAST({text} AS BINARY)"
     days = ", ".join(f"date_from_unix_date({code})" for code in placeholder.encode())
     forms = {
         "STRING": f"{value} IN ({text}, {as_object})",
         "BINARY": f"{value} = {binary}",
-        "ARRAY<STRING>": f"{value} IN (array({text}), array({literal(hashed(placeholder))}))",
+        "ARRAY<STRING>": f"{value} IN (array({text}), array({render_literal(hash_placeholder(placeholder))}))",
         "ARRAY<BINARY>": f"{value} = array({binary})",
         "ARRAY<DATE>": f"{value} = array({days})",
         "MAP<STRING, STRING>": f"map_keys({value}) = array({text})",
@@ -78,22 +78,27 @@ def holds(value: str, kind: str, placeholder: str) -> str:
     return forms.get(kind, f"{value} = CAST(array({codes}) AS {kind})")
 
 
-def in_bytes(placeholder: str, lists: bool) -> tuple[bytes, ...]:
+def list_placeholder_bytes(placeholder: str, lists: bool) -> tuple[bytes, ...]:
     """What the bytes of a record that holds it contain: JSON's forms and Avro's; `lists` adds those of lists."""
     found = placeholder.encode()
     text = (found, base64.b64encode(found))
     if not lists:
         return text
-    return (*text, ",".join(map(str, found)).encode(), b"".join(map(_zigzag, found)), hashed(placeholder).encode())
+    return (
+        *text,
+        ",".join(map(str, found)).encode(),
+        b"".join(map(_encode_zigzag, found)),
+        hash_placeholder(placeholder).encode(),
+    )
 
 
-def hashed(placeholder: str) -> str:
+def hash_placeholder(placeholder: str) -> str:
     """The placeholder as the UUID that Java makes of its bytes."""
     digest = hashlib.md5(placeholder.encode(), usedforsecurity=False).digest()
     return str(UUID(bytes=digest, version=3))
 
 
-def _zigzag(number: int) -> bytes:
+def _encode_zigzag(number: int) -> bytes:
     """A number below 128 as Avro writes it."""
     twice = 2 * number
     return bytes([twice]) if twice < 0x80 else bytes([twice & 0x7F | 0x80, twice >> 7])

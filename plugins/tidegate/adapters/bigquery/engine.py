@@ -1,12 +1,12 @@
 """BigQuery as an engine: a merge's statements run as one named job each."""
 
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.publish_script import tables_made
+from tidegate.adapters.bigquery.publish_script import list_created_tables
 from tidegate.adapters.bigquery.stores import (
     table_marks,
 )
 from tidegate.errors import GiveUp
-from tidegate.failpoints import reached
+from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.model import resource_names
@@ -23,8 +23,8 @@ class BigQueryEngine:
         if not isinstance(job, MergeJob):
             raise GiveUp(f"pipeline={job.pipeline}: BigQuery runs statements, and this is another job")
         for statement in job.statements:
-            self._warehouse.query(statement)
-            reached("job.statement")
-        for made in tables_made(job.statements):
+            self._warehouse.run_statement(statement)
+            hit_failpoint("job.statement")
+        for made in list_created_tables(job.statements):
             if resource_names.is_ours(made.rpartition(".")[2]):  # a destination keeps what its dataset gives it
-                table_marks.stay(self._warehouse, f"{job.table.split('.', 1)[0]}.{made}")
+                table_marks.remove_expiration(self._warehouse, f"{job.table.split('.', 1)[0]}.{made}")

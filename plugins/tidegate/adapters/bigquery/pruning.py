@@ -10,23 +10,23 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from tidegate.adapters.bigquery.table_layout import Partitioning, partition_unit
-from tidegate.adapters.bigquery.type_mapping import held_by
+from tidegate.adapters.bigquery.table_layout import Partitioning, get_partition_unit
+from tidegate.adapters.bigquery.type_mapping import read_table_struct
 from tidegate.errors import GiveUp
 from tidegate.ports.sql import Sql
 from tidegate.schema.data_types import DataType, Primitive, Struct
-from tidegate.sql.googlesql import constant, quoted
-from tidegate.sql.pruning import ANYWHERE, Bound, Bounds, Part, joined
+from tidegate.sql.googlesql import quote, render_constant
+from tidegate.sql.pruning import UNBOUNDED, Bound, Bounds, Part, join_intervals
 
-MOST_RANGES = 50  # beyond these, partitions close together are read as one range
-LONGEST_CONSTANT = 1000
-_ORDERED = ("BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
-LOWEST, HIGHEST = -(2**63), 2**63 - 1  # of an INT64
-MOST_PARTITIONS = 4000  # that one statement may change, as any job of BigQuery
-MOST_OF_A_TABLE = 10_000
-PARTITIONS_OF_A_PART = 2000  # which leaves room for partitions that rows are moved out of
-FEW_ROWS = 1000  # that are appended: they lie in fewer partitions, also where a record is several rows
-Rows = Callable[[str], list[dict[str, Any]]]
+MAX_RANGES = 50  # beyond these, partitions close together are read as one range
+MAX_CONSTANT_CHARACTERS = 1000
+_ORDERED_TYPES = ("BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
+MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1  # of an INT64
+MAX_STATEMENT_PARTITIONS = 4000  # that one statement may change, as any job of BigQuery
+MAX_TABLE_PARTITIONS = 10_000
+PARTITIONS_PER_PART = 2000  # which leaves room for partitions that rows are moved out of
+MAX_UNBOUNDED_APPEND_ROWS = 1000  # that are appended: they lie in fewer partitions, also where a record is several rows
+QueryRunner = Callable[[str], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TableLayout:
     needs_filter: bool = False
 
     @classmethod
-    def of(cls, table: Mapping[str, Any]) -> "TableLayout":
+    def from_api_repr(cls, table: Mapping[str, Any]) -> "TableLayout":
         """From the table as the REST API shows it."""
         times, numbers = table.get("timePartitioning"), table.get("rangePartitioning")
         found = Partitioning(times.get("field") or "_PARTITIONTIME", times.get("type", "DAY")) if times else None
@@ -48,7 +48,7 @@ class TableLayout:
             found = Partitioning(numbers["field"], "", range(*ends))
         clustered = tuple(table.get("clustering", {}).get("fields", ()))
         needs_filter = bool(table.get("requirePartitionFilter") or (times or {}).get("requirePartitionFilter"))
-        return cls(held_by(table.get("schema", {}).get("fields", ())), found, clustered, needs_filter)
+        return cls(read_table_struct(table.get("schema", {}).get("fields", ())), found, clustered, needs_filter)
 
     @property
     def partition_type(self) -> str:
@@ -59,58 +59,60 @@ class TableLayout:
         return kind.name if isinstance(kind, Primitive) else "TIMESTAMP"
 
 
-def bounds_of(layout: TableLayout, rows: Rows, sql: Sql, positions: str, values: Mapping[str, Any]) -> Bounds:
+def compute_bounds(
+    layout: TableLayout, rows: QueryRunner, sql: Sql, positions: str, values: Mapping[str, Any]
+) -> Bounds:
     """What bounds a merge that is filled with `values`; `rows` runs a query. Tables without a layout cost nothing."""
-    asked, partition = list(_bounded(layout, values)), layout.partitioning
+    asked, partition = list(_iterate_bounded_leaves(layout, values)), layout.partitioning
     if partition is None and not asked:
-        return ANYWHERE
-    if "leaves" not in values and values["staged_rows"] <= FEW_ROWS:
-        return ANYWHERE
-    place = None if partition is None else _place(partition, layout, values)
+        return UNBOUNDED
+    if "leaves" not in values and values["staged_rows"] <= MAX_UNBOUNDED_APPEND_ROWS:
+        return UNBOUNDED
+    place = None if partition is None else _find_row_partition(partition, layout, values)
     inside = [partition.column] if partition and partition.column in values["values"] else []
     only = {**values, "values": inside, "bounded": asked, "partition": place and place.partition}
     found = rows(sql.render("bounds_staged", **only))[0]
-    keys = tuple(bound for number, leaf in enumerate(asked) for bound in _key_bound(leaf, number, found))
+    keys = tuple(bound for number, leaf in enumerate(asked) for bound in _build_key_bounds(leaf, number, found))
     if partition is None:
         return Bounds(keys)
     if "leaves" not in values:
-        return Bounds(parts=_parts(layout, place, found, None, ()))
-    if place is not None and _is_told(partition, values, found):
-        known = (*keys, _partitions(layout, partition, found))
-        return Bounds(known, parts=_parts(layout, place, found, None, keys))
-    everywhere = (_everywhere(layout, partition),) if layout.needs_filter else ()
+        return Bounds(parts=_split_into_parts(layout, place, found, None, ()))
+    if place is not None and _is_partition_stable(partition, values, found):
+        known = (*keys, _build_partition_bound(layout, partition, found))
+        return Bounds(known, parts=_split_into_parts(layout, place, found, None, keys))
+    everywhere = (_build_full_bound(layout, partition),) if layout.needs_filter else ()
     looked = rows(
         sql.render(
             "bounds_table",
             **{**values, "values": [], "bounds": (*keys, *everywhere), "positions": positions},
-            partition=partition.truncated(layout.partition_type, "t."),
+            partition=partition.render_partition_start(layout.partition_type, "t."),
         )
     )[0]
     guard = sql.render("assert_versions", positions=positions, versions=looked["versions"])
-    known = (*keys, _partitions(layout, partition, looked))
-    return Bounds(known, (guard,), parts=_parts(layout, place, found, looked["partitions"] or (), known))
+    known = (*keys, _build_partition_bound(layout, partition, looked))
+    return Bounds(known, (guard,), parts=_split_into_parts(layout, place, found, looked["partitions"] or (), known))
 
 
 @dataclass(frozen=True)
-class Place:
+class RowPartition:
     """Where a staged row will lie: the column that tells it, and SQL for the beginning of its partition."""
 
     column: str
     partition: str
 
 
-def _place(partition: Partitioning, layout: TableLayout, values: Mapping[str, Any]) -> Place | None:
+def _find_row_partition(partition: Partitioning, layout: TableLayout, values: Mapping[str, Any]) -> RowPartition | None:
     """None where staged rows do not tell it: they arrive in the partition of the moment, or in that of no value."""
     if partition.of_ingestion:
-        unit, column = partition_unit(values["layout"]), "_tidegate_partition_time"
-        return Place(column, f"TIMESTAMP_TRUNC({quoted(column)}, {unit})") if unit else None
+        unit, column = get_partition_unit(values["layout"]), "_tidegate_partition_time"
+        return RowPartition(column, f"TIMESTAMP_TRUNC({quote(column)}, {unit})") if unit else None
     known = [*values["values"], *(column for column, _ in values["keys"])]
     if partition.column not in known:
         return None
-    return Place(partition.column, partition.truncated(layout.partition_type))
+    return RowPartition(partition.column, partition.render_partition_start(layout.partition_type))
 
 
-def _is_told(partition: Partitioning, values: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def _is_partition_stable(partition: Partitioning, values: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     """Whether the rows of the batch's keys lie where its own rows will, if they are there."""
     if (partition.column,) in [tuple(leaf) for leaf in values["leaves"]]:
         return True
@@ -119,9 +121,9 @@ def _is_told(partition: Partitioning, values: Mapping[str, Any], found: Mapping[
     return not (found["deletes"] or found["outside"])
 
 
-def _parts(
+def _split_into_parts(
     layout: TableLayout,
-    place: Place | None,
+    place: RowPartition | None,
     found: Mapping[str, Any],
     there: Iterable[Any] | None,
     known: tuple[Bound, ...],
@@ -132,82 +134,84 @@ def _parts(
     holds the keys whose rows come to lie close together; the last one those that do not tell where, as deletes.
     """
     new, partition = sorted(found.get("partitions") or ()), layout.partitioning
-    if partition is None or place is None or len({*new, *(there or ())}) <= MOST_PARTITIONS:
+    if partition is None or place is None or len({*new, *(there or ())}) <= MAX_STATEMENT_PARTITIONS:
         return ()
-    if len(new) > MOST_OF_A_TABLE:
+    if len(new) > MAX_TABLE_PARTITIONS:
         raise GiveUp(
             f"column={partition.column}: the rows of one batch lie in partitions={len(new)}, and a table of BigQuery "
-            f"has at most {MOST_OF_A_TABLE}; nothing was merged; partition the table by larger units, as months(c)"
+            f"has at most {MAX_TABLE_PARTITIONS}; nothing was merged; partition the table by larger units, as months(c)"
         )
 
-    def part(starts: list[Any], *, outside: bool) -> Part:
+    def build_part(starts: list[Any], *, outside: bool) -> Part:
         told = {"partitions": starts, "outside": outside}
-        first = [(starts[0], _last(starts[-1], partition, layout))] if starts else []
-        staged = replace(_bound(layout, partition, first, outside=outside), path=(place.column,))
-        return Part(staged, (*known, _partitions(layout, partition, told)) if there is None else known)
+        first = [(starts[0], _compute_last_value(starts[-1], partition, layout))] if starts else []
+        staged = replace(_build_bound(layout, partition, first, outside=outside), path=(place.column,))
+        return Part(staged, (*known, _build_partition_bound(layout, partition, told)) if there is None else known)
 
-    chunks = [new[at : at + PARTITIONS_OF_A_PART] for at in range(0, len(new), PARTITIONS_OF_A_PART)]
-    rest = [part([], outside=True)] if found["outside"] else []
-    return tuple([part(chunk, outside=False) for chunk in chunks] + rest)
+    chunks = [new[at : at + PARTITIONS_PER_PART] for at in range(0, len(new), PARTITIONS_PER_PART)]
+    rest = [build_part([], outside=True)] if found["outside"] else []
+    return tuple([build_part(chunk, outside=False) for chunk in chunks] + rest)
 
 
-def _bounded(layout: TableLayout, values: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
+def _iterate_bounded_leaves(layout: TableLayout, values: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
     """Leaves of the key by which blocks can be skipped: columns that the table is clustered by, of types in order."""
     types = dict(layout.held.fields)
     for leaf in values.get("leaves", ()):
         kind: DataType | None = types.get(leaf[0])
-        is_ordered = isinstance(kind, Primitive) and (kind.name in _ORDERED or kind.decimal is not None)
+        is_ordered = isinstance(kind, Primitive) and (kind.name in _ORDERED_TYPES or kind.decimal is not None)
         if len(leaf) == 1 and is_ordered and leaf[0] in layout.clustered:
             yield leaf
 
 
-def _key_bound(leaf: tuple[str, ...], number: int, found: Mapping[str, Any]) -> Iterable[Bound]:
-    low, high = constant(found[f"low_{number}"]), constant(found[f"high_{number}"])
+def _build_key_bounds(leaf: tuple[str, ...], number: int, found: Mapping[str, Any]) -> Iterable[Bound]:
+    low, high = render_constant(found[f"low_{number}"]), render_constant(found[f"high_{number}"])
     if low is None or high is None:
         if found[f"nulls_{number}"]:
             yield Bound(leaf, (), nulls=True)
-    elif max(len(low), len(high)) <= LONGEST_CONSTANT:
+    elif max(len(low), len(high)) <= MAX_CONSTANT_CHARACTERS:
         yield Bound(leaf, ((low, high),), bool(found[f"nulls_{number}"]))
 
 
-def _partitions(layout: TableLayout, partition: Partitioning, found: Mapping[str, Any]) -> Bound:
+def _build_partition_bound(layout: TableLayout, partition: Partitioning, found: Mapping[str, Any]) -> Bound:
     """The partitions that were found; where there are none, the one of rows without a value satisfies a filter."""
-    spans = [(start, _last(start, partition, layout)) for start in found["partitions"] or []]
-    return _bound(layout, partition, joined(spans, _step(layout), MOST_RANGES), outside=found["outside"] or not spans)
+    spans = [(start, _compute_last_value(start, partition, layout)) for start in found["partitions"] or []]
+    return _build_bound(
+        layout, partition, join_intervals(spans, _get_step(layout), MAX_RANGES), outside=found["outside"] or not spans
+    )
 
 
-def _bound(layout: TableLayout, partition: Partitioning, spans: Iterable[Any], *, outside: bool) -> Bound:
+def _build_bound(layout: TableLayout, partition: Partitioning, spans: Iterable[Any], *, outside: bool) -> Bound:
     """Spans of the partition column; `outside` adds the rows that lie in no partition of their own."""
     beyond = []
     if outside and partition.numbers is not None:
-        beyond = [(LOWEST, partition.numbers.start - 1), (partition.numbers.stop, HIGHEST)]
-    told = tuple((constant(first) or "", constant(last) or "") for first, last in [*spans, *beyond])
+        beyond = [(MIN_INT64, partition.numbers.start - 1), (partition.numbers.stop, MAX_INT64)]
+    told = tuple((render_constant(first) or "", render_constant(last) or "") for first, last in [*spans, *beyond])
     return Bound((layout.held.named(partition.column) or partition.column,), told, bool(outside))
 
 
-def _everywhere(layout: TableLayout, partition: Partitioning) -> Bound:
+def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
     """True for every row, and a filter all the same."""
     first: Any = date.min
     last: Any = date.max
     if partition.numbers is not None:
-        first, last = LOWEST, HIGHEST
+        first, last = MIN_INT64, MAX_INT64
     elif layout.partition_type != "DATE":
         zone = UTC if layout.partition_type == "TIMESTAMP" else None
         first, last = datetime.min.replace(tzinfo=zone), datetime.max.replace(tzinfo=zone)
     column = layout.held.named(partition.column) or partition.column
-    return Bound((column,), ((constant(first) or "", constant(last) or ""),), nulls=True)
+    return Bound((column,), ((render_constant(first) or "", render_constant(last) or ""),), nulls=True)
 
 
-def _step(layout: TableLayout) -> Any:
+def _get_step(layout: TableLayout) -> Any:
     """From one value of the partition column to the next."""
     if layout.partition_type == "BIGINT":
         return 1
     return timedelta(days=1) if layout.partition_type == "DATE" else timedelta(microseconds=1)
 
 
-def _last(start: Any, partition: Partitioning, layout: TableLayout) -> Any:
+def _compute_last_value(start: Any, partition: Partitioning, layout: TableLayout) -> Any:
     """The last value of the partition that begins at `start`."""
-    unit, step = partition.unit, _step(layout)
+    unit, step = partition.unit, _get_step(layout)
     if partition.numbers is not None:
         return min(start + partition.numbers.step, partition.numbers.stop) - 1
     try:

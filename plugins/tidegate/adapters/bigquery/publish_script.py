@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from tidegate.errors import GiveUp
 from tidegate.model.table_state import Source
 from tidegate.ports.sql import Sql
-from tidegate.sql.googlesql import literal, quoted_name
+from tidegate.sql.googlesql import quote_name, render_literal
 
-LONGEST = 1024 * 1024  # BigQuery's limit of an unresolved query, in bytes
-MOVED = "tidegate: the position has moved"  # what a script says whose position is not as it was read
-BROKEN = "tidegate: an audit does not hold"  # what a script says whose rows break an audit
-GONE = "tidegate: staged rows are gone"  # whose staged rows are fewer than were brought in
-_OUTSIDE = ("CREATE", "ALTER")
-_MADE = re.compile(r"^CREATE TABLE IF NOT EXISTS `[^`]+`\.`([^`]+)`\.`([^`]+)`", re.MULTILINE)
+MAX_SCRIPT_BYTES = 1024 * 1024  # BigQuery's limit of an unresolved query, in bytes
+POSITION_MOVED = "tidegate: the position has moved"  # what a script says whose position is not as it was read
+AUDIT_FAILED = "tidegate: an audit does not hold"  # what a script says whose rows break an audit
+ROWS_GONE = "tidegate: staged rows are gone"  # whose staged rows are fewer than were brought in
+_DDL_KEYWORDS = ("CREATE", "ALTER")
+_CREATE_TABLE_PATTERN = re.compile(r"^CREATE TABLE IF NOT EXISTS `[^`]+`\.`([^`]+)`\.`([^`]+)`", re.MULTILINE)
 
 
-def transaction(  # noqa: PLR0913 - one argument per column of the position, all by name
+def render_transaction(  # noqa: PLR0913 - one argument per column of the position, all by name
     sql: Sql,
     *,
     positions: str,
@@ -33,7 +33,7 @@ def transaction(  # noqa: PLR0913 - one argument per column of the position, all
     `audits` are questions whose answer must be 0, each with the user's words for it. `GiveUp` for a script that is
     longer than BigQuery reads.
     """
-    before = [statement for statement in statements if makes_tables(statement)]
+    before = [statement for statement in statements if is_ddl(statement)]
     script = sql.render(
         "publish",
         positions=positions,
@@ -43,41 +43,44 @@ def transaction(  # noqa: PLR0913 - one argument per column of the position, all
         properties=json.dumps(dict(properties), sort_keys=True),
         before=before,
         statements=[statement for statement in statements if statement not in before],
-        audits=[(question, f"{BROKEN}: {number}: {told}") for number, (question, told) in enumerate(audits)],
-        moved=f"{MOVED}: pipeline={pipeline} version={version}",
+        audits=[(question, f"{AUDIT_FAILED}: {number}: {told}") for number, (question, told) in enumerate(audits)],
+        moved=f"{POSITION_MOVED}: pipeline={pipeline} version={version}",
     )
-    if len(script.encode()) > LONGEST:
+    if len(script.encode()) > MAX_SCRIPT_BYTES:
         raise GiveUp(
             f"pipeline={pipeline} positions={positions}: the script that publishes has bytes={len(script.encode())}, "
-            f"and BigQuery reads {LONGEST}; nothing was merged; give the table fewer columns, or shorter names"
+            f"and BigQuery reads {MAX_SCRIPT_BYTES}; nothing was merged; give the table fewer columns, or shorter names"
         )
     return script
 
 
-def all_staged(table: str, source: Source, rows: int) -> str:
+def render_staged_assertion(table: str, source: Source, rows: int) -> str:
     """The assertion that so many rows of a staged attempt stand in ``project.dataset.table``."""
     return (
-        f"ASSERT (SELECT COUNT(*) FROM {quoted_name(table)} "
-        f"WHERE batch_number = {source.batch} AND attempt = {literal(source.attempt)}) = {rows} AS {literal(GONE)}"
+        f"ASSERT (SELECT COUNT(*) FROM {quote_name(table)} "
+        f"WHERE batch_number = {source.batch} AND attempt = {render_literal(source.attempt)}) = {rows} "
+        f"AS {render_literal(ROWS_GONE)}"
     )
 
 
-def makes_tables(statement: str) -> bool:
+def is_ddl(statement: str) -> bool:
     """Whether a statement makes or alters a table: none of these can stand in a transaction."""
-    return _first_line(statement).upper().startswith(_OUTSIDE)
+    return _get_first_line(statement).upper().startswith(_DDL_KEYWORDS)
 
 
 def writes_into(statement: str, table: str) -> bool:
     """Whether a statement changes rows of this very table, whose name is quoted."""
-    return _first_line(statement).startswith((f"MERGE INTO {table} ", f"INSERT INTO {table} "))
+    return _get_first_line(statement).startswith((f"MERGE INTO {table} ", f"INSERT INTO {table} "))
 
 
-def _first_line(statement: str) -> str:
+def _get_first_line(statement: str) -> str:
     """Of what is no comment."""
     code = (line.lstrip() for line in statement.splitlines())
     return next((line for line in code if line and not line.startswith("--")), "")
 
 
-def tables_made(statements: Sequence[str]) -> list[str]:
+def list_created_tables(statements: Sequence[str]) -> list[str]:
     """The tables that these statements make if they are missing, each as ``dataset.table``."""
-    return [f"{dataset}.{table}" for statement in statements for dataset, table in _MADE.findall(statement)]
+    return [
+        f"{dataset}.{table}" for statement in statements for dataset, table in _CREATE_TABLE_PATTERN.findall(statement)
+    ]

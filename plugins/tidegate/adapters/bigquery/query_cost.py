@@ -4,36 +4,36 @@ import logging
 from collections.abc import Sequence
 
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.errors import CHEAPER
-from tidegate.adapters.bigquery.publish_script import makes_tables
+from tidegate.adapters.bigquery.client.errors import COST_ADVICE
+from tidegate.adapters.bigquery.publish_script import is_ddl
 from tidegate.errors import GiveUp, TidegateError
 
 log = logging.getLogger(__name__)
 
 
-def would_scan(warehouse: Warehouse, where: str, statements: Sequence[str]) -> int | None:
+def estimate_scan_bytes(warehouse: Warehouse, where: str, statements: Sequence[str]) -> int | None:
     """Bytes that the statements of a transaction would read, each asked by a dry run; None where nobody can tell.
 
     A dry run knows no script, and no table that the script has yet to make. Every merge reads its staged rows: 0 says
     that the server counts nothing. `GiveUp` beyond the catalog's `max_bytes_billed`, before anything is sent.
     """
-    limit, asked = warehouse.max_bytes_billed, [one for one in statements if not makes_tables(one)]
+    limit, asked = warehouse.max_bytes_billed, [one for one in statements if not is_ddl(one)]
     try:
-        scanned = sum(warehouse.would_read(statement) for statement in asked) or None
+        scanned = sum(warehouse.estimate_read_bytes(statement) for statement in asked) or None
     except TidegateError as error:  # the number is for people, and the job itself carries the limit
         log.info("bytes to scan are not known: %s: %s", where, error)
         return None
     log.info("to scan: %s bytes=%s", where, scanned)
     if scanned is not None and limit is not None and scanned > limit:
         raise GiveUp(
-            f"{where}: the publish would read bytes={scanned} max_bytes_billed={limit}; nothing was sent; {CHEAPER}"
+            f"{where}: the publish would read bytes={scanned} max_bytes_billed={limit}; nothing was sent; {COST_ADVICE}"
         )
     return scanned
 
 
-def told_of(warehouse: Warehouse, job_id: str) -> dict[str, str]:
+def read_job_cost(warehouse: Warehouse, job_id: str) -> dict[str, str]:
     """Of a job that has ended: where people find it, and the bytes that it was billed, where the server counts them."""
-    job = warehouse.job(job_id)
+    job = warehouse.read_job(job_id)
     billed = int(job.total_bytes_billed or 0)
     found = {"tidegate.job": f"{job.project}:{job.location}.{job.job_id}"}
     return {**found, "tidegate.bytes-billed": str(billed)} if billed else found

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
 from tidegate.spec.table import Create
-from tidegate.sql.googlesql import literal, quoted
+from tidegate.sql.googlesql import quote, render_literal
 
-INGESTION = "_PARTITIONTIME"
-MOST_CLUSTERED = 4
-_TRANSFORM = re.compile(r"(?:(year|month|day|hour)s?\s*\(\s*(.+?)\s*\)|([^()]+))", re.IGNORECASE)
-_TRUNCATED = {"DATE": "DATE_TRUNC", "TIMESTAMP": "TIMESTAMP_TRUNC", "TIMESTAMP_NTZ": "DATETIME_TRUNC"}
-_REMEDY = "write hours(c), days(c), months(c) or years(c) of a DATE or TIMESTAMP column, or of _PARTITIONTIME"
+INGESTION_TIME_COLUMN = "_PARTITIONTIME"
+MAX_CLUSTERING_COLUMNS = 4
+_TRANSFORM_PATTERN = re.compile(r"(?:(year|month|day|hour)s?\s*\(\s*(.+?)\s*\)|([^()]+))", re.IGNORECASE)
+_TRUNC_FUNCTIONS = {"DATE": "DATE_TRUNC", "TIMESTAMP": "TIMESTAMP_TRUNC", "TIMESTAMP_NTZ": "DATETIME_TRUNC"}
+_PARTITION_ADVICE = "write hours(c), days(c), months(c) or years(c) of a DATE or TIMESTAMP column, or of _PARTITIONTIME"
 
 
 @dataclass(frozen=True)
@@ -27,96 +27,100 @@ class Partitioning:
     unit: str
     numbers: range | None = None
 
-    def truncated(self, kind: str, alias: str = "") -> str:
+    def render_partition_start(self, kind: str, alias: str = "") -> str:
         """SQL text: the beginning of a row's partition, where the column is of this Spark type; NULL for none."""
-        column = INGESTION if self.of_ingestion else quoted(self.column)
+        column = INGESTION_TIME_COLUMN if self.of_ingestion else quote(self.column)
         if self.numbers is not None:
             first, end, step = self.numbers.start, self.numbers.stop, self.numbers.step
             value = f"{alias}{column}"
             return f"IF({value} BETWEEN {first} AND {end - 1}, {value} - MOD({value} - {first}, {step}), NULL)"
         if kind == "DATE" and self.unit == "DAY":
             return f"{alias}{column}"
-        return f"{_TRUNCATED[kind]}({alias}{column}, {self.unit})"
+        return f"{_TRUNC_FUNCTIONS[kind]}({alias}{column}, {self.unit})"
 
     @property
     def of_ingestion(self) -> bool:
         """Whether no column of the table says where a row lies."""
-        return self.column == INGESTION
+        return self.column == INGESTION_TIME_COLUMN
 
 
-def partitioning(partition_by: Iterable[str]) -> Partitioning | None:
+def parse_partitioning(partition_by: Iterable[str]) -> Partitioning | None:
     """What `create.partition_by` asks for; `ConfigurationError` where BigQuery has nothing like it."""
     wanted = tuple(partition_by)
     if not wanted:
         return None
     if len(wanted) > 1:
         raise ConfigurationError(f"partition_by={list(wanted)}: BigQuery partitions by one column; keep one")
-    found = _TRANSFORM.fullmatch(wanted[0].strip())
+    found = _TRANSFORM_PATTERN.fullmatch(wanted[0].strip())
     if found is None:
-        raise ConfigurationError(f"partition_by={wanted[0]}: BigQuery has no such partitions; {_REMEDY}")
+        raise ConfigurationError(f"partition_by={wanted[0]}: BigQuery has no such partitions; {_PARTITION_ADVICE}")
     column = (found[2] or found[3]).strip().strip("`")
-    return Partitioning(INGESTION if column.upper() == INGESTION else column, (found[1] or "day").upper())
+    return Partitioning(
+        INGESTION_TIME_COLUMN if column.upper() == INGESTION_TIME_COLUMN else column, (found[1] or "day").upper()
+    )
 
 
-def partition_clause(partition_by: Iterable[str], columns: Iterable[Column]) -> str:
+def render_partition_clause(partition_by: Iterable[str], columns: Iterable[Column]) -> str:
     """What stands behind PARTITION BY; `ConfigurationError` for a column of another type than a time."""
-    asked = partitioning(partition_by)
+    asked = parse_partitioning(partition_by)
     if asked is None:
         return ""
     if asked.of_ingestion:
-        return "_PARTITIONDATE" if asked.unit == "DAY" else f"TIMESTAMP_TRUNC({INGESTION}, {asked.unit})"
+        return "_PARTITIONDATE" if asked.unit == "DAY" else f"TIMESTAMP_TRUNC({INGESTION_TIME_COLUMN}, {asked.unit})"
     types = {column.name.casefold(): column for column in columns}
     column = types.get(asked.column.casefold())
-    if column is None or column.type not in _TRUNCATED:
+    if column is None or column.type not in _TRUNC_FUNCTIONS:
         kind = column.type if column else "unknown"
-        raise ConfigurationError(f"partition_by column={asked.column} type={kind}: no time; {_REMEDY}")
+        raise ConfigurationError(f"partition_by column={asked.column} type={kind}: no time; {_PARTITION_ADVICE}")
     if column.type == "DATE" and asked.unit == "HOUR":
         raise ConfigurationError(f"partition_by column={asked.column}: a DATE has no hours; use days({asked.column})")
-    return replace(asked, column=column.name).truncated(column.type)
+    return replace(asked, column=column.name).render_partition_start(column.type)
 
 
-def _number(text: str) -> str:
+def _render_number(text: str) -> str:
     return str(float(text))
 
 
-def _truth(text: str) -> str:
+def _render_boolean(text: str) -> str:
     if text.lower() not in ("true", "false"):
         raise ValueError(text)
     return text.upper()
 
 
-OPTIONS: dict[str, Callable[[str], str]] = {
-    "partition_expiration_days": _number,
-    "require_partition_filter": _truth,
-    "description": literal,
-    "friendly_name": literal,
-    "kms_key_name": literal,
+OPTION_RENDERERS: dict[str, Callable[[str], str]] = {
+    "partition_expiration_days": _render_number,
+    "require_partition_filter": _render_boolean,
+    "description": render_literal,
+    "friendly_name": render_literal,
+    "kms_key_name": render_literal,
 }
 # what is no option of the table and steers us: the values that each may have
-OURS = {"partition_time": ("record", "wall_clock"), "partition_column": ("mutable", "immutable")}
+PRODUCT_PROPERTIES = {"partition_time": ("record", "wall_clock"), "partition_column": ("mutable", "immutable")}
 
 
-def table_options(properties: Mapping[str, str]) -> list[str]:
+def render_table_options(properties: Mapping[str, str]) -> list[str]:
     """The table's options as SQL; `ConfigurationError` for a property that BigQuery does not have, or its value."""
     found = []
     for name, value in properties.items():
-        if name in OURS:
-            if value not in OURS[name]:
-                raise ConfigurationError(f"property {name}={value}: not a known word; use {' or '.join(OURS[name])}")
+        if name in PRODUCT_PROPERTIES:
+            if value not in PRODUCT_PROPERTIES[name]:
+                raise ConfigurationError(
+                    f"property {name}={value}: not a known word; use {' or '.join(PRODUCT_PROPERTIES[name])}"
+                )
             continue
-        if name not in OPTIONS:
-            known = ", ".join(sorted([*OPTIONS, *OURS]))
+        if name not in OPTION_RENDERERS:
+            known = ", ".join(sorted([*OPTION_RENDERERS, *PRODUCT_PROPERTIES]))
             raise ConfigurationError(f"property {name}={value}: not one of BigQuery's tables; use one of {known}")
         try:
-            found.append(f"{name} = {OPTIONS[name](value)}")
+            found.append(f"{name} = {OPTION_RENDERERS[name](value)}")
         except ValueError:
             raise ConfigurationError(f"property {name}={value}: not a value that BigQuery takes for it") from None
     return found
 
 
-def partition_unit(create: Create | None) -> str | None:
+def get_partition_unit(create: Create | None) -> str | None:
     """For tables partitioned by ingestion whose rows lie at their record's time: how much of it is one partition."""
-    asked = partitioning(create.partition_by) if create else None
+    asked = parse_partitioning(create.partition_by) if create else None
     if create is None or asked is None or not asked.of_ingestion:
         return None
     return None if create.properties.get("partition_time") == "wall_clock" else asked.unit

@@ -7,41 +7,46 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from tidegate.adapters.iceberg.table.lineage import Lineage
-from tidegate.adapters.iceberg.table.state import summary_of
+from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.model import resource_names
 
-POSITION = re.compile(r"tidegate\.([^.]+)\.position")
+POSITION_PATTERN = re.compile(r"tidegate\.([^.]+)\.position")
 
 
-def pipelines_of(table: Table, branch: str) -> tuple[str, ...]:
+def list_branch_pipelines(table: Table, branch: str) -> tuple[str, ...]:
     """Pipelines whose position or tag the table carries, without those that publish into another branch alone.
 
     A pipeline whose tag lies outside of `branch` is left out only if the tag lies on another branch of the user's, and
     nothing of `branch` was published by it: else the branch may have been rolled back.
     """
     refs, lineage = table.metadata.refs, Lineage(table.metadata)
-    by_position = (match[1] for name in table.metadata.properties if (match := POSITION.fullmatch(name)))
+    by_position = (match[1] for name in table.metadata.properties if (match := POSITION_PATTERN.fullmatch(name)))
     by_tag = (
-        resource_names.tagged(name) for name, ref in refs.items() if _is_tag(ref) and resource_names.is_ours(name)
+        resource_names.parse_tag_pipeline(name)
+        for name, ref in refs.items()
+        if _is_tag(ref) and resource_names.is_ours(name)
     )
     target = branch if branch in refs else "main"
-    own = _line(lineage, table, target)
+    own = _read_branch_line(lineage, table, target)
     others = {
-        i for name in refs if not resource_names.is_ours(name) and name != target for i in _line(lineage, table, name)
+        i
+        for name in refs
+        if not resource_names.is_ours(name) and name != target
+        for i in _read_branch_line(lineage, table, name)
     }
     found = sorted({*by_position, *by_tag})
     return tuple(name for name in found if not _publishes_elsewhere(table, name, own, others))
 
 
 def _publishes_elsewhere(table: Table, pipeline: str, own: dict[int, Snapshot], others: set[int]) -> bool:
-    tag = table.metadata.refs.get(resource_names.tag(pipeline))
+    tag = table.metadata.refs.get(resource_names.name_tag(pipeline))
     if tag is None or tag.snapshot_id in own or tag.snapshot_id not in others:
         return False
-    position = resource_names.mark(pipeline, "position")
-    return not any(position in summary_of(snapshot) for snapshot in own.values())
+    position = resource_names.name_pipeline_property(pipeline, "position")
+    return not any(position in read_summary(snapshot) for snapshot in own.values())
 
 
-def _line(lineage: Lineage, table: Table, ref: str) -> dict[int, Snapshot]:
+def _read_branch_line(lineage: Lineage, table: Table, ref: str) -> dict[int, Snapshot]:
     """The snapshots of a branch, none for a tag."""
     found = table.metadata.refs.get(ref)
     if found is None or _is_tag(found):

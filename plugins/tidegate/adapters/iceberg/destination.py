@@ -14,7 +14,7 @@ from tidegate.adapters.iceberg.stores import staging as iceberg_staging
 from tidegate.adapters.iceberg.table import commit, file_statistics, row_count, schema_evolution
 from tidegate.adapters.iceberg.table import state as iceberg_state
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.adapters.iceberg.table.errors import judge
+from tidegate.adapters.iceberg.table.errors import translate_error
 from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
 from tidegate.adapters.port_errors import translate_errors
 from tidegate.errors import CommitRefused, GiveUp
@@ -25,13 +25,15 @@ from tidegate.model.ownership import Ownership
 from tidegate.model.position import Position
 from tidegate.ports.context import DeadLetters, Head, Publication, Staging, TableFiles, TableState
 from tidegate.schema.column import Column
-from tidegate.schema.evolution import Rules
+from tidegate.schema.evolution import EvolutionRules
 from tidegate.sql.pruning import Bounds
 
-KEPT_STATES = 8  # tables whose metadata is kept as it was read, for the merge that follows: it may be megabytes each
+MAX_CACHED_TABLES = (
+    8  # tables whose metadata is kept as it was read, for the merge that follows: it may be megabytes each
+)
 
 
-@translate_errors(judge)
+@translate_errors(translate_error)
 class IcebergDestination:
     """Implements the port `Destination` over every Iceberg catalog of ``catalogs.yaml``.
 
@@ -42,11 +44,11 @@ class IcebergDestination:
         self.catalogs, self._branches = catalogs, branches or {}
         self._states: dict[str, Table] = {}
 
-    def tables_in(self, namespace: str) -> list[str]:
+    def list_tables(self, namespace: str) -> list[str]:
         """See the port."""
         return self.catalogs.names_in(namespace)
 
-    def state(self, table: str, pipeline: str) -> TableState | None:
+    def read_state(self, table: str, pipeline: str) -> TableState | None:
         """See the port."""
         found = self.catalogs.table(table)
         if found is None:
@@ -54,9 +56,9 @@ class IcebergDestination:
         refuse_newer_format(table, found.metadata.format_version)
         self._states.pop(table, None)
         self._states[table] = found
-        for oldest in list(self._states)[:-KEPT_STATES]:
+        for oldest in list(self._states)[:-MAX_CACHED_TABLES]:
             self._states.pop(oldest, None)
-        return iceberg_state.state_of(found, pipeline, self._branch(table))
+        return iceberg_state.build_state(found, pipeline, self._branch(table))
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
         """See the port."""
@@ -64,31 +66,31 @@ class IcebergDestination:
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         """See the port."""
-        return schema_evolution.evolve(self._table(table), table, columns, Rules(add, widen, relax))
+        return schema_evolution.evolve(self._table(table), table, columns, EvolutionRules(add, widen, relax))
 
-    def bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+    def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
         """See the port."""
         staged = self.catalogs.table(values["source"])
-        found = () if staged is None else key_ranges.ranges_of(staged, values)
+        found = () if staged is None else key_ranges.find_key_ranges(staged, values)
         at = values.get("at")
-        overlap = file_overlap.overlap_of(self._at(table, at), at, found) if found and at is not None else None
-        if staged is not None and key_values.is_worth_it(values.get("rows", 0), overlap):
-            return Bounds(key_values.named(staged, values, found), overlap=overlap)
+        overlap = file_overlap.find_overlap(self._at(table, at), at, found) if found and at is not None else None
+        if staged is not None and key_values.are_keys_worth_naming(values.get("rows", 0), overlap):
+            return Bounds(key_values.name_keys(staged, values, found), overlap=overlap)
         return Bounds(tuple(known.bound for known in found), overlap=overlap)
 
     def has_branches(self, table: str) -> bool:
         """See the port."""
         return True
 
-    def cut(self, table: str, state: TableState, branch: str) -> None:
+    def start_branch(self, table: str, state: TableState, branch: str) -> None:
         """See the port."""
         if state.snapshot_id is None:
             raise CommitRefused(f"table={table} has no snapshot to cut from")
-        commit.cut(self._table(table), (state.uuid, state.snapshot_id), branch, self._branch(table))
+        commit.start_branch(self._table(table), (state.uuid, state.snapshot_id), branch, self._branch(table))
 
-    def head(self, table: str, branch: str) -> Head | None:
+    def read_head(self, table: str, branch: str) -> Head | None:
         """See the port."""
-        return iceberg_state.head_of(self._table(table), branch)
+        return iceberg_state.read_ref_head(self._table(table), branch)
 
     def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
         """See the port."""
@@ -101,12 +103,12 @@ class IcebergDestination:
     def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
         """See the port."""
         table, staged = self._table(publication.table), self.catalogs.table(keys["source"]) if keys else None
-        ranges = key_ranges.ranges_of(staged, keys) if keys and staged is not None else ()
-        added = iceberg_reparent.added_by(table, publication, onto, None if keys is None else ranges)
+        ranges = key_ranges.find_key_ranges(staged, keys) if keys and staged is not None else ()
+        added = iceberg_reparent.find_added_files(table, publication, onto, None if keys is None else ranges)
         if added is None:
             return None
         iceberg_reparent.reparent(table, publication, onto, added, self._branch(publication.table))
-        return self.head(publication.table, publication.branch)
+        return self.read_head(publication.table, publication.branch)
 
     def drop_branch(self, table: str, branch: str) -> None:
         """See the port."""
@@ -114,23 +116,23 @@ class IcebergDestination:
         if branch in found.metadata.refs:
             commit.drop_references(found, [branch])
 
-    def snapshots_of(self, table: str, attempt: str) -> list[int]:
+    def find_snapshots(self, table: str, attempt: str) -> list[int]:
         """See the port."""
-        return iceberg_state.snapshots_of(self._table(table), attempt)
+        return iceberg_state.find_attempt_snapshots(self._table(table), attempt)
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         """See the port."""
         found = self._table(table)
-        stale = iceberg_state.branches_of(found, pipeline, up_to_batch)
+        stale = iceberg_state.list_attempt_branches(found, pipeline, up_to_batch)
         if stale:
             commit.drop_references(found, stale)
         return len(stale)
 
-    def landing(self, intermediate: str, batch: int, attempt: str) -> str | None:
+    def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
         """See the port: Spark writes Iceberg's tables itself."""
         return None
 
-    def land(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+    def load_staged_files(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
         """See the port."""
 
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
@@ -140,36 +142,36 @@ class IcebergDestination:
         """See the port: Spark leaves no files."""
         return []
 
-    def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
         """See the port: no job leaves files for Iceberg."""
         return None
 
-    def staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+    def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         """See the port."""
         found = self.catalogs.table(intermediate)
-        return [] if found is None else iceberg_staging.staged_in(found, table)
+        return [] if found is None else iceberg_staging.list_staged(found, table)
 
-    def staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         """See the port."""
         found = self.catalogs.table(intermediate)
-        return None if found is None else iceberg_staging.outcome_of(found, attempt)
+        return None if found is None else iceberg_staging.read_outcome(found, attempt)
 
-    def staging(self, intermediate: str, table: str) -> Staging | None:
+    def read_staging(self, intermediate: str, table: str) -> Staging | None:
         """See the port."""
         found = self.catalogs.table(intermediate)
-        return None if found is None else iceberg_staging.newest(found, table)
+        return None if found is None else iceberg_staging.read_newest(found, table)
 
-    def backfills(self, table: str, pipeline: str) -> list[str]:
+    def list_backfills(self, table: str, pipeline: str) -> list[str]:
         """See the port."""
         catalog, identifier = table.split(".", 1)
-        prefix = resource_names.backfill_tables(pipeline, identifier)
+        prefix = resource_names.get_backfill_prefix(pipeline, identifier)
         own = Ownership("intermediate", pipeline, identifier)
-        return iceberg_staging.notes(self.catalogs.catalog(catalog), prefix, own)
+        return iceberg_staging.read_backfill_notes(self.catalogs.catalog(catalog), prefix, own)
 
-    def applied(self, intermediate: str, shape: str) -> frozenset[int]:
+    def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:
         """See the port."""
         found = self.catalogs.table(intermediate)
-        return frozenset() if found is None else iceberg_staging.applied(found, shape)
+        return frozenset() if found is None else iceberg_staging.list_applied_slices(found, shape)
 
     def mark_applied(self, intermediate: str, number: int) -> None:
         """See the port."""
@@ -178,93 +180,93 @@ class IcebergDestination:
     def drop(self, intermediate: str) -> None:
         """See the port."""
         catalog, identifier = intermediate.split(".", 1)
-        iceberg_staging.drop(self.catalogs.catalog(catalog), identifier)
+        iceberg_staging.drop_table(self.catalogs.catalog(catalog), identifier)
 
-    def forget(self, table: str, pipeline: str, backfill: str) -> None:
+    def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:
         """See the port."""
         found = self.catalogs.table(table)
         if found is not None:
-            branches = iceberg_state.backfill_branches_of(found, pipeline, backfill)
-            commit.forget(found, branches, resource_names.backfill_mark(pipeline, backfill))
+            branches = iceberg_state.list_backfill_branches(found, pipeline, backfill)
+            commit.drop_backfill(found, branches, resource_names.name_backfill_property(pipeline, backfill))
 
-    def audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         """See the port."""
         found = self.catalogs.table(intermediate)
-        return None if found is None else iceberg_staging.audit_answers(found, attempt)
+        return None if found is None else iceberg_staging.read_audit_answers(found, attempt)
 
     def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
         """See the port."""
         found = self.catalogs.table(table)
         return None if found is None else ownership.claim(found, table, own)
 
-    def highest_staged(self, intermediate: str) -> int:
+    def find_highest_batch(self, intermediate: str) -> int:
         """See the port."""
         found = self.catalogs.table(intermediate)
-        return 0 if found is None else iceberg_staging.highest_batch(found)
+        return 0 if found is None else iceberg_staging.find_highest_batch(found)
 
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         """See the port."""
         found = self.catalogs.table(intermediate)
-        return {} if found is None else iceberg_staging.clean(found, up_to_batch)
+        return {} if found is None else iceberg_staging.clean_up(found, up_to_batch)
 
-    def pipelines(self, table: str) -> tuple[str, ...]:
+    def list_pipelines(self, table: str) -> tuple[str, ...]:
         """See the port."""
         found = self.catalogs.table(table)
-        return () if found is None else branch_writers.pipelines_of(found, self._branch(table))
+        return () if found is None else branch_writers.list_branch_pipelines(found, self._branch(table))
 
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
         """See the port: it goes file by file, so that it need not wait."""
         found = self.catalogs.table(deletes)
-        return 0 if found is None else remembered_deletes.forget(found, before_ms)
+        return 0 if found is None else remembered_deletes.forget_deletes(found, before_ms)
 
-    def record(self, control: str, row: dict[str, Any]) -> None:
+    def append_history(self, control: str, row: dict[str, Any]) -> None:
         """See the port."""
         catalog, identifier = control.split(".", 1)
-        batch_history.append(self.catalogs.catalog(catalog), identifier, row)
+        batch_history.append_row(self.catalogs.catalog(catalog), identifier, row)
 
-    def history(self, control: str, limit: int) -> list[dict[str, Any]]:
+    def read_history(self, control: str, limit: int) -> list[dict[str, Any]]:
         """See the port."""
         found = self.catalogs.table(control)
-        return [] if found is None else batch_history.newest(found, limit)
+        return [] if found is None else batch_history.read_newest(found, limit)
 
-    def files(self, table: str) -> TableFiles | None:
+    def read_files(self, table: str) -> TableFiles | None:
         """See the port."""
         found = self.catalogs.table(table)
-        return None if found is None else file_statistics.files_in(found)
+        return None if found is None else file_statistics.measure_files(found)
 
-    def property(self, table: str, name: str) -> str | None:
+    def read_property(self, table: str, name: str) -> str | None:
         """See the port."""
         found = self.catalogs.table(table)
         return None if found is None else found.metadata.properties.get(name)
 
-    def dead_letters(self, name: str, limit: int) -> DeadLetters:
+    def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
         """See the port."""
         found = self.catalogs.table(name)
-        return DeadLetters() if found is None else iceberg_dead_letters.newest(found, limit)
+        return DeadLetters() if found is None else iceberg_dead_letters.read_newest(found, limit)
 
-    def waiting_dead_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+    def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
         """See the port."""
         found = self.catalogs.table(name)
-        return [] if found is None else iceberg_dead_letters.waiting(found, table)
+        return [] if found is None else iceberg_dead_letters.list_waiting(found, table)
 
-    def dead_letters_of(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
         """See the port."""
         found = self.catalogs.table(name)
-        return [] if found is None else iceberg_dead_letters.of_attempt(found, table, attempt)
+        return [] if found is None else iceberg_dead_letters.read_of_attempt(found, table, attempt)
 
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
         """See the port."""
         return ""
 
-    def dead_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+    def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """See the port."""
         found = self.catalogs.table(name)
-        return 0 if found is None else iceberg_dead_letters.of_others(found, table, attempt, ranges)
+        return 0 if found is None else iceberg_dead_letters.count_of_others(found, table, attempt, ranges)
 
     def count_rows(self, table: str) -> int | None:
         """See the port."""
         found = self.catalogs.table(table)
-        return None if found is None else row_count.count(found, self._branch(table))
+        return None if found is None else row_count.count_rows(found, self._branch(table))
 
     def _at(self, name: str, snapshot_id: int) -> Table:
         """The table as its state was read, if that has the snapshot: a snapshot is never another."""

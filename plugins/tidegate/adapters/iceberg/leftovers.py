@@ -8,17 +8,25 @@ from pyiceberg.table import Table
 
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.errors import judge_error
-from tidegate.adapters.iceberg.table.state import summary_of
-from tidegate.adapters.port_errors import unexpected
+from tidegate.adapters.iceberg.table.state import read_summary
+from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.model import resource_names as names
-from tidegate.model.ownership import BATCHES, DEAD_LETTERS, KIND, PIPELINE, SHAPE, Ownership, check_recognised
-from tidegate.sql.spark import literal, quoted_name
+from tidegate.model.ownership import (
+    BATCH_COLUMNS,
+    DEAD_LETTER_COLUMNS,
+    KIND_PROPERTY,
+    PIPELINE,
+    SHAPE_PROPERTY,
+    Ownership,
+    check_recognised,
+)
+from tidegate.sql.spark import quote_name, render_literal
 
-NAMED = {"_batches": ("batches", BATCHES), "_dead_letters": ("dead_letters", DEAD_LETTERS)}
+KINDS_BY_SUFFIX = {"_batches": ("batches", BATCH_COLUMNS), "_dead_letters": ("dead_letters", DEAD_LETTER_COLUMNS)}
 
 
-def leftovers(
+def find_leftovers(
     catalogs: Catalogs, catalog: str, kept: Collection[str], failures: list[TidegateError]
 ) -> list[dict[str, Any]]:
     """For each pipeline without a file: its tables, the destinations that it has marked, and what removes both.
@@ -27,17 +35,21 @@ def leftovers(
     its control table; `kept` are those that have a file, right or broken. Nothing is changed.
     What cannot be read is added to `failures`, and left out.
     """
-    tables = dict(_tables(catalogs, catalog, failures))
-    owners = {name: owner for name, table in tables.items() if (owner := _owner_of(name, table)) is not None}
+    tables = dict(_load_tables(catalogs, catalog, failures))
+    owners = {name: owner for name, table in tables.items() if (owner := _find_owner(name, table)) is not None}
     known = {own.pipeline for own in owners.values() if own.kind == "batches"}
     for name, table in tables.items():
-        if name not in owners and not table.metadata.properties.get(KIND) and SHAPE in table.metadata.properties:
-            owners[name] = Ownership("intermediate", _pipeline_in_name(name, tables, {*known, *kept}))
+        if (
+            name not in owners
+            and not table.metadata.properties.get(KIND_PROPERTY)
+            and SHAPE_PROPERTY in table.metadata.properties
+        ):
+            owners[name] = Ownership("intermediate", _find_pipeline_in_name(name, tables, {*known, *kept}))
     gone = known - set(kept)
-    return [_of_pipeline(pipeline, tables, owners) for pipeline in sorted(gone)]
+    return [_list_pipeline_commands(pipeline, tables, owners) for pipeline in sorted(gone)]
 
 
-def _tables(catalogs: Catalogs, catalog: str, failures: list[TidegateError]) -> Iterator[tuple[str, Table]]:
+def _load_tables(catalogs: Catalogs, catalog: str, failures: list[TidegateError]) -> Iterator[tuple[str, Table]]:
     spaces, names, found = list[str](), list[str](), list[Table | None]()
     with _keep_apart(catalogs, f"{catalog}.*", failures):
         spaces += (".".join((catalog, *namespace)) for namespace in catalogs.catalog(catalog).list_namespaces())
@@ -59,26 +71,26 @@ def _keep_apart(catalogs: Catalogs, table: str, failures: list[TidegateError]) -
         failures.append(error)
     except Exception as error:
         known = judge_error(catalogs, "leftovers", table, error)
-        failures.append(known or unexpected("leftovers", f"table={table}", error))
+        failures.append(known or to_unexpected_error("leftovers", f"table={table}", error))
 
 
-def _owner_of(name: str, table: Table) -> Ownership | None:
+def _find_owner(name: str, table: Table) -> Ownership | None:
     """Whose table it is; None for one that no pipeline made, or that several share."""
     properties = table.metadata.properties
-    if properties.get(KIND):
-        return Ownership(properties[KIND], properties.get(PIPELINE, ""))
-    if SHAPE in properties:  # version 0.1: what was staged there tells by whom
-        staged_by = {pipeline for s in table.metadata.snapshots if (pipeline := summary_of(s).get(PIPELINE))}
+    if properties.get(KIND_PROPERTY):
+        return Ownership(properties[KIND_PROPERTY], properties.get(PIPELINE, ""))
+    if SHAPE_PROPERTY in properties:  # version 0.1: what was staged there tells by whom
+        staged_by = {pipeline for s in table.metadata.snapshots if (pipeline := read_summary(s).get(PIPELINE))}
         return Ownership("intermediate", staged_by.pop()) if len(staged_by) == 1 else None
     bare = name.rpartition(".")[2]
-    for end, (kind, needs) in NAMED.items():
+    for end, (kind, needs) in KINDS_BY_SUFFIX.items():
         if bare.startswith("tidegate_") and bare.endswith(end):
             own = Ownership(kind, bare[len("tidegate_") : -len(end)], "", needs, is_exact=kind != "batches")
             return own if _is_recognised(name, own, table) else None
     return None
 
 
-def _pipeline_in_name(name: str, tables: Collection[str], pipelines: Collection[str]) -> str:
+def _find_pipeline_in_name(name: str, tables: Collection[str], pipelines: Collection[str]) -> str:
     """For an empty intermediate table of version 0.1: of pipelines that fit, the longer name has it."""
     fit = [p for p in pipelines for table in tables if name.startswith(f"{table}_{p}_")]
     return max(fit, key=len, default="")
@@ -92,27 +104,31 @@ def _is_recognised(name: str, own: Ownership, table: Table) -> bool:
     return True
 
 
-def _of_pipeline(pipeline: str, tables: Mapping[str, Table], owners: Mapping[str, Ownership]) -> dict[str, Any]:
+def _list_pipeline_commands(
+    pipeline: str, tables: Mapping[str, Table], owners: Mapping[str, Ownership]
+) -> dict[str, Any]:
     own = sorted(name for name, owner in owners.items() if owner.pipeline == pipeline)
-    marks = {name: _marks(table, pipeline) for name, table in sorted(tables.items()) if name not in own}
+    marks = {
+        name: _list_pipeline_properties(table, pipeline) for name, table in sorted(tables.items()) if name not in own
+    }
     marked = {name: found for name, found in marks.items() if found}
     return {
         "pipeline": pipeline,
         "tables": own,
         "destinations": list(marked),
-        "remove": [f"DROP TABLE {quoted_name(name)} PURGE" for name in own]
-        + [statement for name, found in marked.items() for statement in _unmark(name, found, pipeline)]
+        "remove": [f"DROP TABLE {quote_name(name)} PURGE" for name in own]
+        + [statement for name, found in marked.items() for statement in _render_unmark(name, found, pipeline)]
         + [f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}"],
     }
 
 
-def _marks(table: Table, pipeline: str) -> list[str]:
+def _list_pipeline_properties(table: Table, pipeline: str) -> list[str]:
     """The properties that a pipeline has set on a table."""
-    prefix = names.mark(pipeline, "")
+    prefix = names.name_pipeline_property(pipeline, "")
     return sorted(name for name in table.metadata.properties if name.startswith(prefix))
 
 
-def _unmark(name: str, marks: list[str], pipeline: str) -> Iterator[str]:
-    properties = ", ".join(literal(mark) for mark in marks)
-    yield f"ALTER TABLE {quoted_name(name)} DROP TAG IF EXISTS {quoted_name(names.tag(pipeline))}"
-    yield f"ALTER TABLE {quoted_name(name)} UNSET TBLPROPERTIES ({properties})"
+def _render_unmark(name: str, marks: list[str], pipeline: str) -> Iterator[str]:
+    properties = ", ".join(render_literal(mark) for mark in marks)
+    yield f"ALTER TABLE {quote_name(name)} DROP TAG IF EXISTS {quote_name(names.name_tag(pipeline))}"
+    yield f"ALTER TABLE {quote_name(name)} UNSET TBLPROPERTIES ({properties})"

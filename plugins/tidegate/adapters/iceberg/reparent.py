@@ -21,21 +21,23 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 
-from tidegate.adapters.iceberg.pruning.file_overlap import outside_of
+from tidegate.adapters.iceberg.pruning.file_overlap import build_outside_test
 from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
-from tidegate.adapters.iceberg.table.commit import MAIN, put_in_place_of
-from tidegate.adapters.iceberg.table.data_files import remove
+from tidegate.adapters.iceberg.table.commit import MAIN, replace_branch_head
+from tidegate.adapters.iceberg.table.data_files import remove_file
 from tidegate.adapters.iceberg.table.lineage import Lineage
-from tidegate.adapters.iceberg.table.state import summary_of
+from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.errors import CommitRefused
 from tidegate.ports.context import Publication
 
-FORMAT = 2  # deletion vectors of format 3 replace each other: two writers' would have to be joined
-RECOUNTED = ("total-", "removed-", "deleted-", "manifests-", "entries-")
+FORMAT_VERSION = 2  # deletion vectors of format 3 replace each other: two writers' would have to be joined
+RECOUNTED_PREFIXES = ("total-", "removed-", "deleted-", "manifests-", "entries-")
 Added = dict[tuple[ManifestContent, int], list[DataFile]]  # by kind and partition spec
 
 
-def added_by(table: Table, publication: Publication, onto: int, ranges: Sequence[KeyRange] | None) -> Added | None:
+def find_added_files(
+    table: Table, publication: Publication, onto: int, ranges: Sequence[KeyRange] | None
+) -> Added | None:
     """The files of the publication's head, if the merge would write just them onto the snapshot `onto`; else None.
 
     `ranges` hold every key that was merged; None stands for rows that are added whatever the table holds. Proven by:
@@ -47,18 +49,18 @@ def added_by(table: Table, publication: Publication, onto: int, ranges: Sequence
     4. If the head has deletes, every data file of the cut is still in `onto`: they name files, and places in them.
     """
     head, cut, newest = (table.metadata.snapshot_by_id(i) for i in (publication.head, publication.cut, onto))
-    if table.metadata.format_version != FORMAT or head is None or cut is None or newest is None:
+    if table.metadata.format_version != FORMAT_VERSION or head is None or cut is None or newest is None:
         return None
     if head.parent_snapshot_id != cut.snapshot_id or cut not in Lineage(table.metadata).ancestors_to(newest, cut):
         return None
-    added = _added(table, head)
+    added = _list_added_files(table, head)
     if added is None:
         return None
-    came, went = _difference(table, cut, newest)
+    came, went = _diff_data_files(table, cut, newest)
     has_deletes = any(content == ManifestContent.DELETES for content, _ in added)
     if has_deletes and (went or ranges is None):
         return None
-    if ranges is not None and not _are_outside(table, came, ranges):
+    if ranges is not None and not _are_files_outside(table, came, ranges):
         return None
     return added
 
@@ -74,7 +76,7 @@ def reparent(table: Table, publication: Publication, onto: int, added: Added, ta
     producer = _OntoNewest(table, head, onto, added)
     snapshot, *_ = producer._commit()[0]
     try:
-        put_in_place_of(table, publication, onto, snapshot, target)
+        replace_branch_head(table, publication, onto, snapshot, target)
     except CommitRefused:
         _remove(table, [*producer._written_manifests, *producer._written_manifest_lists])
         raise
@@ -82,7 +84,7 @@ def reparent(table: Table, publication: Publication, onto: int, added: Added, ta
     _remove(table, [*own, head.manifest_list])
 
 
-def _added(table: Table, head: Snapshot) -> Added | None:
+def _list_added_files(table: Table, head: Snapshot) -> Added | None:
     """The files that a snapshot added, if it did nothing else that counts; delete files that it replaced may stay."""
     found: Added = {}
     for manifest in head.manifests(table.io):
@@ -95,31 +97,31 @@ def _added(table: Table, head: Snapshot) -> Added | None:
                 found.setdefault((manifest.content, manifest.partition_spec_id), []).append(entry.data_file)
             elif entry.status != ManifestEntryStatus.DELETED or content == DataFileContent.DATA:
                 return None
-    summary, counts = summary_of(head), dict.fromkeys(ManifestContent, 0)
+    summary, counts = read_summary(head), dict.fromkeys(ManifestContent, 0)
     for (kind, _), files in found.items():
         counts[kind] += len(files)
     told = [int(summary.get(name, "0")) for name in ("added-data-files", "added-delete-files")]
     return found if told == [counts[ManifestContent.DATA], counts[ManifestContent.DELETES]] else None
 
 
-def _difference(table: Table, cut: Snapshot, newest: Snapshot) -> tuple[list[DataFile], set[str]]:
+def _diff_data_files(table: Table, cut: Snapshot, newest: Snapshot) -> tuple[list[DataFile], set[str]]:
     """The data files that came between two snapshots, and the paths of those that went."""
     before, after = (
         {m.manifest_path: m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA}
         for snapshot in (cut, newest)
     )
-    old = _live(table, (m for path, m in before.items() if path not in after))
-    new = _live(table, (m for path, m in after.items() if path not in before))
+    old = _iterate_live_files(table, (m for path, m in before.items() if path not in after))
+    new = _iterate_live_files(table, (m for path, m in after.items() if path not in before))
     return [file for path, file in new.items() if path not in old], set(old) - set(new)
 
 
-def _live(table: Table, manifests: Iterable[ManifestFile]) -> dict[str, DataFile]:
+def _iterate_live_files(table: Table, manifests: Iterable[ManifestFile]) -> dict[str, DataFile]:
     entries = (e for m in manifests for e in m.fetch_manifest_entry(table.io, discard_deleted=True))
     return {entry.data_file.file_path: entry.data_file for entry in entries}
 
 
-def _are_outside(table: Table, files: Iterable[DataFile], ranges: Sequence[KeyRange]) -> bool:
-    is_outside = outside_of(table, ranges)
+def _are_files_outside(table: Table, files: Iterable[DataFile], ranges: Sequence[KeyRange]) -> bool:
+    is_outside = build_outside_test(table, ranges)
     return all(is_outside is not None and is_outside(file) for file in files)
 
 
@@ -127,7 +129,7 @@ def _remove(table: Table, locations: Iterable[str]) -> None:
     """Best effort: what stays is an orphan, which maintenance removes."""
     for location in locations:
         with suppress(Exception):
-            remove(table, location)
+            remove_file(table, location)
 
 
 class _DeleteManifestWriter(ManifestWriterV2):
@@ -186,6 +188,6 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
 
     def _summary(self, snapshot_properties: Any = None) -> Summary:
         """What the merge counted, and new totals."""
-        kept = {k: v for k, v in summary_of(self._head).items() if not k.startswith(RECOUNTED)}
+        kept = {k: v for k, v in read_summary(self._head).items() if not k.startswith(RECOUNTED_PREFIXES)}
         before = self._onto.summary if self._onto else None
         return update_snapshot_summaries(Summary(operation=self._operation, **kept), before)

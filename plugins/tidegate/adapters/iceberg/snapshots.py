@@ -21,8 +21,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.adapters.iceberg.table.data_files import file_named_by
-from tidegate.adapters.iceberg.table.errors import judge
+from tidegate.adapters.iceberg.table.data_files import find_referenced_file
+from tidegate.adapters.iceberg.table.errors import translate_error
 from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
 from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.port_errors import translate_errors
@@ -30,16 +30,16 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.publish_job import TouchedFiles
 from tidegate.ports.publication_ports import Behind, Made, TableNow
 
-MOST_FILES = 500  # more than these are not named one by one; then all rows are compared
-FIELDS = [field.name for field in DATA_FILE_TYPE[3].fields]
-REFERENCED, CONTENT_OFFSET = FIELDS.index("referenced_data_file"), FIELDS.index("content_offset")
+MAX_LISTED_FILES = 500  # more than these are not named one by one; then all rows are compared
+DATA_FILE_FIELDS = [field.name for field in DATA_FILE_TYPE[3].fields]
+REFERENCED, CONTENT_OFFSET = DATA_FILE_FIELDS.index("referenced_data_file"), DATA_FILE_FIELDS.index("content_offset")
 Files = dict[tuple[str, int | None], DataFile]
-TRIES = 5
-MERGED = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted", "updated", "deleted"))
-WRITTEN = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
+MAX_COMMIT_ATTEMPTS = 5
+MERGE_COUNTERS = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted", "updated", "deleted"))
+WRITE_COUNTERS = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
 
 
-@translate_errors(judge)
+@translate_errors(translate_error)
 class IcebergSnapshots:
     """Implements the port `Snapshots`."""
 
@@ -69,9 +69,9 @@ class IcebergSnapshots:
         """See the port. What only one of the two descends from lies between them: a rollback does, too."""
         table = self._loaded(name)
         lineage = Lineage(table.metadata)
-        before, after = _line(lineage, old), _line(lineage, new)
+        before, after = _read_ancestors(lineage, old), _read_ancestors(lineage, new)
         apart = [snapshot for number, snapshot in (before | after).items() if (number in before) != (number in after)]
-        changed = {snapshot.snapshot_id: rows for snapshot in apart if (rows := _changed_rows(snapshot))}
+        changed = {snapshot.snapshot_id: rows for snapshot in apart if (rows := _count_changed_rows(snapshot))}
         times = [after[number].timestamp_ms for number in changed if number in after]
         back = [entry.timestamp_ms for entry in table.metadata.snapshot_log if entry.snapshot_id == new]
         return Behind(len(changed), sum(changed.values()), min(times, default=back[-1] if back and changed else None))
@@ -84,7 +84,7 @@ class IcebergSnapshots:
                 one.snapshot_id,
                 one.timestamp_ms,
                 one.summary.operation.value if one.summary else "",
-                _changed_rows(one),
+                _count_changed_rows(one),
             )
             for one in islice(Lineage(table.metadata).ancestors(table.current_snapshot()), most)
         ]
@@ -96,7 +96,7 @@ class IcebergSnapshots:
         apply to it: a delete file, or one of the deletion vectors in a file.
         """
         table = self._loaded(name)
-        before, after = _live(table, old), _live(table, new)
+        before, after = _read_live_files(table, old), _read_live_files(table, new)
         places = before.keys() ^ after.keys()
         changed = [file for place, file in (before | after).items() if place in places and _is_delete(file)]
         data = {path for (path, _), file in (before | after).items() if not _is_delete(file)}
@@ -107,18 +107,18 @@ class IcebergSnapshots:
             return tuple(sorted(f.file_path for at, f in files if at not in there or any(r.covers(f) for r in applies)))
 
         found = TouchedFiles(of(before, after), of(after, before))
-        return None if len(found.old) + len(found.new) > MOST_FILES else found
+        return None if len(found.old) + len(found.new) > MAX_LISTED_FILES else found
 
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
         """See the port."""
-        for _ in range(TRIES):
+        for _ in range(MAX_COMMIT_ATTEMPTS):
             table = self._loaded(name)
             if tag in table.metadata.refs:
                 return
             with suppress(CommitFailedException):  # a flush was faster; tags do not disturb it, nor it them
                 table.manage_snapshots().create_tag(snapshot_id, tag).commit()
                 return
-        raise RetryLater(f"table={name} tag={tag}: other commits were faster {TRIES} times; try again")
+        raise RetryLater(f"table={name} tag={tag}: other commits were faster {MAX_COMMIT_ATTEMPTS} times; try again")
 
     def pins(self, name: str, prefix: str) -> list[str]:
         """See the port."""
@@ -127,7 +127,7 @@ class IcebergSnapshots:
     def unpin(self, name: str, tags: list[str]) -> None:
         """See the port."""
         for tag in tags:
-            for _ in range(TRIES):
+            for _ in range(MAX_COMMIT_ATTEMPTS):
                 table = self._loaded(name)
                 if tag not in table.metadata.refs:
                     break
@@ -142,38 +142,38 @@ class IcebergSnapshots:
         return table
 
 
-def _line(lineage: Lineage, snapshot_id: int | None) -> dict[int, Snapshot]:
+def _read_ancestors(lineage: Lineage, snapshot_id: int | None) -> dict[int, Snapshot]:
     """A snapshot with all that it descends from, as far as they are there."""
     newest = lineage.snapshot(snapshot_id)
     return {snapshot.snapshot_id: snapshot for snapshot in lineage.ancestors(newest)}
 
 
-def _changed_rows(snapshot: Snapshot) -> int:
+def _count_changed_rows(snapshot: Snapshot) -> int:
     """At most how many rows it changed: what a merge has counted, else rows added and removed."""
     summary = snapshot.summary
     if summary is None or summary.operation == Operation.REPLACE:
         return 0
     told = summary.additional_properties
-    merged = [told[name] for name in MERGED if name in told]
-    return sum(map(int, merged or [told[name] for name in WRITTEN if name in told]))
+    merged = [told[name] for name in MERGE_COUNTERS if name in told]
+    return sum(map(int, merged or [told[name] for name in WRITE_COUNTERS if name in told]))
 
 
 class _Reach:
     """Which data files a delete file may apply to."""
 
     def __init__(self, delete: DataFile, known: set[str]) -> None:
-        self._place = _place(delete)
+        self._place = _get_content_place(delete)
         self._everywhere = delete.content == DataFileContent.EQUALITY_DELETES
         named = delete[REFERENCED]  # by a deletion vector
-        self._only = named if named in known else file_named_by(delete, known)
+        self._only = named if named in known else find_referenced_file(delete, known)
 
     def covers(self, data: DataFile) -> bool:
         if self._everywhere:
             return True
-        return data.file_path == self._only if self._only is not None else _place(data) == self._place
+        return data.file_path == self._only if self._only is not None else _get_content_place(data) == self._place
 
 
-def _place(file: DataFile) -> str:
+def _get_content_place(file: DataFile) -> str:
     return f"{file.spec_id} {file.partition}"
 
 
@@ -181,20 +181,20 @@ def _is_delete(file: DataFile) -> bool:
     return file.content != DataFileContent.DATA
 
 
-def _live(table: Table, snapshot_id: int) -> Files:
+def _read_live_files(table: Table, snapshot_id: int) -> Files:
     """The snapshot's files, deletes included, by path and beginning of their content: one may hold many vectors."""
-    return {(file.file_path, file[CONTENT_OFFSET]): file for file in _files(table, snapshot_id)}
+    return {(file.file_path, file[CONTENT_OFFSET]): file for file in _list_files(table, snapshot_id)}
 
 
-def _files(table: Table, snapshot_id: int) -> Iterator[DataFile]:
+def _list_files(table: Table, snapshot_id: int) -> Iterator[DataFile]:
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise GiveUp(f"snapshot={snapshot_id} has expired; see docs/publications.md on expired snapshots")
     for manifest in snapshot.manifests(table.io):
-        yield from _live_in(manifest, table.io)
+        yield from _read_manifest_files(manifest, table.io)
 
 
-def _live_in(manifest: ManifestFile, io: FileIO) -> Iterator[DataFile]:
+def _read_manifest_files(manifest: ManifestFile, io: FileIO) -> Iterator[DataFile]:
     """PyIceberg's own reader leaves out which data file a delete is of, and where in its file it begins."""
     with AvroFile[ManifestEntry](
         io.new_input(manifest.manifest_path),

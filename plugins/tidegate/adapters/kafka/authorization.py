@@ -9,34 +9,34 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from tidegate.adapters.kafka.broker_answers import check_committed, make_unknown
 
 # A client without a right to its group goes on looking for the group's coordinator until every call has timed out.
-GRACE = 3.0
-NEEDED = {
+COMMITTED_TIMEOUT_SECONDS = 3.0
+REQUIRED_RIGHTS = {
     KafkaError._AUTHENTICATION: "to log in",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "READ on the topic, DESCRIBE_CONFIGS for its settings, WRITE to send to it",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "READ on the group",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the right to the cluster that this asks for",
 }
-RETENTION = "offsets.retention.minutes"
+RETENTION_SETTING = "offsets.retention.minutes"
 
 
-def refusal(servers: str, what: str, error: KafkaError) -> str:
-    """The sentence for an error whose code stands in `NEEDED`."""
-    right = NEEDED[error.code()]
+def explain_refusal(servers: str, what: str, error: KafkaError) -> str:
+    """The sentence for an error whose code stands in `REQUIRED_RIGHTS`."""
+    right = REQUIRED_RIGHTS[error.code()]
     return f"brokers={servers} refuse {what}: {error.name()}; give the connection's user what it needs: {right}"
 
 
-def committed(member: Consumer, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
+def read_committed(member: Consumer, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
     """The committed offsets of the member's group. KafkaException after a few seconds where the user may not ask."""
     with suppress(KafkaException):
-        return check_committed(member.committed(list(places), timeout=min(GRACE, timeout)))
+        return check_committed(member.committed(list(places), timeout=min(COMMITTED_TIMEOUT_SECONDS, timeout)))
     told = member.poll(0)  # it reads no records: what comes is an error
     error = None if told is None else told.error()
-    if error is not None and error.code() in NEEDED:
+    if error is not None and error.code() in REQUIRED_RIGHTS:
         raise KafkaException(error)
     return check_committed(member.committed(list(places), timeout=timeout))
 
 
-def group_retention(admin: AdminClient, timeout: float) -> float | None:
+def read_group_retention(admin: AdminClient, timeout: float) -> float | None:
     """Seconds for which brokers keep a quiet group's offsets; None where they will not say. KafkaException if gone."""
     brokers = admin.list_topics(timeout=timeout).brokers
     if not brokers:
@@ -45,7 +45,7 @@ def group_retention(admin: AdminClient, timeout: float) -> float | None:
     try:
         config = admin.describe_configs(asked, request_timeout=timeout)[asked[0]].result(timeout + 5)
     except KafkaException as error:
-        if error.args[0].code() in NEEDED:
+        if error.args[0].code() in REQUIRED_RIGHTS:
             return None
         raise
-    return 60.0 * float(config[RETENTION].value) if RETENTION in config else None
+    return 60.0 * float(config[RETENTION_SETTING].value) if RETENTION_SETTING in config else None

@@ -17,35 +17,35 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
-from tidegate.adapters.kafka.authorization import NEEDED, committed, group_retention, refusal
-from tidegate.adapters.kafka.broker_answers import PASSING, Places, check_description, check_offsets, resolve_offsets
-from tidegate.adapters.kafka.errors import judge, name_brokers
-from tidegate.adapters.kafka.key_sample import SMALL_FETCHES, keys_in
-from tidegate.adapters.kafka.leader_epochs import ONE_RECORD, epochs_of
-from tidegate.adapters.kafka.topics import create, last_timestamps, retentions, send
+from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal, read_committed, read_group_retention
+from tidegate.adapters.kafka.broker_answers import RETRYABLE, Places, check_description, check_offsets, resolve_offsets
+from tidegate.adapters.kafka.errors import name_brokers, translate_error
+from tidegate.adapters.kafka.key_sample import SMALL_FETCH_SETTINGS, sample_keys
+from tidegate.adapters.kafka.leader_epochs import ONE_RECORD, find_epochs
+from tidegate.adapters.kafka.topics import create_topic, read_last_timestamps, read_retentions, send_records
 from tidegate.adapters.port_errors import translate_errors
 from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.failpoints import reached
+from tidegate.failpoints import hit_failpoint
 from tidegate.model.leader_epochs import Epochs
-from tidegate.model.offsets import Offsets, Ranges, by_topic, pairs
+from tidegate.model.offsets import Offsets, Ranges, group_by_topic, iterate_offsets
 from tidegate.ports.context import Log, Message, Retention
 
 T = TypeVar("T")
-PEEK = 5.0  # seconds that a look at one record may take
-PAUSE = 0.2
-LAYOUT = 60.0  # seconds
-READER = "tidegate-status"  # the group that peeks at single records; it commits nothing
-BEAT = "heartbeat="
+PEEK_TIMEOUT = 5.0  # seconds that a look at one record may take
+RETRY_PAUSE_SECONDS = 0.2
+METADATA_TTL_SECONDS = 60.0  # seconds
+READER_GROUP = "tidegate-status"  # the group that peeks at single records; it commits nothing
+BEAT_KEY = "heartbeat="
 TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
-ELECTION = 10.0  # seconds; asked longer, the client goes on knocking at a leader that is gone
-UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+ELECTION_TIMEOUT = 10.0  # seconds; asked longer, the client goes on knocking at a leader that is gone
+UNKNOWN_TOPIC_CODES = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 ISOLATION = {
     "read_committed": IsolationLevel.READ_COMMITTED,
     "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
 }
 
 
-@translate_errors(judge, name_brokers)
+@translate_errors(translate_error, name_brokers)
 class KafkaBroker:
     """Implements the port `Broker`. `settings` are librdkafka's, secrets included."""
 
@@ -62,10 +62,10 @@ class KafkaBroker:
     @property
     def _admin(self) -> AdminClient:
         if self._client is None:
-            self._client = AdminClient({**self.settings, "error_cb": self._refused_by, "log_level": "0"})
+            self._client = AdminClient({**self.settings, "error_cb": self._record_refusal, "log_level": "0"})
         return self._client
 
-    def _refused_by(self, error: KafkaError) -> None:
+    def _record_refusal(self, error: KafkaError) -> None:
         """A refused log-in would be retried in silence until every call has timed out."""
         if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
             self._refusal = GiveUp(
@@ -73,28 +73,28 @@ class KafkaBroker:
                 "check user, password and mechanism of the Kafka connection, and the certificate's authority"
             )
 
-    def topics(self, pattern: str) -> tuple[str, ...]:
+    def list_topics(self, pattern: str) -> tuple[str, ...]:
         """See the port."""
-        return tuple(sorted(name for name in self._all_partitions() if re.fullmatch(pattern, name)))
+        return tuple(sorted(name for name in self._list_partitions() if re.fullmatch(pattern, name)))
 
-    def log(self, topics: tuple[str, ...], isolation: str) -> Log:
+    def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         """See the port."""
-        return self._patiently(f"topics={', '.join(topics)}", lambda: self._log(topics, isolation))
+        return self._retry_call(f"topics={', '.join(topics)}", lambda: self._read_log(topics, isolation))
 
-    def _log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        cluster_id, topic_ids, partitions = self._describe(topics)
-        begin = self._offsets(partitions, OffsetSpec.earliest(), isolation)
-        end = self._offsets(partitions, OffsetSpec.latest(), isolation)
+    def _read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        cluster_id, topic_ids, partitions = self._describe_topics(topics)
+        begin = self._list_offsets(partitions, OffsetSpec.earliest(), isolation)
+        end = self._list_offsets(partitions, OffsetSpec.latest(), isolation)
         return Log(cluster_id, topic_ids, check_offsets(begin), check_offsets(end))
 
-    def ends(self, topics: tuple[str, ...], isolation: str) -> Offsets:
+    def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
         """See the port. Made to be asked every second: the partitions of a topic are believed for a minute."""
         if (
             self._layout is None
-            or time.monotonic() - self._layout[0] > LAYOUT
+            or time.monotonic() - self._layout[0] > METADATA_TTL_SECONDS
             or not self._layout[1].keys() >= {*topics}
         ):
-            self._layout = time.monotonic(), self._all_partitions()
+            self._layout = time.monotonic(), self._list_partitions()
         known = self._layout[1]
         asked = {TopicPartition(t, p): OffsetSpec.latest() for t in topics for p in known.get(t, ())}
         if not asked:
@@ -104,110 +104,114 @@ class KafkaBroker:
         for place, future in futures.items():
             with suppress(KafkaException):
                 found[place.topic, place.partition] = future.result(timeout=TIMEOUT + 5).offset
-        return by_topic({place: offset for place, offset in found.items() if offset >= 0})
+        return group_by_topic({place: offset for place, offset in found.items() if offset >= 0})
 
-    def _all_partitions(self) -> dict[str, list[int]]:
+    def _list_partitions(self) -> dict[str, list[int]]:
         try:
             topics = self._admin.list_topics(timeout=TIMEOUT).topics
         except KafkaException as error:
-            raise self._failure("topics", error) from error
+            raise self._translate_failure("topics", error) from error
         return {name: sorted(topic.partitions) for name, topic in topics.items()}
 
-    def offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
+    def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         """See the port."""
-        return self._patiently(f"topics={', '.join(topics)}", lambda: self._offsets_at(topics, timestamp_ms))
+        return self._retry_call(f"topics={', '.join(topics)}", lambda: self._find_offsets_at(topics, timestamp_ms))
 
-    def _offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
-        _, _, partitions = self._describe(topics)
-        found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_uncommitted")
-        end = self._offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
+    def _find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
+        _, _, partitions = self._describe_topics(topics)
+        found = self._list_offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_uncommitted")
+        end = self._list_offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
         return resolve_offsets(found, check_offsets(end))
 
-    def compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+    def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         """See the port."""
-        return self._patiently("the settings of topics", lambda: self._compacted(topics))
+        return self._retry_call("the settings of topics", lambda: self._filter_compacted(topics))
 
-    def _compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+    def _filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
         futures = self._admin.describe_configs(asked, request_timeout=TIMEOUT)
-        found = {resource.name: self._result(f"topic={resource.name}", future) for resource, future in futures.items()}
+        found = {
+            resource.name: self._await_result(f"topic={resource.name}", future) for resource, future in futures.items()
+        }
         return tuple(topic for topic in topics if "compact" in found[topic]["cleanup.policy"].value)
 
-    def timestamp_of(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
+    def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
         """See the port."""
-        with self._member(READER, isolation) as reader:
+        with self._open_consumer(READER_GROUP, isolation) as reader:
             reader.assign([TopicPartition(topic, partition, offset)])
-            message = reader.poll(PEEK)
+            message = reader.poll(PEEK_TIMEOUT)
             return None if message is None or message.error() else message.timestamp()[1]
 
-    def newest(self, ends: Offsets) -> Offsets:
+    def read_newest_timestamps(self, ends: Offsets) -> Offsets:
         """See the port."""
-        with self._member(READER) as reader:
-            return by_topic(last_timestamps(reader, ends, PEEK))
+        with self._open_consumer(READER_GROUP) as reader:
+            return group_by_topic(read_last_timestamps(reader, ends, PEEK_TIMEOUT))
 
-    def retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
+    def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         """See the port."""
-        return self._patiently("the settings of topics", lambda: retentions(self._admin, topics, TIMEOUT))
+        return self._retry_call("the settings of topics", lambda: read_retentions(self._admin, topics, TIMEOUT))
 
-    def group_retention(self) -> float | None:
+    def read_group_retention(self) -> float | None:
         """See the port."""
-        return self._patiently("the brokers' settings", lambda: group_retention(self._admin, TIMEOUT))
+        return self._retry_call("the brokers' settings", lambda: read_group_retention(self._admin, TIMEOUT))
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """See the port."""
-        self._patiently(f"topic={topic}", lambda: create(self._admin, topic, TIMEOUT))
-        self._patiently(f"topic={topic}", lambda: send(self.settings, topic, records, TIMEOUT))
+        self._retry_call(f"topic={topic}", lambda: create_topic(self._admin, topic, TIMEOUT))
+        self._retry_call(f"topic={topic}", lambda: send_records(self.settings, topic, records, TIMEOUT))
 
-    def epochs(self, ranges: Ranges, isolation: str) -> Epochs:
+    def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """See the port. Tables that share a batch share the answer."""
         if self._epochs is None or self._epochs[0] != ranges:
             settings = {**self.settings, **ONE_RECORD, "group.id": "tidegate-epochs", "isolation.level": isolation}
             consumer = Consumer(settings)
             try:
-                self._epochs = ranges, epochs_of(consumer, ranges)
+                self._epochs = ranges, find_epochs(consumer, ranges)
             finally:
                 consumer.close()
         return self._epochs[1]
 
-    def keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
+    def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
         """See the port."""
-        consumer = Consumer({**self.settings, **SMALL_FETCHES, "group.id": READER})
+        consumer = Consumer({**self.settings, **SMALL_FETCH_SETTINGS, "group.id": READER_GROUP})
         try:
-            return keys_in(consumer, ranges)
+            return sample_keys(consumer, ranges)
         finally:
             consumer.close()
 
-    def committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
+    def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         """See the port."""
-        _, _, partitions = self._patiently(f"topics={', '.join(topics)}", lambda: self._describe(topics))
-        with self._member(group) as member:
+        _, _, partitions = self._retry_call(f"topics={', '.join(topics)}", lambda: self._describe_topics(topics))
+        with self._open_consumer(group) as member:
             return self._read_back(group, member, [TopicPartition(t, p) for t, p in partitions])
 
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
         """See the port. The heartbeat's time travels as the commit's metadata."""
-        with self._member(group) as member:
-            before = self._beat(group, member, offsets)
+        with self._open_consumer(group) as member:
+            before = self._read_heartbeat(group, member, offsets)
             beat = before if beat_ms is None else beat_ms
-            note = "" if beat is None else BEAT + str(beat)
-            wanted = [TopicPartition(t, p, o, note) for t, p, o in pairs(offsets)]
-            answers = self._patiently(
+            note = "" if beat is None else BEAT_KEY + str(beat)
+            wanted = [TopicPartition(t, p, o, note) for t, p, o in iterate_offsets(offsets)]
+            answers = self._retry_call(
                 f"a commit of group={group}", lambda: member.commit(offsets=wanted, asynchronous=False)
             )
             for answer in filter(lambda tp: tp.error is not None, answers or []):
-                raise self._failure(f"a commit of group={group}", KafkaException(answer.error))
-            reached("group.committed")
+                raise self._translate_failure(f"a commit of group={group}", KafkaException(answer.error))
+            hit_failpoint("group.committed")
             found = self._read_back(group, member, wanted)
         self._check_read_back(group, offsets, found)
         return before
 
-    def _beat(self, group: str, member: Consumer, offsets: Offsets) -> int | None:
-        places = [TopicPartition(t, p) for t, p, _ in pairs(offsets)]
-        known = self._patiently(f"offsets of group={group}", lambda: committed(member, places, TIMEOUT))
-        notes = [place.metadata.removeprefix(BEAT) for place in known if (place.metadata or "").startswith(BEAT)]
+    def _read_heartbeat(self, group: str, member: Consumer, offsets: Offsets) -> int | None:
+        places = [TopicPartition(t, p) for t, p, _ in iterate_offsets(offsets)]
+        known = self._retry_call(f"offsets of group={group}", lambda: read_committed(member, places, TIMEOUT))
+        notes = [
+            place.metadata.removeprefix(BEAT_KEY) for place in known if (place.metadata or "").startswith(BEAT_KEY)
+        ]
         return max((int(note) for note in notes if note.isdecimal()), default=None)
 
     def _check_read_back(self, group: str, offsets: Offsets, found: Offsets) -> None:
-        missed = [(t, p, o) for t, p, o in pairs(offsets) if found.get(t, {}).get(p) != o]
+        missed = [(t, p, o) for t, p, o in iterate_offsets(offsets) if found.get(t, {}).get(p) != o]
         if missed:
             topic, partition, offset = missed[0]
             raise RetryLater(
@@ -217,22 +221,22 @@ class KafkaBroker:
 
     def _read_back(self, group: str, member: Consumer, partitions: list[TopicPartition]) -> Offsets:
         what = f"offsets of group={group}"
-        known = self._patiently(what, lambda: committed(member, partitions, TIMEOUT)) if partitions else []
-        return by_topic({(tp.topic, tp.partition): tp.offset for tp in known if tp.offset >= 0})
+        known = self._retry_call(what, lambda: read_committed(member, partitions, TIMEOUT)) if partitions else []
+        return group_by_topic({(tp.topic, tp.partition): tp.offset for tp in known if tp.offset >= 0})
 
-    def _patiently(self, what: str, call: Callable[[], T]) -> T:
+    def _retry_call(self, what: str, call: Callable[[], T]) -> T:
         """A young topic may have no leader yet, and a group's coordinator may be loading: both pass in a moment."""
         deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 return call()
             except KafkaException as error:
-                if error.args[0].code() not in PASSING or time.monotonic() > deadline:
-                    raise self._failure(what, error) from error
-                time.sleep(PAUSE)
+                if error.args[0].code() not in RETRYABLE or time.monotonic() > deadline:
+                    raise self._translate_failure(what, error) from error
+                time.sleep(RETRY_PAUSE_SECONDS)
 
     @contextmanager
-    def _member(self, group: str, isolation: str = "read_committed") -> Iterator[Consumer]:
+    def _open_consumer(self, group: str, isolation: str = "read_committed") -> Iterator[Consumer]:
         """A client that acts for the group without joining it.
 
         The admin client's calls for the same would crash the process while a coordinator is loading (librdkafka 2.16).
@@ -245,29 +249,33 @@ class KafkaBroker:
         finally:
             consumer.close()
 
-    def _describe(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], Places]:
+    def _describe_topics(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], Places]:
         if not topics:
             return "", {}, []
-        cluster = self._result("cluster", self._admin.describe_cluster(request_timeout=TIMEOUT))
+        cluster = self._await_result("cluster", self._admin.describe_cluster(request_timeout=TIMEOUT))
         futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT)
-        return check_description(cluster, [self._result(f"topic={topic}", future) for topic, future in futures.items()])
+        return check_description(
+            cluster, [self._await_result(f"topic={topic}", future) for topic, future in futures.items()]
+        )
 
-    def _offsets(self, partitions: Places, spec: OffsetSpec, isolation: str) -> dict[tuple[str, int], int]:
+    def _list_offsets(self, partitions: Places, spec: OffsetSpec, isolation: str) -> dict[tuple[str, int], int]:
         if not partitions:
             return {}
         asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-        futures = self._admin.list_offsets(asked, isolation_level=ISOLATION[isolation], request_timeout=ELECTION)
-        return {(tp.topic, tp.partition): self._result("offsets", f).offset for tp, f in futures.items()}
+        futures = self._admin.list_offsets(
+            asked, isolation_level=ISOLATION[isolation], request_timeout=ELECTION_TIMEOUT
+        )
+        return {(tp.topic, tp.partition): self._await_result("offsets", f).offset for tp, f in futures.items()}
 
-    def _result(self, what: str, future: "Future[Any]") -> Any:
+    def _await_result(self, what: str, future: "Future[Any]") -> Any:
         deadline = time.monotonic() + TIMEOUT + 5
         while True:
             try:
-                return future.result(timeout=PAUSE if self._refusal is None else 0)
+                return future.result(timeout=RETRY_PAUSE_SECONDS if self._refusal is None else 0)
             except KafkaException as error:
-                if error.args[0].code() in PASSING:
+                if error.args[0].code() in RETRYABLE:
                     raise
-                raise self._failure(what, error) from error
+                raise self._translate_failure(what, error) from error
             except TimeoutError as error:
                 self._admin.poll(0)
                 if self._refusal is not None:
@@ -277,15 +285,15 @@ class KafkaBroker:
                         f"brokers={self._servers} gave no answer within {TIMEOUT:.0f} s: {what}"
                     ) from error
 
-    def _failure(self, what: str, failure: KafkaException) -> Exception:
+    def _translate_failure(self, what: str, failure: KafkaException) -> Exception:
         error: KafkaError = failure.args[0]
         self._admin.poll(0)
         if self._refusal is not None:
             return self._refusal
-        if error.code() in UNKNOWN_TOPIC:
+        if error.code() in UNKNOWN_TOPIC_CODES:
             return PositionLost(
                 f"{what} does not exist on brokers={self._servers}: create it, or correct source.topics"
             )
-        if error.code() in NEEDED:
-            return GiveUp(refusal(self._servers, what, error))
+        if error.code() in REQUIRED_RIGHTS:
+            return GiveUp(explain_refusal(self._servers, what, error))
         return RetryLater(f"brokers={self._servers} cannot be asked for {what}: {error.name()}: {error.str()}")

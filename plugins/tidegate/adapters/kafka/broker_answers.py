@@ -5,11 +5,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tidegate.model.offsets import Offsets, by_topic
+from tidegate.model.offsets import Offsets, group_by_topic
 from tidegate.model.table_state import NO_TOPIC_ID
 
-END = -1  # of a time: no record is that late. Every other negative offset is one that nobody knows now.
-PASSING = (  # what Kafka's own clients ask again after; a young topic's leader and its epoch travel separately
+NO_RECORD_OFFSET = -1  # of a time: no record is that late. Every other negative offset is one that nobody knows now.
+RETRYABLE = (  # what Kafka's own clients ask again after; a young topic's leader and its epoch travel separately
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.REPLICA_NOT_AVAILABLE,
@@ -37,12 +37,14 @@ def check_offsets(answers: Mapping[tuple[str, int], int]) -> Offsets:
     for (topic, partition), offset in answers.items():
         if offset < 0:
             raise make_unknown(f"no offset is known now of topic={topic} partition={partition}")
-    return by_topic(answers)
+    return group_by_topic(answers)
 
 
 def resolve_offsets(answers: Mapping[tuple[str, int], int], end: Offsets) -> Offsets:
     """Offsets of a time; the end of the log where no record is that late, `KafkaException` where nobody knows now."""
-    return check_offsets({(t, p): end[t][p] if offset == END else offset for (t, p), offset in answers.items()})
+    return check_offsets(
+        {(t, p): end[t][p] if offset == NO_RECORD_OFFSET else offset for (t, p), offset in answers.items()}
+    )
 
 
 def check_description(cluster: Any, topics: Iterable[Any]) -> tuple[str, dict[str, str], Places]:

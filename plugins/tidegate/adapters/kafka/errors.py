@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 
 
-def judge(port: Any, verb: str, subject: str, error: Exception) -> TidegateError | None:
+def translate_error(port: Any, verb: str, subject: str, error: Exception) -> TidegateError | None:
     """The product's error for one of the client's; None for an unexpected one."""
     if not isinstance(error, KafkaException):
         return None

@@ -8,36 +8,42 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tidegate.model.offsets import Ranges
 
-PARTITIONS, PLACES, RECORDS = 4, 8, 250  # at most so many partitions, places in each, and records from each place
-PATIENCE = 3.0  # seconds for all of them
-SMALL_FETCHES = {  # what comes with one answer is enough
+MAX_PARTITIONS, PLACES_PER_PARTITION, RECORDS_PER_PLACE = (
+    4,
+    8,
+    250,
+)  # at most so many partitions, places in each, and records from each place
+TIMEOUT_SECONDS = 3.0  # seconds for all of them
+SMALL_FETCH_SETTINGS = {  # what comes with one answer is enough
     "enable.auto.commit": "false",
     "isolation.level": "read_uncommitted",
     "fetch.message.max.bytes": "65536",
     "fetch.wait.max.ms": "20",
     "fetch.queue.backoff.ms": "10",
-    "queued.min.messages": str(RECORDS),
+    "queued.min.messages": str(RECORDS_PER_PLACE),
     "log_level": "3",
 }
 
 
-def keys_in(consumer: Consumer, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
+def sample_keys(consumer: Consumer, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
     """The keys of some records of the largest partitions, as far as they come in time."""
     found: dict[tuple[str, int], list[bytes | None]] = {}
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     with suppress(KafkaException):
-        for topic, partition, start, end in nlargest(PARTITIONS, ranges, key=lambda one: one[3] - one[2]):
-            step = max(1, (end - start) // PLACES)
-            for offset in range(start, end, step)[:PLACES]:
-                keys = _keys_at(consumer, TopicPartition(topic, partition, offset), min(end, offset + step), deadline)
+        for topic, partition, start, end in nlargest(MAX_PARTITIONS, ranges, key=lambda one: one[3] - one[2]):
+            step = max(1, (end - start) // PLACES_PER_PARTITION)
+            for offset in range(start, end, step)[:PLACES_PER_PARTITION]:
+                keys = _read_keys_at(
+                    consumer, TopicPartition(topic, partition, offset), min(end, offset + step), deadline
+                )
                 found.setdefault((topic, partition), []).extend(keys)
     return found
 
 
-def _keys_at(consumer: Consumer, place: TopicPartition, end: int, deadline: float) -> list[bytes | None]:
+def _read_keys_at(consumer: Consumer, place: TopicPartition, end: int, deadline: float) -> list[bytes | None]:
     consumer.assign([place])
     first = consumer.poll(max(0.0, deadline - time.monotonic()))
     if first is None:
         return []
-    messages = [first, *consumer.consume(RECORDS - 1, timeout=0)]  # what came with it is there already
+    messages = [first, *consumer.consume(RECORDS_PER_PLACE - 1, timeout=0)]  # what came with it is there already
     return [m.key() for m in messages if not m.error() and place.offset <= (m.offset() or 0) < end]

@@ -6,10 +6,10 @@ from functools import partial
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tidegate.errors import RetryLater
-from tidegate.model.leader_epochs import Epochs, boundaries
+from tidegate.model.leader_epochs import Epochs, find_epoch_starts
 from tidegate.model.offsets import Ranges
 
-PATIENCE = 30.0  # seconds for one record
+RECORD_TIMEOUT_SECONDS = 30.0  # seconds for one record
 ONE_RECORD = {  # nothing is fetched ahead, and the end of a partition is told instead of waited for
     "enable.partition.eof": "true",
     "enable.auto.commit": "false",
@@ -19,19 +19,25 @@ ONE_RECORD = {  # nothing is fetched ahead, and the end of a partition is told i
 }
 
 
-def epochs_of(consumer: Consumer, ranges: Ranges) -> Epochs:
+def find_epochs(consumer: Consumer, ranges: Ranges) -> Epochs:
     """The epochs of every partition that has any, by the offset at which each begins."""
     found: Epochs = {}
     for topic, partition, start, end in ranges:
-        seen = boundaries(partial(_look, consumer, topic, partition, end), start, end) if end > start else []
+        seen = (
+            find_epoch_starts(partial(_read_epoch_at, consumer, topic, partition, end), start, end)
+            if end > start
+            else []
+        )
         if seen:
             found.setdefault(topic, {})[partition] = seen
     return found
 
 
-def _look(consumer: Consumer, topic: str, partition: int, end: int, offset: int) -> tuple[int, int | None] | None:
+def _read_epoch_at(
+    consumer: Consumer, topic: str, partition: int, end: int, offset: int
+) -> tuple[int, int | None] | None:
     consumer.assign([TopicPartition(topic, partition, offset)])
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + RECORD_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         message = consumer.poll(1.0)
         if message is None:
@@ -44,4 +50,6 @@ def _look(consumer: Consumer, topic: str, partition: int, end: int, offset: int)
         if (at := message.offset()) is not None and at >= offset:
             epoch = message.leader_epoch()
             return (at, epoch if epoch is not None and epoch >= 0 else None) if at < end else None
-    raise RetryLater(f"topic={topic} partition={partition} offset={offset}: no record within {PATIENCE:.0f} s")
+    raise RetryLater(
+        f"topic={topic} partition={partition} offset={offset}: no record within {RECORD_TIMEOUT_SECONDS:.0f} s"
+    )

@@ -7,21 +7,21 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from tidegate.adapters.kafka.authorization import NEEDED, refusal
-from tidegate.adapters.kafka.broker import PAUSE, TIMEOUT, KafkaBroker
-from tidegate.adapters.kafka.errors import judge, name_brokers
+from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal
+from tidegate.adapters.kafka.broker import RETRY_PAUSE_SECONDS, TIMEOUT, KafkaBroker
+from tidegate.adapters.kafka.errors import name_brokers, translate_error
 from tidegate.adapters.port_errors import translate_errors
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
-from tidegate.model.publication_progress import Standing
+from tidegate.model.publication_progress import PartProgress
 from tidegate.ports.publication_ports import FoundTopics
 from tidegate.spec.publication import Publication
 
-COMPACTED = {"cleanup.policy": "compact"}
+COMPACTED_CONFIG = {"cleanup.policy": "compact"}
 # A state topic stays small: compaction gets at a segment after an hour instead of a week.
-STATE = {**COMPACTED, "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.1"}
-READER = {
+STATE_TOPIC_CONFIG = {**COMPACTED_CONFIG, "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.1"}
+READER_SETTINGS = {
     "enable.auto.commit": "false",
     "enable.partition.eof": "true",
     "auto.offset.reset": "earliest",
@@ -29,7 +29,7 @@ READER = {
 }
 
 
-@translate_errors(judge, name_brokers)
+@translate_errors(translate_error, name_brokers)
 class KafkaTopics:
     """Implements the port `Topics`. `settings` are librdkafka's, secrets included."""
 
@@ -44,9 +44,9 @@ class KafkaTopics:
             self._client = AdminClient({**self.settings, "log_level": "3"})
         return self._client
 
-    def found(self, publication: Publication) -> FoundTopics:
+    def find_topics(self, publication: Publication) -> FoundTopics:
         """See the port."""
-        existing = self._existing()
+        existing = self._list_topics()
         there = tuple(topic for topic in publication.topics if topic in existing)
         if publication.state_topic in existing:
             lost = "the publication's progress go, and it would begin anew; set it to compact"
@@ -56,32 +56,34 @@ class KafkaTopics:
         lost = "the last record of a key go; set it to compact, or allow_uncompacted: true where readers keep what "
         for topic in () if publication.allow_uncompacted else there:
             self._refuse_uncompacted(publication, topic, lost + "they have read")
-        log = self._broker.log(there, "read_committed")
+        log = self._broker.read_log(there, "read_committed")
         partitions = {topic: len(offsets) for topic, offsets in log.end.items()}
         return FoundTopics(log.topic_ids, partitions, Ranges.between(log.begin, log.end))
 
     def create(self, publication: Publication) -> None:
         """See the port."""
         asked = publication.create
-        existing = self._existing()
+        existing = self._list_topics()
         missing = [topic for topic in publication.topics if topic not in existing]
         if missing and not asked.enabled:
             raise GiveUp(
                 f"publication={publication.name} topic={missing[0]} does not exist and create.enabled is false; "
                 "create it with cleanup.policy=compact"
             )
-        config = {**COMPACTED, **asked.properties}
+        config = {**COMPACTED_CONFIG, **asked.properties}
         new = [NewTopic(t, asked.partitions, asked.replication_factor, config=config) for t in missing]
         if publication.state_topic not in existing:
             parts = publication.parallelism
-            new.append(NewTopic(publication.state_topic, parts, asked.replication_factor, config=STATE))
+            new.append(NewTopic(publication.state_topic, parts, asked.replication_factor, config=STATE_TOPIC_CONFIG))
         for topic, future in (self._admin.create_topics(new) if new else {}).items():
             try:
                 future.result(TIMEOUT)
             except KafkaException as error:
-                if error.args[0].code() in NEEDED:
+                if error.args[0].code() in REQUIRED_RIGHTS:
                     asked_for = f"to create topic={topic}"
-                    raise GiveUp(refusal(self.settings["bootstrap.servers"], asked_for, error.args[0])) from error
+                    raise GiveUp(
+                        explain_refusal(self.settings["bootstrap.servers"], asked_for, error.args[0])
+                    ) from error
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another run was faster
                     raise RetryLater(f"topic={topic} cannot be created: {error.args[0].str()}") from error
         self._wait_for_leaders((*publication.topics, publication.state_topic))
@@ -89,20 +91,20 @@ class KafkaTopics:
     def _wait_for_leaders(self, topics: tuple[str, ...]) -> None:
         """The controller answers before every broker has heard of a new topic."""
         deadline = time.monotonic() + TIMEOUT
-        while not self._existing() >= {*topics} and time.monotonic() < deadline:
-            time.sleep(PAUSE)
-        self._broker.log(topics, "read_uncommitted")
+        while not self._list_topics() >= {*topics} and time.monotonic() < deadline:
+            time.sleep(RETRY_PAUSE_SECONDS)
+        self._broker.read_log(topics, "read_uncommitted")
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """See the port."""
         self._broker.send(topic, records)
 
-    def standing(self, publication: Publication, at_rest: bool = False) -> Standing:
+    def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
         """See the port."""
         topic, parts = publication.state_topic, publication.parallelism
-        if topic not in self._existing():
-            return Standing((None,) * parts)
-        ends = self._end(topic, "read_committed")
+        if topic not in self._list_topics():
+            return PartProgress((None,) * parts)
+        ends = self._read_end_offsets(topic, "read_committed")
         if len(ends) != parts:
             raise GiveUp(
                 f"publication={publication.name} topic={topic}: it has {len(ends)} partitions and parallelism={parts}; "
@@ -111,28 +113,28 @@ class KafkaTopics:
         if at_rest:
             self._wait_for_markers(topic)
         newest: dict[int, str] = {}
-        consumer = Consumer({**self.settings, **READER, "group.id": "tidegate-publications", "log_level": "3"})
+        consumer = Consumer({**self.settings, **READER_SETTINGS, "group.id": "tidegate-publications", "log_level": "3"})
         try:
             consumer.assign([TopicPartition(topic, number, 0) for number in ends])
             left = set(ends)
             while left:
-                self._take(topic, consumer.poll(TIMEOUT), newest, left)
+                self._apply_message(topic, consumer.poll(TIMEOUT), newest, left)
         finally:
             consumer.close()
-        return Standing(tuple(newest.get(number) for number in range(parts)))
+        return PartProgress(tuple(newest.get(number) for number in range(parts)))
 
     def _wait_for_markers(self, topic: str) -> None:
         """A commit is answered before the brokers have written it everywhere; until then readers do not see it."""
         deadline = time.monotonic() + TIMEOUT
-        while self._end(topic, "read_committed") != self._end(topic, "read_uncommitted"):
+        while self._read_end_offsets(topic, "read_committed") != self._read_end_offsets(topic, "read_uncommitted"):
             if time.monotonic() > deadline:  # somebody's transaction is open: what is committed before it is the answer
                 return
-            time.sleep(PAUSE)
+            time.sleep(RETRY_PAUSE_SECONDS)
 
-    def _end(self, topic: str, isolation: str) -> dict[int, int]:
-        return self._broker.log((topic,), isolation).end[topic]
+    def _read_end_offsets(self, topic: str, isolation: str) -> dict[int, int]:
+        return self._broker.read_log((topic,), isolation).end[topic]
 
-    def _take(self, topic: str, message: Any, newest: dict[int, str], left: set[int]) -> None:
+    def _apply_message(self, topic: str, message: Any, newest: dict[int, str], left: set[int]) -> None:
         """Note one message's progress, or that a partition has been read to its end."""
         if message is None:
             raise RetryLater(f"topic={topic}: its progress was not answered within {TIMEOUT:.0f} s")
@@ -141,12 +143,12 @@ class KafkaTopics:
             newest[message.partition()] = message.value().decode()
         elif error.code() == KafkaError._PARTITION_EOF:
             left.discard(message.partition())
-        elif error.code() in NEEDED:
-            raise GiveUp(refusal(self.settings["bootstrap.servers"], f"the progress in topic={topic}", error))
+        elif error.code() in REQUIRED_RIGHTS:
+            raise GiveUp(explain_refusal(self.settings["bootstrap.servers"], f"the progress in topic={topic}", error))
         elif not error.retriable():
             raise RetryLater(f"topic={topic}: its progress cannot be read: {error.str()}")
 
-    def _existing(self) -> set[str]:
+    def _list_topics(self) -> set[str]:
         admin = self._admin  # wrong settings are told of as such
         try:
             return set(admin.list_topics(timeout=TIMEOUT).topics)

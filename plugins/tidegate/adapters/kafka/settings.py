@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.connections import Resolve, required, variable_name
+from tidegate.connections import Resolve, name_variable, require_connection
 from tidegate.errors import ConfigurationError
 
 # librdkafka's name -> the Java client's, where only the name differs.
-RENAMED = {
+JAVA_NAMES = {
     "metadata.broker.list": "bootstrap.servers",
     "sasl.mechanisms": "sasl.mechanism",
     "ssl.key.pem": "ssl.keystore.key",
@@ -19,7 +19,7 @@ RENAMED = {
     "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
 }
 # Meaningless to Java: logging, callbacks and librdkafka's own queues; or ours to decide, not the user's.
-_DROPPED = """
+_LIBRDKAFKA_ONLY = """
     debug log_level log.queue log.thread.name log.connection.close builtin.features opaque statistics.interval.ms
     api.version.request api.version.request.timeout.ms api.version.fallback.ms broker.version.fallback
     broker.address.family broker.address.ttl enable.sasl.oauthbearer.unsecure.jwt enable.ssl.certificate.verification
@@ -33,16 +33,22 @@ _DROPPED = """
     topic.blacklist sasl.kerberos.keytab sasl.kerberos.principal sasl.kerberos.kinit.cmd
     ssl.crl.location ssl.curves.list ssl.sigalgs.list ssl.engine.id ssl.providers
 """
-DROPPED = frozenset(_DROPPED.split())
+LIBRDKAFKA_ONLY = frozenset(_LIBRDKAFKA_ONLY.split())
 # Folded into other settings by the functions below.
-_FOLDED = """
+_CONVERTED = """
     sasl.username sasl.password ssl.ca.location ssl.ca.pem ssl.key.location ssl.certificate.location
     sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.scope sasl.oauthbearer.method
     sasl.oauthbearer.extensions sasl.oauthbearer.config
 """
-FOLDED = frozenset(_FOLDED.split())
+CONVERTED = frozenset(_CONVERTED.split())
 # A connection made for Airflow's own consumer carries these; in a pipeline they are decided elsewhere.
-OURS = ("group.id", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level")
+IGNORED_SETTINGS = (
+    "group.id",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "auto.offset.reset",
+    "isolation.level",
+)
 LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -52,12 +58,14 @@ OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginMod
 OAUTH_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 
 
-def kafka_settings(kafka: str | Mapping[str, str], resolve: Resolve) -> dict[str, str]:
+def resolve_kafka_settings(kafka: str | Mapping[str, str], resolve: Resolve) -> dict[str, str]:
     """librdkafka's settings: `kafka` itself when inline, else the connection of that id (its extra, host and login)."""
     if not isinstance(kafka, str):
         return dict(kafka)
-    connection = required(kafka, resolve)
-    settings = {n: _text(v) for n, v in connection.extra.items() if n not in OURS and not n.endswith("_cb")}
+    connection = require_connection(kafka, resolve)
+    settings = {
+        n: _format_value(v) for n, v in connection.extra.items() if n not in IGNORED_SETTINGS and not n.endswith("_cb")
+    }
     if connection.host:
         place = f"{connection.host}:{connection.port}" if connection.port else connection.host
         settings.setdefault("bootstrap.servers", place)
@@ -65,24 +73,24 @@ def kafka_settings(kafka: str | Mapping[str, str], resolve: Resolve) -> dict[str
         if value is not None:
             settings.setdefault(name, value)
     if "bootstrap.servers" not in settings and "metadata.broker.list" not in settings:
-        where = f"the connection's extra ({variable_name(kafka)})"
+        where = f"the connection's extra ({name_variable(kafka)})"
         raise ConfigurationError(f"connection={kafka}: bootstrap.servers is missing; add it to {where}")
     return settings
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def java_settings(librdkafka: Mapping[str, str]) -> dict[str, str]:
+def to_java_settings(librdkafka: Mapping[str, str]) -> dict[str, str]:
     """The same settings for Kafka's Java client (no ``kafka.`` prefix). Names without a meaning there are dropped."""
-    plain = {n: v for n, v in librdkafka.items() if n not in DROPPED and n not in FOLDED}
-    java = {RENAMED.get(name, name): value for name, value in plain.items()}
+    plain = {n: v for n, v in librdkafka.items() if n not in LIBRDKAFKA_ONLY and n not in CONVERTED}
+    java = {JAVA_NAMES.get(name, name): value for name, value in plain.items()}
     if "security.protocol" in java:
         java["security.protocol"] = java["security.protocol"].upper()
     if java.get("ssl.endpoint.identification.algorithm") == "none":
         java["ssl.endpoint.identification.algorithm"] = ""  # Java's way to say none
-    java |= _trust(librdkafka) | _client_certificate(librdkafka) | _sasl(librdkafka)
+    java |= _build_truststore(librdkafka) | _build_keystore(librdkafka) | _build_sasl(librdkafka)
     if librdkafka.get("enable.ssl.certificate.verification", "true") == "false":
         raise ConfigurationError(
             "enable.ssl.certificate.verification=false: the Java client always verifies; give ssl.ca.location instead"
@@ -90,7 +98,7 @@ def java_settings(librdkafka: Mapping[str, str]) -> dict[str, str]:
     return java
 
 
-def _trust(settings: Mapping[str, str]) -> dict[str, str]:
+def _build_truststore(settings: Mapping[str, str]) -> dict[str, str]:
     if "ssl.ca.pem" in settings:
         return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": settings["ssl.ca.pem"]}
     if settings.get("ssl.ca.location", "probe") != "probe":
@@ -98,7 +106,7 @@ def _trust(settings: Mapping[str, str]) -> dict[str, str]:
     return {}
 
 
-def _client_certificate(settings: Mapping[str, str]) -> dict[str, str]:
+def _build_keystore(settings: Mapping[str, str]) -> dict[str, str]:
     if "ssl.key.pem" in settings:
         return {"ssl.keystore.type": "PEM"}
     if "ssl.keystore.location" in settings:
@@ -113,25 +121,28 @@ def _client_certificate(settings: Mapping[str, str]) -> dict[str, str]:
     return {"ssl.keystore.type": "PEM", "ssl.keystore.location": settings["ssl.key.location"]}
 
 
-def _sasl(settings: Mapping[str, str]) -> dict[str, str]:
+def _build_sasl(settings: Mapping[str, str]) -> dict[str, str]:
     mechanism = (settings.get("sasl.mechanisms") or settings.get("sasl.mechanism") or "").upper()
     if mechanism in LOGIN_MODULES and "sasl.username" in settings:
         options = {"username": settings["sasl.username"], "password": settings.get("sasl.password", "")}
-        return {"sasl.jaas.config": _jaas(LOGIN_MODULES[mechanism], options)}
+        return {"sasl.jaas.config": _format_jaas_entry(LOGIN_MODULES[mechanism], options)}
     if mechanism == "OAUTHBEARER" and "sasl.oauthbearer.client.id" in settings:
         words = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
         options = {
             o: settings[f"sasl.oauthbearer.{n}"] for o, n in words.items() if f"sasl.oauthbearer.{n}" in settings
         }
-        return {"sasl.jaas.config": _jaas(OAUTH_MODULE, options), "sasl.login.callback.handler.class": OAUTH_HANDLER}
+        return {
+            "sasl.jaas.config": _format_jaas_entry(OAUTH_MODULE, options),
+            "sasl.login.callback.handler.class": OAUTH_HANDLER,
+        }
     return {}
 
 
-def _jaas(module: str, options: Mapping[str, str]) -> str:
+def _format_jaas_entry(module: str, options: Mapping[str, str]) -> str:
     """One JAAS entry; quotes and backslashes inside a value would end it early, so they are escaped."""
-    quoted = (f'{name}="{_escaped(value)}"' for name, value in options.items())
+    quoted = (f'{name}="{_escape(value)}"' for name, value in options.items())
     return f"{module} required {' '.join(quoted)};"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"')

@@ -15,12 +15,12 @@ from tidegate.model.offsets import Offsets
 from tidegate.ports.context import Log
 
 T = TypeVar("T")
-Place = tuple[str, int, int]
-AGES_PATIENCE = 3.0  # seconds for the timestamps of all partitions together
+RecordAddress = tuple[str, int, int]
+AGES_TIMEOUT_SECONDS = 3.0  # seconds for the timestamps of all partitions together
 # Partitions take turns in the client's queue: by default each waits a second for its own.
-PROMPT = {"fetch.wait.max.ms": "20", "fetch.queue.backoff.ms": "10"}
-MANY = 50_000
-NOTHING = Log("", {}, {}, {})
+PROMPT_FETCH_SETTINGS = {"fetch.wait.max.ms": "20", "fetch.queue.backoff.ms": "10"}
+MAX_CACHED_AGES = 50_000
+EMPTY_LOG = Log("", {}, {}, {})
 
 
 class SharedBroker:
@@ -34,7 +34,7 @@ class SharedBroker:
         self._settings = {"reconnect.backoff.ms": "1000", **settings}
         self._broker = KafkaBroker(self._settings)
         self._lock = threading.RLock()
-        self._ages: dict[Place, int] = {}
+        self._ages: dict[RecordAddress, int] = {}
         self._asked: dict[str, set[str]] = {}
         self._failure: RetryLater | None = None
         self.forget()
@@ -48,17 +48,19 @@ class SharedBroker:
             self._logs: dict[str, Log] = {}
             self._failure = None
 
-    def topics(self, pattern: str) -> tuple[str, ...]:
+    def list_topics(self, pattern: str) -> tuple[str, ...]:
         """See the port."""
         with self._lock:
-            return tuple(name for name in self._once(self._all_names) if re.fullmatch(pattern, name))
+            return tuple(
+                name for name in self._call_unless_failed(self._list_all_topics) if re.fullmatch(pattern, name)
+            )
 
-    def log(self, topics: tuple[str, ...], isolation: str) -> Log:
+    def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         """See the port. All topics that anybody asked for before are read together."""
         with self._lock:
-            return self._once(lambda: self._log(topics, isolation))
+            return self._call_unless_failed(lambda: self._read_log(topics, isolation))
 
-    def _once(self, call: Callable[[], T]) -> T:
+    def _call_unless_failed(self, call: Callable[[], T]) -> T:
         """Brokers that do not answer are waited for once, not once for each pipeline."""
         if self._failure is not None:
             raise self._failure
@@ -68,60 +70,60 @@ class SharedBroker:
             self._failure = failure
             raise
 
-    def _all_names(self) -> tuple[str, ...]:
+    def _list_all_topics(self) -> tuple[str, ...]:
         if self._names is None:
-            self._names = self._broker.topics(".*")
+            self._names = self._broker.list_topics(".*")
         return self._names
 
-    def _log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        missing = sorted(set(topics) - set(self._all_names()))
+    def _read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        missing = sorted(set(topics) - set(self._list_all_topics()))
         if missing:
             raise PositionLost(f"topics={', '.join(missing)} do not exist: create them, or correct source.topics")
         asked = self._asked.setdefault(isolation, set())
         asked |= set(topics)
         if isolation not in self._logs:
-            self._logs[isolation] = self._together(tuple(sorted(asked & set(self._all_names()))), isolation)
+            self._logs[isolation] = self._try_read_log(tuple(sorted(asked & set(self._list_all_topics()))), isolation)
         found = self._logs[isolation]
         if late := tuple(topic for topic in topics if topic not in found.end):
-            found = self._logs[isolation] = _joined(found, self._broker.log(late, isolation))
-        return _part(found, topics)
+            found = self._logs[isolation] = _merge_logs(found, self._broker.read_log(late, isolation))
+        return _select_topics(found, topics)
 
-    def _together(self, topics: tuple[str, ...], isolation: str) -> Log:
+    def _try_read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         try:
-            return self._broker.log(topics, isolation)
+            return self._broker.read_log(topics, isolation)
         except GiveUp:  # one topic that may not be read must not hide the others: each is asked for by itself
-            return NOTHING
+            return EMPTY_LOG
 
-    def learn(self, places: Iterable[Place]) -> None:
+    def learn(self, places: Iterable[RecordAddress]) -> None:
         """Ask for the timestamps of the first records at or after these offsets; what is known is not asked again."""
         wanted = [place for place in places if place not in self._ages]
-        if len(self._ages) > MANY:
+        if len(self._ages) > MAX_CACHED_AGES:
             self._ages.clear()
-        settings = {**self._settings, **ONE_RECORD, **PROMPT, "group.id": "tidegate-status"}
+        settings = {**self._settings, **ONE_RECORD, **PROMPT_FETCH_SETTINGS, "group.id": "tidegate-status"}
         consumer = Consumer(settings) if wanted else None
         try:
-            deadline = time.monotonic() + AGES_PATIENCE
+            deadline = time.monotonic() + AGES_TIMEOUT_SECONDS
             while consumer is not None and wanted and time.monotonic() < deadline:
                 batch = {(topic, partition): offset for topic, partition, offset in reversed(wanted)}
-                self._ages |= _first_records(consumer, batch, deadline)
+                self._ages |= _read_first_timestamps(consumer, batch, deadline)
                 wanted = [place for place in wanted if batch[place[:2]] != place[2]]
         finally:
             if consumer is not None:
                 consumer.close()
 
-    def timestamp_of(self, topic: str, partition: int, offset: int, *isolation: str) -> int | None:
+    def read_timestamp(self, topic: str, partition: int, offset: int, *isolation: str) -> int | None:
         """What `learn` has found, None where nothing came; of another isolation what the brokers say now."""
         if isolation and isolation != ("read_committed",):
-            return self._broker.timestamp_of(topic, partition, offset, *isolation)
+            return self._broker.read_timestamp(topic, partition, offset, *isolation)
         return self._ages.get((topic, partition, offset))
 
-    def ends(self, topics: tuple[str, ...], isolation: str) -> Offsets:
+    def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
         """See the port."""
-        return self._once(lambda: self._broker.ends(topics, isolation))
+        return self._call_unless_failed(lambda: self._broker.read_end_offsets(topics, isolation))
 
-    def newest(self, ends: Offsets) -> Offsets:
+    def read_newest_timestamps(self, ends: Offsets) -> Offsets:
         """See the port."""
-        return self._once(lambda: self._broker.newest(ends))
+        return self._call_unless_failed(lambda: self._broker.read_newest_timestamps(ends))
 
     def commit(self, group: str, *asked: object) -> None:
         """Onlookers change nothing."""
@@ -135,10 +137,12 @@ class SharedBroker:
         return getattr(self._broker, name)  # whatever else one may ask the brokers is asked each time
 
 
-def _first_records(consumer: Consumer, wanted: Mapping[tuple[str, int], int], deadline: float) -> dict[Place, int]:
+def _read_first_timestamps(
+    consumer: Consumer, wanted: Mapping[tuple[str, int], int], deadline: float
+) -> dict[RecordAddress, int]:
     """Timestamps of one record for each partition, those that came in time."""
     consumer.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in wanted.items()])
-    found: dict[Place, int] = {}
+    found: dict[RecordAddress, int] = {}
     open_ones = set(wanted)
     while open_ones and time.monotonic() < deadline:
         for message in consumer.consume(len(open_ones), timeout=0.2):
@@ -156,11 +160,11 @@ def _is_answer(message: Message) -> bool:
     return error is None or error.code() == KafkaError._PARTITION_EOF
 
 
-def _joined(one: Log, other: Log) -> Log:
+def _merge_logs(one: Log, other: Log) -> Log:
     ids = {**one.topic_ids, **other.topic_ids}
     return Log(other.cluster_id, ids, {**one.begin, **other.begin}, {**one.end, **other.end})
 
 
-def _part(log: Log, topics: tuple[str, ...]) -> Log:
+def _select_topics(log: Log, topics: tuple[str, ...]) -> Log:
     ids = {topic: log.topic_ids[topic] for topic in topics}
     return Log(log.cluster_id, ids, {t: log.begin[t] for t in topics}, {t: log.end[t] for t in topics})

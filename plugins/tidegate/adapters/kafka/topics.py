@@ -7,22 +7,22 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tidegate.model.kafka_log import Message, Retention
-from tidegate.model.offsets import Offsets, pairs
+from tidegate.model.offsets import Offsets, iterate_offsets
 
-LAST_FEW = 10  # offsets: behind the last record there may be the markers of transactions
-CONSUMERS = ("session.timeout.ms", "max.poll.interval.ms", "fetch.", "queued.", "isolation.level", "check.crcs")
+TAIL_OFFSETS = 10  # offsets: behind the last record there may be the markers of transactions
+CONSUMER_PREFIXES = ("session.timeout.ms", "max.poll.interval.ms", "fetch.", "queued.", "isolation.level", "check.crcs")
 
 
-def retentions(admin: AdminClient, topics: Iterable[str], timeout: float) -> dict[str, Retention]:
+def read_retentions(admin: AdminClient, topics: Iterable[str], timeout: float) -> dict[str, Retention]:
     """How long each topic keeps records and, if it is compacted, tombstones. KafkaException when that is refused."""
     asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     if not asked:
         return {}
     futures = admin.describe_configs(asked, request_timeout=timeout)
-    return {resource.name: _retention(future.result(timeout + 5)) for resource, future in futures.items()}
+    return {resource.name: _parse_retention(future.result(timeout + 5)) for resource, future in futures.items()}
 
 
-def _retention(config: Mapping[str, Any]) -> Retention:
+def _parse_retention(config: Mapping[str, Any]) -> Retention:
     policies = config["cleanup.policy"].value.split(",")
     records, tombstones = int(config["retention.ms"].value), int(config["delete.retention.ms"].value)
     return Retention(
@@ -31,10 +31,10 @@ def _retention(config: Mapping[str, Any]) -> Retention:
     )
 
 
-def last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> dict[tuple[str, int], int]:
+def read_last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> dict[tuple[str, int], int]:
     """The time of the last record of each partition, among its last few offsets; absent where there is none."""
-    waiting = {(topic, partition) for topic, partition, end in pairs(ends) if end > 0}
-    consumer.assign([TopicPartition(t, p, max(0, ends[t][p] - LAST_FEW)) for t, p in sorted(waiting)])
+    waiting = {(topic, partition) for topic, partition, end in iterate_offsets(ends) if end > 0}
+    consumer.assign([TopicPartition(t, p, max(0, ends[t][p] - TAIL_OFFSETS)) for t, p in sorted(waiting)])
     found: dict[tuple[str, int], int] = {}
     while waiting:
         message = consumer.poll(patience)
@@ -48,9 +48,9 @@ def last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> dict[
     return found
 
 
-def send(settings: Mapping[str, str], topic: str, records: Iterable[Message], timeout: float) -> None:
+def send_records(settings: Mapping[str, str], topic: str, records: Iterable[Message], timeout: float) -> None:
     """Send records and wait until the brokers have them; KafkaException when they do not take them."""
-    own = {name: value for name, value in settings.items() if not name.startswith(CONSUMERS)}
+    own = {name: value for name, value in settings.items() if not name.startswith(CONSUMER_PREFIXES)}
     producer, failures = Producer({**own, "log_level": "3", "enable.idempotence": "true"}), []
     for record in records:
         key, value, headers = Message(*record)
@@ -63,7 +63,7 @@ def send(settings: Mapping[str, str], topic: str, records: Iterable[Message], ti
         raise KafkaException(failure)
 
 
-def create(admin: AdminClient, topic: str, timeout: float) -> None:
+def create_topic(admin: AdminClient, topic: str, timeout: float) -> None:
     """Create a topic of one partition, with the brokers' defaults, unless it is there. KafkaException if refused."""
     if topic in admin.list_topics(timeout=timeout).topics:
         return

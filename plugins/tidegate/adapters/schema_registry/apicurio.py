@@ -5,18 +5,18 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote
 
-from tidegate.adapters.schema_registry.client import RETRIES, TIMEOUT, Version, explain_status
+from tidegate.adapters.schema_registry.client import MAX_RETRIES, TIMEOUT_SECONDS, Version, explain_status
 from tidegate.errors import ConfigurationError, RetryLater
 
-API = "/apis/registry/v"
-PAGE = 500  # versions of one answer
-KNOWN = {"url", "basic.auth.user.info", "bearer.auth.token", "ssl.ca.location"}
-USE_ID = {"2": "globalId", "3": "contentId"}  # what Apicurio's serializers of that time write by default
+API_PATH = "/apis/registry/v"
+PAGE_SIZE = 500  # versions of one answer
+KNOWN_SETTINGS = {"url", "basic.auth.user.info", "bearer.auth.token", "ssl.ca.location"}
+DEFAULT_ID_FIELDS = {"2": "globalId", "3": "contentId"}  # what Apicurio's serializers of that time write by default
 
 
 def is_apicurio(url: str) -> bool:
     """Whether the address is that of Apicurio's own API; its ccompat API is asked as Confluent's."""
-    return API in url
+    return API_PATH in url
 
 
 class ApicurioRegistry:
@@ -25,30 +25,30 @@ class ApicurioRegistry:
     def __init__(self, name: str, settings: Mapping[str, Any], use_id: str | None = None) -> None:
         self._name, self._url = name, str(settings["url"]).rstrip("/")
         self._settings = settings
-        self._use_id = use_id or USE_ID.get(self._url.partition(API)[2][:1], "contentId")
-        unknown = sorted(set(settings) - KNOWN)
+        self._use_id = use_id or DEFAULT_ID_FIELDS.get(self._url.partition(API_PATH)[2][:1], "contentId")
+        unknown = sorted(set(settings) - KNOWN_SETTINGS)
         if unknown:
             raise ConfigurationError(
                 f"registry={name}: {', '.join(unknown)} is no setting of Apicurio's API; remove it"
             )
-        self.versions = cache(self._versions)
+        self.read_versions = cache(self._read_versions)
 
-    def _versions(self, subject: str) -> tuple[Version, ...]:
+    def _read_versions(self, subject: str) -> tuple[Version, ...]:
         """All versions of `artifact`, or of `group/artifact`, the newest last; disabled ones before the others."""
         group, _, artifact = subject.rpartition("/")
         place = f"groups/{quote(group or 'default', safe='')}/artifacts/{quote(artifact, safe='')}/versions"
         found: list[dict[str, Any]] = []
         while True:
-            page = self._json(f"{place}?limit={PAGE}&offset={len(found)}", subject)
+            page = self._get_json(f"{place}?limit={PAGE_SIZE}&offset={len(found)}", subject)
             found += page["versions"]
             if not page["versions"] or len(found) >= int(page["count"]):
                 break
         if not found:
             raise self._explain(subject, 404, "it has no version")
         ordered = sorted(found, key=lambda v: (v.get("state") != "DISABLED", int(v["globalId"])))
-        return tuple(self._version(one, subject) for one in ordered)
+        return tuple(self._read_version(one, subject) for one in ordered)
 
-    def _version(self, told: dict[str, Any], subject: str) -> Version:
+    def _read_version(self, told: dict[str, Any], subject: str) -> Version:
         kind = str(told.get("artifactType") or told.get("type"))
         if kind not in ("AVRO", "JSON"):
             raise ConfigurationError(
@@ -57,20 +57,20 @@ class ApicurioRegistry:
             )
         content, texts = int(told["contentId"]), dict[str, str]()
         place = f"ids/contentIds/{content}"
-        self._follow(place, texts, subject)
+        self._read_references(place, texts, subject)
         text = self._get(place, subject).text
         return Version(int(told[self._use_id]), kind, text, texts, "", int(told["globalId"]), content)
 
-    def _follow(self, place: str, texts: dict[str, str], subject: str) -> None:
-        for one in self._json(f"{place}/references", subject):
+    def _read_references(self, place: str, texts: dict[str, str], subject: str) -> None:
+        for one in self._get_json(f"{place}/references", subject):
             if one["name"] in texts:
                 continue
             names = [quote(str(one.get(k) or "default"), safe="") for k in ("groupId", "artifactId", "version")]
             at = f"groups/{names[0]}/artifacts/{names[1]}/versions/{names[2]}"
-            texts[one["name"]] = self._get(f"{at}/content" if f"{API}3" in self._url else at, subject).text
-            self._follow(at, texts, subject)
+            texts[one["name"]] = self._get(f"{at}/content" if f"{API_PATH}3" in self._url else at, subject).text
+            self._read_references(at, texts, subject)
 
-    def _json(self, place: str, subject: str) -> Any:
+    def _get_json(self, place: str, subject: str) -> Any:
         return self._get(place, subject).json()
 
     def _get(self, place: str, subject: str) -> Any:
@@ -80,10 +80,12 @@ class ApicurioRegistry:
         token = self._settings.get("bearer.auth.token")
         try:
             with httpx.Client(
-                transport=httpx.HTTPTransport(retries=RETRIES, verify=self._settings.get("ssl.ca.location") or True),
+                transport=httpx.HTTPTransport(
+                    retries=MAX_RETRIES, verify=self._settings.get("ssl.ca.location") or True
+                ),
                 auth=(user, password) if user else None,
                 headers={"Authorization": f"Bearer {token}"} if token else {},
-                timeout=TIMEOUT,
+                timeout=TIMEOUT_SECONDS,
             ) as client:
                 answer = client.get(f"{self._url}/{place}")
         except (httpx.HTTPError, OSError) as fault:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from tidegate.connections import Resolve, required
+from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 
-TIMEOUT = 20  # seconds; the client would wait for ever
-RETRIES = 2
-GONE, REFUSED = (404,), (401, 403)
+TIMEOUT_SECONDS = 20  # seconds; the client would wait for ever
+MAX_RETRIES = 2
+NOT_FOUND_STATUS_CODES, ACCESS_STATUS_CODES = (404,), (401, 403)
 
 
 class Version(NamedTuple):
@@ -30,10 +30,10 @@ class Registry:
 
     def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
         self._name = name
-        self._settings = {"timeout": TIMEOUT, "max.retries": RETRIES, **settings}
-        self.versions = cache(self._versions)
+        self._settings = {"timeout": TIMEOUT_SECONDS, "max.retries": MAX_RETRIES, **settings}
+        self.read_versions = cache(self._read_versions)
 
-    def _versions(self, subject: str) -> tuple[Version, ...]:
+    def _read_versions(self, subject: str) -> tuple[Version, ...]:
         """All versions of a subject, the newest last; soft-deleted ones too, because their records are still there."""
         import httpx
         from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -43,7 +43,7 @@ class Registry:
             client, other = SchemaRegistryClient(self._settings), SchemaRegistryClient(self._settings)
             alive = set(client.get_versions(subject))
             numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
-            found = tuple(self._version(client, other, subject, number) for number in numbers)
+            found = tuple(self._read_version(client, other, subject, number) for number in numbers)
         except SchemaRegistryError as fault:
             raise explain_status(self._name, subject, fault.http_status_code, fault.error_message) from fault
         except (httpx.HTTPError, OSError) as fault:
@@ -51,10 +51,10 @@ class Registry:
         except ValueError as fault:
             raise ConfigurationError(f"registry={self._name}: its settings are not usable: {fault}") from fault
         if not alive:
-            raise explain_status(self._name, subject, GONE[0], "it has no version")
+            raise explain_status(self._name, subject, NOT_FOUND_STATUS_CODES[0], "it has no version")
         return found
 
-    def _version(self, client: Any, other: Any, subject: str, number: int) -> Version:
+    def _read_version(self, client: Any, other: Any, subject: str, number: int) -> Version:
         """`other` is a client that has not seen the version: one would remember it in the form asked for first."""
         found, form = client.get_version(subject, number, deleted=True), None
         kind = found.schema.schema_type or "AVRO"
@@ -62,40 +62,40 @@ class Registry:
             client, form = other, "serialized"
             found = client.get_version(subject, number, deleted=True, fmt=form)
         texts: dict[str, str] = {}
-        self._follow(client, found.schema, texts, form)
+        self._read_references(client, found.schema, texts, form)
         return Version(found.schema_id, kind, found.schema.schema_str, texts, found.guid or "")
 
-    def _follow(self, client: Any, schema: Any, texts: dict[str, str], form: str | None) -> None:
+    def _read_references(self, client: Any, schema: Any, texts: dict[str, str], form: str | None) -> None:
         for reference in schema.references or ():
             if reference.name not in texts:
                 found = client.get_version(reference.subject, reference.version, deleted=True, fmt=form)
                 texts[reference.name] = found.schema.schema_str
-                self._follow(client, found.schema, texts, form)
+                self._read_references(client, found.schema, texts, form)
 
 
 def explain_status(name: str, subject: str, status: int, message: str) -> Exception:
     """What a registry's refusal means: nothing to wait for, or try again later."""
     where = f"registry={name} subject={subject}"
-    if status in GONE:
+    if status in NOT_FOUND_STATUS_CODES:
         return GiveUp(f"{where}: {message}; register a schema, or correct the subject")
-    if status in REFUSED:
+    if status in ACCESS_STATUS_CODES:
         return GiveUp(f"{where}: access was refused; check the connection's login and rights")
     return RetryLater(f"{where}: status={status}: {message}")
 
 
-def registry_settings(place: str, resolve: Resolve) -> dict[str, Any]:
+def resolve_registry_settings(place: str, resolve: Resolve) -> dict[str, Any]:
     """The client's settings for an address or a connection: host or `extra.url`, login, password, and `extra`."""
     if place.startswith(("http://", "https://")):
         return {"url": place}
-    connection = required(place, resolve)
+    connection = require_connection(place, resolve)
     extra = dict(connection.extra)
-    url = extra.pop("url", None) or _address(connection)
+    url = extra.pop("url", None) or _build_address(connection)
     if connection.login:
         extra["basic.auth.user.info"] = f"{connection.login}:{connection.password or ''}"
     return {"url": url, **extra}
 
 
-def _address(connection: Any) -> str:
+def _build_address(connection: Any) -> str:
     if not connection.host:
         raise ConfigurationError(f"connection={connection.id}: no host; set it to the registry's http(s)://host")
     host = connection.host if "://" in connection.host else f"{connection.schema or 'http'}://{connection.host}"

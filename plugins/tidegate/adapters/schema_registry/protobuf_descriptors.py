@@ -9,21 +9,21 @@ from typing import Any
 
 from tidegate.adapters.schema_registry.client import Version
 from tidegate.errors import ConfigurationError, GiveUp
-from tidegate.schema.protobuf import Shape, changed, with_dropped_fields
+from tidegate.schema.protobuf import Shape, find_incompatibility, restore_dropped_fields
 
-KNOWN = "google.protobuf."
+GOOGLE_PREFIX = "google.protobuf."
 # Folders of files that every producer has, and the Python packages that bring them.
-SHIPPED = {
+SHIPPED_PACKAGES = {
     "google/protobuf/": "google.protobuf",
     "google/type/": "google.type",
     "confluent/": "confluent_kafka.schema_registry.confluent",
 }
-WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-MEANINGS = {
+WRAPPER_TYPES = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+WELL_KNOWN_KINDS = {
     "Timestamp": "timestamp", "Duration": "duration", "Empty": "empty",
     "Struct": "json", "Value": "json", "ListValue": "json",
 }  # fmt: skip
-TYPES = (
+FIELD_TYPES = (
     "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message", "bytes",
     "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64",
 )  # fmt: skip  # in the order of their numbers, from 1 on
@@ -32,15 +32,15 @@ TYPES = (
 def from_registry(versions: Iterable[Version], wanted: str | None) -> dict[str, Any]:
     """How records of these versions, the newest last, are read: options of the format, without a secret."""
     ordered = list(versions)
-    sets = {version.id: _with_known(_file(version.text, version.id), version) for version in ordered}
-    message = _found(sets[ordered[-1].id], wanted)
-    pools = {number: _pool(files).get(message.full_name) for number, files in sets.items()}
-    written = {number: shape_of(old) for number, old in pools.items() if old is not None}
-    shape = shape_of(message)
+    sets = {version.id: _resolve_imports(_parse_file(version.text, version.id), version) for version in ordered}
+    message = _find_message(sets[ordered[-1].id], wanted)
+    pools = {number: _index_messages(files).get(message.full_name) for number, files in sets.items()}
+    written = {number: to_shape(old) for number, old in pools.items() if old is not None}
+    shape = to_shape(message)
     for version in reversed(ordered):
-        shape = with_dropped_fields(shape, written.get(version.id, shape))
-    refused = {str(number): reason for number, old in written.items() if (reason := changed(old, shape))}
-    writers = {str(number): _text(files) for number, files in sets.items() if str(number) not in refused}
+        shape = restore_dropped_fields(shape, written.get(version.id, shape))
+    refused = {str(number): reason for number, old in written.items() if (reason := find_incompatibility(old, shape))}
+    writers = {str(number): _encode_files(files) for number, files in sets.items() if str(number) not in refused}
     return {"shape": shape, "message": message.full_name, "writers": writers, "refused": refused}
 
 
@@ -58,43 +58,43 @@ def from_file(path: Path, wanted: str | None) -> dict[str, Any]:
             f"protobuf.descriptor={path} is no descriptor set; write it with: "
             "protoc --include_imports --descriptor_set_out=FILE"
         ) from fault
-    message = _found(files, wanted)
-    return {"shape": shape_of(message), "message": message.full_name, "files": _text(files)}
+    message = _find_message(files, wanted)
+    return {"shape": to_shape(message), "message": message.full_name, "files": _encode_files(files)}
 
 
-def shape_of(message: Any, above: tuple[str, ...] = ()) -> Shape:
+def to_shape(message: Any, above: tuple[str, ...] = ()) -> Shape:
     """The shape of a message's descriptor. ConfigurationError where a message holds itself: no column can."""
     if message.full_name in above:
         raise ConfigurationError(
             f"the message={message.full_name} holds itself, which no column can; read it as raw bytes"
         )
     inner = (*above, message.full_name)
-    fields = [{"name": f.name, "number": f.number, "shape": _field(f, inner)} for f in message.fields]
+    fields = [{"name": f.name, "number": f.number, "shape": _to_field_shape(f, inner)} for f in message.fields]
     return {"kind": "message", "fields": fields}
 
 
-def _field(field: Any, above: tuple[str, ...]) -> Shape:
+def _to_field_shape(field: Any, above: tuple[str, ...]) -> Shape:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         key, value = message.fields_by_name["key"], message.fields_by_name["value"]
-        return {"kind": "map", "key": _one(key, above), "value": _one(value, above)}
-    one = _one(field, above)
+        return {"kind": "map", "key": _to_value_shape(key, above), "value": _to_value_shape(value, above)}
+    one = _to_value_shape(field, above)
     return {"kind": "list", "element": one} if field.is_repeated else one
 
 
-def _one(field: Any, above: tuple[str, ...]) -> Shape:
+def _to_value_shape(field: Any, above: tuple[str, ...]) -> Shape:
     message = field.message_type
     if message is None:
-        return {"kind": TYPES[field.type - 1]}
-    name = message.full_name.removeprefix(KNOWN) if message.full_name.startswith(KNOWN) else ""
-    if name in MEANINGS:
-        return {"kind": MEANINGS[name]}
-    if name.removesuffix("Value") in WRAPPERS:
-        return {"kind": "wrapper", "value": _one(message.fields_by_name["value"], above)}
-    return shape_of(message, above)
+        return {"kind": FIELD_TYPES[field.type - 1]}
+    name = message.full_name.removeprefix(GOOGLE_PREFIX) if message.full_name.startswith(GOOGLE_PREFIX) else ""
+    if name in WELL_KNOWN_KINDS:
+        return {"kind": WELL_KNOWN_KINDS[name]}
+    if name.removesuffix("Value") in WRAPPER_TYPES:
+        return {"kind": "wrapper", "value": _to_value_shape(message.fields_by_name["value"], above)}
+    return to_shape(message, above)
 
 
-def _file(text: str, number: int | str) -> Any:
+def _parse_file(text: str, number: int | str) -> Any:
     """A registered schema in the registry's serialized form."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import DecodeError
@@ -108,7 +108,7 @@ def _file(text: str, number: int | str) -> Any:
         ) from fault
 
 
-def _with_known(root: Any, version: Version) -> list[Any]:
+def _resolve_imports(root: Any, version: Version) -> list[Any]:
     """The file and all that it imports, imports first: from the registry, or those that come with Protobuf itself."""
     found: dict[str, Any] = {}
 
@@ -117,9 +117,9 @@ def _with_known(root: Any, version: Version) -> list[Any]:
             if imported in found:
                 continue
             if imported in version.references:
-                add(_file(version.references[imported], imported), imported)
+                add(_parse_file(version.references[imported], imported), imported)
                 continue
-            known = _shipped_file(imported)
+            known = _load_shipped_file(imported)
             if known is None:
                 raise GiveUp(f"the Protobuf schema id={version.id} imports {imported}, which is not registered")
             add(known, imported)
@@ -130,11 +130,11 @@ def _with_known(root: Any, version: Version) -> list[Any]:
     return list(found.values())
 
 
-def _shipped_file(name: str) -> Any:
+def _load_shipped_file(name: str) -> Any:
     """A file that comes with Protobuf, Google's common types or Confluent's client; registries leave those out."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-    for folder, package in SHIPPED.items():
+    for folder, package in SHIPPED_PACKAGES.items():
         if not name.startswith(folder):
             continue
         module = name.removeprefix(folder).removesuffix(".proto").replace("/", ".")
@@ -145,7 +145,7 @@ def _shipped_file(name: str) -> Any:
     return None
 
 
-def _pool(files: list[Any]) -> dict[str, Any]:
+def _index_messages(files: list[Any]) -> dict[str, Any]:
     """Every message of the last file by its full name, in order."""
     from google.protobuf.descriptor_pool import DescriptorPool
 
@@ -164,9 +164,9 @@ def _pool(files: list[Any]) -> dict[str, Any]:
     return found
 
 
-def _found(files: list[Any], wanted: str | None) -> Any:
+def _find_message(files: list[Any], wanted: str | None) -> Any:
     """The message that was asked for, by its full name or its last part; else the first of the last file."""
-    messages = _pool(files)
+    messages = _index_messages(files)
     if wanted is None:
         root = files[-1]
         if not root.message_type:
@@ -174,12 +174,12 @@ def _found(files: list[Any], wanted: str | None) -> Any:
         return messages[".".join(filter(None, (root.package, root.message_type[0].name)))]
     fitting = [name for name in messages if name == wanted or name.endswith(f".{wanted}")]
     if len(fitting) != 1:
-        known = ", ".join(sorted(name for name in messages if not name.startswith(KNOWN)))
+        known = ", ".join(sorted(name for name in messages if not name.startswith(GOOGLE_PREFIX)))
         raise ConfigurationError(f"protobuf.message={wanted} is not one of the schema's messages: {known}")
     return messages[fitting[0]]
 
 
-def _text(files: list[Any]) -> str:
+def _encode_files(files: list[Any]) -> str:
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     return base64.b64encode(FileDescriptorSet(file=files).SerializeToString()).decode()

@@ -7,39 +7,39 @@ from typing import Any
 
 from tidegate.adapters.schema_registry import protobuf_descriptors
 from tidegate.adapters.schema_registry.apicurio import ApicurioRegistry, is_apicurio
-from tidegate.adapters.schema_registry.client import Registry, Version, registry_settings
+from tidegate.adapters.schema_registry.client import Registry, Version, resolve_registry_settings
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.schema import json_schema
 from tidegate.schema.avro import (
-    END,
+    END_FIELD,
     MAX_PRECISION,
     Names,
-    branches,
-    columns_of,
+    collect_named_types,
+    inline_references,
     is_record,
     is_variable_scale,
-    named_types,
-    parsed,
-    resolved,
-    spark_type,
-    with_references,
+    list_branches,
+    parse_schema,
+    resolve_name,
+    to_columns,
+    to_spark_type,
 )
-from tidegate.schema.avro_resolution import decoding
+from tidegate.schema.avro_resolution import plan_decoding
 from tidegate.schema.avro_versions import join_records
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Primitive, parse
-from tidegate.schema.protobuf import column_type
+from tidegate.schema.data_types import Primitive, parse_type
+from tidegate.schema.protobuf import to_column_type
 from tidegate.schema.wire_format import OTHER_IDS, WIRE, lay_out
 from tidegate.spec.table import Table
 
-AVRO = ("avro", "debezium-avro")
-DESCRIBED, REGISTRY = (*AVRO, "protobuf"), "registry"
+AVRO_FORMATS = ("avro", "debezium-avro")
+SCHEMA_FORMATS, REGISTRY_OPTION = (*AVRO_FORMATS, "protobuf"), "registry"
 # without loss; a time without a zone is one of UTC, as the session's is
-WIDER = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_NTZ", "TIMESTAMP")}
+LOSSLESS_WIDENINGS = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_NTZ", "TIMESTAMP")}
 
 
-UNNAMED = {
+MISSING_ID_REASONS = {
     "confluent-header": "the registry tells no GUIDs of its schemas; Confluent's from version 8 on do",
     "apicurio-header": "the registry tells no globalId and contentId; give the address of Apicurio's own API, "
     "http(s)://host/apis/registry/v3",
@@ -57,57 +57,59 @@ class RegistrySchemas:
         self._registries: dict[tuple[str, str | None], Registry | ApicurioRegistry] = {}
         self._tables: dict[str, Table] = {}
 
-    def described(self, table: Table) -> Table:
+    def describe_table(self, table: Table) -> Table:
         """See the port."""
-        if not any(part.format in DESCRIBED or REGISTRY in part.options for part in (table.key, table.value)):
+        if not any(
+            part.format in SCHEMA_FORMATS or REGISTRY_OPTION in part.options for part in (table.key, table.value)
+        ):
             return table
         if table.name not in self._tables:
-            self._tables[table.name] = self._with_key(self._with_value(table))
+            self._tables[table.name] = self._describe_key(self._describe_value(table))
         return self._tables[table.name]
 
-    def _with_value(self, table: Table) -> Table:
+    def _describe_value(self, table: Table) -> Table:
         value = table.value
         if value.format == "protobuf":
-            options = self._messages(value.options, table, "value")
-            columns = _agreed(table, "value", value.columns, _message_columns(options))
+            options = self._read_protobuf_options(value.options, table, "value")
+            columns = _choose_columns(table, "value", value.columns, _to_message_columns(options))
             return replace(table, value=replace(value, columns=columns, options=options))
-        if value.format == "json" and REGISTRY in value.options:
-            options, found = self._objects(value.options, table, "value", value.columns is None)
+        if value.format == "json" and REGISTRY_OPTION in value.options:
+            options, found = self._read_json_options(value.options, table, "value", value.columns is None)
             return replace(table, value=replace(value, columns=value.columns or found, options=options))
-        if value.format not in AVRO:
+        if value.format not in AVRO_FORMATS:
             return table
-        options = self._options(value.options, table, "value")
-        schema = parsed(options["reader"])
-        row = row_of(schema) if value.format == "debezium-avro" else schema
-        names = {**named_types(schema), **named_types(row)}
-        found = columns_of(row) if is_record(row) else ()
+        options = self._read_avro_options(value.options, table, "value")
+        schema = parse_schema(options["reader"])
+        row = find_row_type(schema) if value.format == "debezium-avro" else schema
+        names = {**collect_named_types(schema), **collect_named_types(row)}
+        found = to_columns(row) if is_record(row) else ()
         if not found:
             raise ConfigurationError(
                 f"table={table.name}: the schema of its values is no record; use value.format: raw"
             )
-        columns = _agreed(table, "value", value.columns, found, numbers_of(row, names))
+        columns = _choose_columns(table, "value", value.columns, found, find_number_fields(row, names))
         options |= {name: word for name, word in value.options.items() if name == "truncate"}
         _check_names(names)
         return replace(table, value=replace(value, columns=columns, options=options))
 
-    def _with_key(self, table: Table) -> Table:
+    def _describe_key(self, table: Table) -> Table:
         key = table.key
-        if key.format == "json" and REGISTRY in key.options and key.fields:
-            options, found = self._objects(key.options, table, "key", key.columns is None)
+        if key.format == "json" and REGISTRY_OPTION in key.options and key.fields:
+            options, found = self._read_json_options(key.options, table, "key", key.columns is None)
             return replace(table, key=replace(key, columns=key.columns or found, options=options))
         if key.format not in ("avro", "protobuf") or not key.fields:
             return table
         bare: tuple[Column, ...] = ()
         numbers: set[str] = set()
         if key.format == "protobuf":
-            options = self._messages(key.options, table, "key")
-            found = _message_columns(options)
+            options = self._read_protobuf_options(key.options, table, "key")
+            found = _to_message_columns(options)
         else:
-            options = self._options(key.options, table, "key")
-            schema = parsed(options["reader"])
-            bare = () if is_record(schema) else (Column(key.fields[0], spark_type(schema, {})),)
-            found = bare or columns_of(schema)
-            numbers = numbers_of(schema, named_types(schema))
+            options = self._read_avro_options(key.options, table, "key")
+            schema = parse_schema(options["reader"])
+            bare = () if is_record(schema) else (Column(key.fields[0], to_spark_type(schema, {})),)
+            found = bare or to_columns(schema)
+            numbers = find_number_fields(schema, collect_named_types(schema))
         declared = {c.name for c in found}
         missing = [name for name in key.fields if name not in declared]
         if missing or (bare and len(key.fields) > 1):
@@ -115,54 +117,54 @@ class RegistrySchemas:
                 f"table={table.name}: key.fields={missing or list(key.fields)} are not in the key's schema, which has "
                 f"{', '.join(sorted(declared))}; correct key.fields"
             )
-        columns = _agreed(table, "key", key.columns, found, numbers)
+        columns = _choose_columns(table, "key", key.columns, found, numbers)
         return replace(table, key=replace(key, columns=columns, options=options))
 
-    def _options(self, given: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
+    def _read_avro_options(self, given: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
         if "schema" in given:
-            return asdict(decoding(parsed(given["schema"]), {}), dict_factory=_without_writers)
-        versions = self._versions(given, table, part, "avro")
+            return asdict(plan_decoding(parse_schema(given["schema"]), {}), dict_factory=_drop_refused)
+        versions = self._read_versions(given, table, part, "avro")
         writers, newest = {}, {}
         for version in versions:
-            known = {name: parsed(text) for name, text in version.references.items()}
-            writers[version.id] = with_references(parsed(version.text), known)
+            known = {name: parse_schema(text) for name, text in version.references.items()}
+            writers[version.id] = inline_references(parse_schema(version.text), known)
             newest[version.subject] = writers[version.id]
         several = len(given.get("records", ())) > 1
         latest = join_records(list(newest.values())) if several else writers[versions[-1].id]
-        return asdict(decoding(latest, writers)) | self._beside(given, table, part, versions)
+        return asdict(plan_decoding(latest, writers)) | self._build_wire_options(given, table, part, versions)
 
-    def _messages(self, given: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
+    def _read_protobuf_options(self, given: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
         if "descriptor" in given:
             return protobuf_descriptors.from_file(self._folder / given["descriptor"], given.get("message"))
-        versions = self._versions(given, table, part, "protobuf")
+        versions = self._read_versions(given, table, part, "protobuf")
         made = protobuf_descriptors.from_registry(
             versions, given.get("message") or next(iter(given.get("records", ())), None)
         )
-        return made | self._beside(given, table, part, versions)
+        return made | self._build_wire_options(given, table, part, versions)
 
-    def _objects(
+    def _read_json_options(
         self, given: dict[str, Any], table: Table, part: str, wanted: bool
     ) -> tuple[dict[str, Any], tuple[Column, ...] | None]:
         """Options with the ids that records may have, and the columns of the newest schema if they are `wanted`."""
-        versions = self._versions(given, table, part, "json")
+        versions = self._read_versions(given, table, part, "json")
         options = {**given, "ids": sorted({version.id for version in versions})}
-        options |= self._beside(given, table, part, versions)
+        options |= self._build_wire_options(given, table, part, versions)
         is_value = part == "value"
         kinds = {str(version.id): json_schema.kinds_of(version.text) for version in versions if is_value}
         options |= {"kinds": kinds} if any(kinds.values()) else {}
         if not wanted:
             return options, None
         older = [version.text for version in reversed(versions[:-1])]
-        return options, json_schema.columns_of(versions[-1].text, older, logical=is_value)
+        return options, json_schema.to_columns(versions[-1].text, older, logical=is_value)
 
-    def _versions(self, given: dict[str, Any], table: Table, part: str, word: str) -> list[Version]:
+    def _read_versions(self, given: dict[str, Any], table: Table, part: str, word: str) -> list[Version]:
         """All versions of the subject, or of the subjects of topics and record types; of each the newest last."""
         subjects = find_subjects(given, table, part, given.get("records", ()))
         if not subjects:
             raise ConfigurationError(
                 f"table={table.name}: its topics come from a pattern, so {part}.{word}.subject must be given"
             )
-        versions = self._all_of(given, subjects)
+        versions = self._read_all_versions(given, subjects)
         other = next((version for version in versions if version.kind != word.upper()), None)
         if other is not None:
             raise ConfigurationError(
@@ -171,24 +173,28 @@ class RegistrySchemas:
             )
         return versions
 
-    def _all_of(self, given: dict[str, Any], subjects: list[str]) -> list[Version]:
-        registry = self._registry(given.get("registry", "schema_registry_default"), given.get("use_id"))
-        return [version._replace(subject=subject) for subject in subjects for version in registry.versions(subject)]
+    def _read_all_versions(self, given: dict[str, Any], subjects: list[str]) -> list[Version]:
+        registry = self._get_registry(given.get("registry", "schema_registry_default"), given.get("use_id"))
+        return [
+            version._replace(subject=subject) for subject in subjects for version in registry.read_versions(subject)
+        ]
 
-    def _beside(self, given: dict[str, Any], table: Table, part: str, versions: list[Version]) -> dict[str, Any]:
+    def _build_wire_options(
+        self, given: dict[str, Any], table: Table, part: str, versions: list[Version]
+    ) -> dict[str, Any]:
         """Where the job finds schema ids, and which are those of record types that change nothing."""
         ignored = given.get("ignored_records", ())
-        others = self._all_of(given, find_subjects(given, table, part, ignored)) if ignored else []
+        others = self._read_all_versions(given, find_subjects(given, table, part, ignored)) if ignored else []
         word = given.get("wire_format", "confluent")
         wire = lay_out(word, [*versions, *others])
         if wire and "headers" in wire and not any(wire["headers"].values()):
-            raise ConfigurationError(f"table={table.name}: {part}s with wire_format={word}: {UNNAMED[word]}")
+            raise ConfigurationError(f"table={table.name}: {part}s with wire_format={word}: {MISSING_ID_REASONS[word]}")
         apart = sorted({version.id for version in others} - {version.id for version in versions})
         return ({WIRE: wire} if wire else {}) | ({OTHER_IDS: apart} if apart else {})
 
-    def _registry(self, place: str, use_id: str | None) -> Registry | ApicurioRegistry:
+    def _get_registry(self, place: str, use_id: str | None) -> Registry | ApicurioRegistry:
         if (place, use_id) not in self._registries:
-            settings = registry_settings(place, self._resolve)
+            settings = resolve_registry_settings(place, self._resolve)
             is_own = is_apicurio(settings["url"])
             made = ApicurioRegistry(place, settings, use_id) if is_own else Registry(place, settings)
             self._registries[place, use_id] = made
@@ -205,27 +211,27 @@ def find_subjects(given: dict[str, Any], table: Table, part: str, records: Colle
     return [given["subject"]] if "subject" in given else [f"{topic}-{part}" for topic in table.topics]
 
 
-def _message_columns(options: dict[str, Any]) -> tuple[Column, ...]:
-    return tuple(Column(field["name"], column_type(field["shape"])) for field in options["shape"]["fields"])
+def _to_message_columns(options: dict[str, Any]) -> tuple[Column, ...]:
+    return tuple(Column(field["name"], to_column_type(field["shape"])) for field in options["shape"]["fields"])
 
 
-def _without_writers(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _drop_refused(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A fixed schema: no ids, so nothing to refuse by them."""
     return {name: value for name, value in pairs if name != "refused"}
 
 
-def row_of(schema: Any) -> Any:
+def find_row_type(schema: Any) -> Any:
     """The record of `after` in a change event's schema."""
     fields = {f["name"]: f["type"] for f in schema.get("fields", ())} if isinstance(schema, dict) else {}
-    found = [resolved(branch, named_types(schema)) for name in ("before", "after") if name in fields
-             for branch in branches(fields[name])]  # fmt: skip
+    found = [resolve_name(branch, collect_named_types(schema)) for name in ("before", "after") if name in fields
+             for branch in list_branches(fields[name])]  # fmt: skip
     rows = [row for row in found if is_record(row)]
     if not rows or "op" not in fields:
         raise ConfigurationError("the Avro schema is no Debezium change event: it needs before, after and op")
     return rows[-1]
 
 
-def numbers_of(row: Any, names: Names) -> set[str]:
+def find_number_fields(row: Any, names: Names) -> set[str]:
     """The fields of a record that hold a number as scale and bytes: they may be declared as the number itself."""
     return (
         {f["name"] for f in row.get("fields", ()) if is_variable_scale(f["type"], names)} if is_record(row) else set()
@@ -234,11 +240,11 @@ def numbers_of(row: Any, names: Names) -> set[str]:
 
 def _check_names(names: dict[str, Any]) -> None:
     for node in names.values():
-        if any(field["name"] == END for field in node.get("fields", ())):
-            raise ConfigurationError(f"an Avro field is called {END}, which the product needs; rename the field")
+        if any(field["name"] == END_FIELD for field in node.get("fields", ())):
+            raise ConfigurationError(f"an Avro field is called {END_FIELD}, which the product needs; rename the field")
 
 
-def _agreed(
+def _choose_columns(
     table: Table,
     part: str,
     wanted: tuple[Column, ...] | None,
@@ -256,7 +262,7 @@ def _agreed(
         held = by_name.get(column.name)
         if column.name in numbers and column.type.startswith(("DECIMAL", "STRING")):
             continue
-        if held is None or not (held == column.type or _widens(held, column.type)):
+        if held is None or not (held == column.type or _can_widen(held, column.type)):
             raise ConfigurationError(
                 f"table={table.name}: {part}.schema has {column.name} {column.type}, and the registered schema "
                 f"{f'has it as {held}' if held else 'has no such field'}; correct it, or leave {part}.schema out"
@@ -264,10 +270,10 @@ def _agreed(
     return wanted
 
 
-def _widens(held: str, wanted: str) -> bool:
-    if parse(held) == parse(wanted) or (held, wanted) in WIDER:
+def _can_widen(held: str, wanted: str) -> bool:
+    if parse_type(held) == parse_type(wanted) or (held, wanted) in LOSSLESS_WIDENINGS:
         return True
-    ours, theirs = parse(held), parse(wanted)
+    ours, theirs = parse_type(held), parse_type(wanted)
     if not (isinstance(ours, Primitive) and isinstance(theirs, Primitive) and ours.decimal and theirs.decimal):
         return False
     (p, s), (wider, scale) = ours.decimal, theirs.decimal

@@ -4,28 +4,35 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from tidegate.connections import Resolve, required
+from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError
 from tidegate.spec.catalog import Catalog
 
 # Words that only PyIceberg understands.
-PYICEBERG_ONLY = ("py-", "echo", "pool_pre_ping", "init_catalog_tables", "downcast-ns-timestamp", "s3.force-virtual")
+PYICEBERG_ONLY_PREFIXES = (
+    "py-",
+    "echo",
+    "pool_pre_ping",
+    "init_catalog_tables",
+    "downcast-ns-timestamp",
+    "s3.force-virtual",
+)
 # Connections live as long as the server: of these answers of PostgreSQL, to a session that it has ended, Iceberg would
 # not connect again. It has not run the statement, or has undone it.
-ENDED_BY_DATABASE = "57P01,57P02,57P03,57P05"
-UNIFIED = ("access-key-id", "secret-access-key", "session-token")  # PyIceberg has them as client.*, too
+RECONNECT_SQLSTATES = "57P01,57P02,57P03,57P05"
+CLIENT_CREDENTIALS = ("access-key-id", "secret-access-key", "session-token")  # PyIceberg has them as client.*, too
 BUSY_TIMEOUT_MS = 30_000  # how long SQLite's second writer waits; its own default gives up at once
 
 
-def catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, str]:
+def resolve_catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, str]:
     """PyIceberg's properties with the connection's secrets merged in. For use only: never log them."""
     properties = {name: str(value) for name, value in catalog.properties.items()}
     if catalog.connection is None or catalog.type != "iceberg":
         return properties
-    connection = required(catalog.connection, resolve)
+    connection = require_connection(catalog.connection, resolve)
     properties |= {name: str(value) for name, value in connection.extra.items()}
     if properties.get("type") == "sql" and connection.login:
-        properties["uri"] = _with_login(properties["uri"], connection.login, connection.password)
+        properties["uri"] = _add_login(properties["uri"], connection.login, connection.password)
     elif properties.get("type") == "rest" and connection.login:
         properties.setdefault("credential", f"{connection.login}:{connection.password or ''}")
     elif properties.get("type") == "rest" and connection.password:
@@ -33,27 +40,27 @@ def catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, str]:
     return properties
 
 
-def _with_login(uri: str, login: str, password: str | None) -> str:
+def _add_login(uri: str, login: str, password: str | None) -> str:
     parts = urlsplit(uri)
     secret = f":{quote(password, safe='')}" if password else ""
     return parts._replace(netloc=f"{quote(login, safe='')}{secret}@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
-def spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) -> dict[str, str]:
-    """Spark session settings for `catalog`; `properties` are `catalog_properties`. May hold secrets: never log them."""
-    given = {name: str(value) for name, value in properties.items() if not name.startswith(PYICEBERG_ONLY)}
+def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) -> dict[str, str]:
+    """Spark session settings for `catalog`, from `resolve_catalog_properties`. May hold secrets: never log them."""
+    given = {name: str(value) for name, value in properties.items() if not name.startswith(PYICEBERG_ONLY_PREFIXES)}
     kind = given.get("type")
     if catalog.type != "iceberg" or kind not in ("sql", "rest"):
         raise ConfigurationError(f"catalog={catalog.name} type={kind}: Spark's side is known for sql and rest; use one")
-    words = given | (_jdbc(given["uri"]) if kind == "sql" else {"type": "rest"}) | _s3(properties)
+    words = given | (_to_jdbc_conf(given["uri"]) if kind == "sql" else {"type": "rest"}) | _to_s3_conf(properties)
     words.setdefault("cache-enabled", "false")  # a cached table would hide the branch that PyIceberg has just cut
     if words.get("uri", "").startswith("jdbc:postgresql:"):
-        words.setdefault("retryable_status_codes", ENDED_BY_DATABASE)
+        words.setdefault("retryable_status_codes", RECONNECT_SQLSTATES)
     prefix = f"spark.sql.catalog.{catalog.name}"
     return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{n}": v for n, v in sorted(words.items())}
 
 
-def _jdbc(uri: str) -> dict[str, str]:
+def _to_jdbc_conf(uri: str) -> dict[str, str]:
     """SQLAlchemy's address in JDBC's words, for the table layout that PyIceberg writes (V1)."""
     shared = {"type": "jdbc", "jdbc.schema-version": "V1"}
     if uri.startswith("sqlite"):
@@ -67,7 +74,7 @@ def _jdbc(uri: str) -> dict[str, str]:
     return words | {name: unquote(value) for name, value in login.items() if value}
 
 
-def _s3(properties: Mapping[str, Any]) -> dict[str, str]:
+def _to_s3_conf(properties: Mapping[str, Any]) -> dict[str, str]:
     """What the Java side needs said where PyIceberg has another word or another default.
 
     A REST catalog's warehouse is often a name: that files lie in S3 is known by the settings for it, too.
@@ -77,7 +84,7 @@ def _s3(properties: Mapping[str, Any]) -> dict[str, str]:
     if not in_s3 and not any(name.startswith("s3.") for name in given):
         return {}
     words = {"io-impl": given.get("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")} if in_s3 else {}
-    unified = {name: given[f"client.{name}"] for name in UNIFIED if f"client.{name}" in given}
+    unified = {name: given[f"client.{name}"] for name in CLIENT_CREDENTIALS if f"client.{name}" in given}
     words |= {f"s3.{name}": value for name, value in unified.items() if f"s3.{name}" not in given}
     if region := given.get("client.region", given.get("s3.region")):
         words["client.region"] = region

@@ -4,8 +4,8 @@ import importlib
 import sys
 from collections.abc import Mapping
 
-from tidegate.adapters.port_errors import unexpected
-from tidegate.adapters.spark.entry_points import JOBS_FOLDER, verb
+from tidegate.adapters.port_errors import to_unexpected_error
+from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb
 from tidegate.errors import RetryLater, TidegateError
 from tidegate.jobs.job import Job
 
@@ -25,7 +25,7 @@ class ConnectEngine:
 
         # by name and only here: the worker and the job code share no import, just the job's JSON
         sessions = importlib.import_module("tidegate_spark.session")
-        work = importlib.import_module(f"tidegate_spark.{verb(job)}")
+        work = importlib.import_module(f"tidegate_spark.{get_verb(job)}")
         try:
             spark = sessions.connected(self._remote, self._conf)
             try:
@@ -33,15 +33,15 @@ class ConnectEngine:
             finally:
                 sessions.close(spark)
         except PySparkException as error:
-            raise RetryLater(_told(job, error)) from error
+            raise RetryLater(_describe_failure(job, error)) from error
         except TidegateError:
             raise
         except Exception as error:
             if type(error).__module__.startswith("grpc"):
-                raise RetryLater(_told(job, error)) from error
-            raise unexpected(verb(job), f"pipeline={job.pipeline} batch={job.batch}", error) from error
+                raise RetryLater(_describe_failure(job, error)) from error
+            raise to_unexpected_error(get_verb(job), f"pipeline={job.pipeline} batch={job.batch}", error) from error
 
 
-def _told(job: Job, error: Exception) -> str:
+def _describe_failure(job: Job, error: Exception) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"pipeline={job.pipeline} batch={job.batch}: Spark failed in {verb(job)}: {lines[0][:500]}"
+    return f"pipeline={job.pipeline} batch={job.batch}: Spark failed in {get_verb(job)}: {lines[0][:500]}"

@@ -4,28 +4,28 @@ import os
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from tidegate.connections import Connection, Resolve, variable_name
+from tidegate.connections import Connection, Resolve, name_variable
 from tidegate.errors import ConfigurationError
 from tidegate.spec.runtime import SparkTarget
 
 
-def spark_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[str, str] | None = None) -> str:
+def resolve_spark_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[str, str] | None = None) -> str:
     """``sc://host:port``: the pipeline's own, its connection's, or `SPARK_REMOTE`. May hold a token: never log it."""
     if spark.remote:
         return spark.remote
     connection = resolve(spark.connection)
     if connection is not None:
-        return _of_connection(connection)
+        return _build_address(connection)
     remote = (os.environ if environ is None else environ).get("SPARK_REMOTE", "")
     if not remote:
         raise ConfigurationError(
             f"connection={spark.connection}: not found and SPARK_REMOTE is not set; run `make up` for a local server, "
-            f"or set {variable_name(spark.connection)}, SPARK_REMOTE or the pipeline's spark.remote to sc://host:port"
+            f"or set {name_variable(spark.connection)}, SPARK_REMOTE or the pipeline's spark.remote to sc://host:port"
         )
     return remote
 
 
-def _of_connection(connection: Connection) -> str:
+def _build_address(connection: Connection) -> str:
     """The address as Airflow's Spark Connect hook would build it."""
     if connection.conn_type != "spark_connect":
         raise ConfigurationError(
@@ -38,10 +38,12 @@ def _of_connection(connection: Connection) -> str:
     address = f"{host}:{connection.port}" if connection.port else host
     given = {"user_id": connection.login, "token": connection.password, "use_ssl": connection.extra.get("use_ssl")}
     options = "".join(
-        f";{name}={quote(_text(value), safe='')}" for name, value in given.items() if value is not None and value != ""
+        f";{name}={quote(_format_value(value), safe='')}"
+        for name, value in given.items()
+        if value is not None and value != ""
     )
     return f"{address}/{options}" if options else address
 
 
-def _text(value: object) -> str:
+def _format_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from tidegate.adapters.spark.entry_points import JOBS_FOLDER, verb
+from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
-from tidegate.redaction import redacted_in_application
+from tidegate.redaction import redact_in_application
 from tidegate.schema.avro_limits import with_limits
 
-EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+SPARK_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 # What a Connect session leaves in its process; each would turn a submitted driver into a Connect client.
 CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE")
-LONGEST_ARGUMENT = 100_000  # Linux takes 128 KiB
-LIBRARIES = (
+MAX_ARGUMENT_CHARACTERS = 100_000  # Linux takes 128 KiB
+LIBRARY_PATTERNS = (
     ("plugins", "tidegate/*.py"),
     *(("plugins", f"tidegate/{package}/*.py") for package in ("jobs", "model", "spec", "schema", "sql")),
     ("jobs", "tidegate_spark/**/*.py"),
@@ -39,36 +39,36 @@ class SubmitEngine:
 
     def run(self, job: Job) -> None:
         """Submit the job and wait for it; the error that ended it, or `RetryLater` with the last error line."""
-        with packed({**self._conf, **job_conf(job)}) as files:
-            command = [str(_spark_submit()), "--master", self._master, "--properties-file", files.properties]
-            command += ["--name", f"tidegate {verb(job)} {job.pipeline} {job.batch}", "--py-files", files.libraries]
+        with pack_files({**self._conf, **build_job_conf(job)}) as files:
+            command = [str(_find_spark_submit()), "--master", self._master, "--properties-file", files.properties]
+            command += ["--name", f"tidegate {get_verb(job)} {job.pipeline} {job.batch}", "--py-files", files.libraries]
             command += ["--jars", self._jars] if self._jars else []
-            command += [application(job), *arguments(job)]
-            done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+            command += [get_application(job), *build_arguments(job)]
+            done = subprocess.run(command, env=_build_environment(), capture_output=True, text=True, check=False)
             if done.returncode:
-                reason = _last_error(done.stdout + done.stderr)
-                where = f"pipeline={job.pipeline} batch={job.batch}: {verb(job)}"
+                reason = _find_last_error(done.stdout + done.stderr)
+                where = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
                 raise files.read_failure(where) or RetryLater(f"{where} failed: {reason}")
 
 
-def application(job: Job) -> str:
+def get_application(job: Job) -> str:
     """The job's entry point."""
-    return str(JOBS_FOLDER / f"{verb(job)}.py")
+    return str(JOBS_FOLDER / f"{get_verb(job)}.py")
 
 
-def arguments(job: Job) -> list[str]:
+def build_arguments(job: Job) -> list[str]:
     """The program's argument: the job, unless it is longer than an argument may be."""
-    return [] if job_conf(job) else [job.to_json()]
+    return [] if build_job_conf(job) else [job.to_json()]
 
 
-def job_conf(job: Job) -> dict[str, str]:
+def build_job_conf(job: Job) -> dict[str, str]:
     """Configuration that holds a job which is too long for an argument: many columns, or descriptors of messages."""
     text = job.to_json()
-    return {JOB_CONF: text} if len(text) > LONGEST_ARGUMENT else {}
+    return {JOB_CONF: text} if len(text) > MAX_ARGUMENT_CHARACTERS else {}
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedFiles:
     """The paths of a job's files: what it is given, and where its driver, on this machine, leaves why it failed."""
 
     properties: str
@@ -82,40 +82,42 @@ class Packed:
 
 
 @contextmanager
-def packed(conf: Mapping[str, str]) -> Iterator[Packed]:
+def pack_files(conf: Mapping[str, str]) -> Iterator[PackedFiles]:
     """A properties file with `conf`, readable by this user only, and the libraries as one zip; all removed after."""
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
         failure = str(Path(folder) / "failure.json")
         properties = Path(folder) / "spark.properties"
         properties.touch(mode=0o600)
-        settings = redacted_in_application(_complete({**conf, FAILURE_CONF: failure}))
-        lines = [f"{key} {_escaped(value)}" for key, value in settings.items()]
+        settings = redact_in_application(_add_defaults({**conf, FAILURE_CONF: failure}))
+        lines = [f"{key} {_escape(value)}" for key, value in settings.items()]
         properties.write_text("\n".join(lines) + "\n")
         libraries = Path(folder) / "tidegate.zip"
         with zipfile.ZipFile(libraries, "w") as archive:
-            for root, pattern in LIBRARIES:
+            for root, pattern in LIBRARY_PATTERNS:
                 for source in sorted((JOBS_FOLDER.parent / root).glob(pattern)):
                     archive.write(source, source.relative_to(JOBS_FOLDER.parent / root).as_posix())
-        yield Packed(str(properties), str(libraries), failure)
+        yield PackedFiles(str(properties), str(libraries), failure)
 
 
-def _complete(conf: Mapping[str, str]) -> dict[str, str]:
-    return with_limits({"spark.sql.extensions": EXTENSIONS, **conf})
+def _add_defaults(conf: Mapping[str, str]) -> dict[str, str]:
+    return with_limits({"spark.sql.extensions": SPARK_EXTENSIONS, **conf})
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     """As java.util.Properties reads a value."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def _spark_submit() -> Path:
-    found = spark_home() / "bin" / "spark-submit"
+def _find_spark_submit() -> Path:
+    found = find_spark_home() / "bin" / "spark-submit"
     if not found.exists():
-        raise ConfigurationError(f"SPARK_HOME={spark_home()}: it has no bin/spark-submit; set it to Spark's folder")
+        raise ConfigurationError(
+            f"SPARK_HOME={find_spark_home()}: it has no bin/spark-submit; set it to Spark's folder"
+        )
     return found
 
 
-def spark_home() -> Path:
+def find_spark_home() -> Path:
     """`SPARK_HOME`, else the Spark that came with the pyspark package."""
     home = os.environ.get("SPARK_HOME")
     spec = find_spec("pyspark")
@@ -126,12 +128,12 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def _environment() -> dict[str, str]:
+def _build_environment() -> dict[str, str]:
     # the executors' Python must be the driver's
     kept = {key: value for key, value in os.environ.items() if key not in CONNECT_VARIABLES}
-    return {"PYSPARK_PYTHON": sys.executable, **kept, "SPARK_HOME": str(spark_home())}
+    return {"PYSPARK_PYTHON": sys.executable, **kept, "SPARK_HOME": str(find_spark_home())}
 
 
-def _last_error(told: str) -> str:
+def _find_last_error(told: str) -> str:
     lines = [line for line in told.splitlines() if "Error" in line or "Exception" in line]
     return (lines or told.splitlines() or ["no output"])[-1][:500]

@@ -6,42 +6,42 @@ from functools import partial
 from typing import Any
 
 from tidegate.adapters.bigquery.table_layout import (
-    INGESTION,
-    MOST_CLUSTERED,
-    partition_clause,
-    partitioning,
-    table_options,
+    INGESTION_TIME_COLUMN,
+    MAX_CLUSTERING_COLUMNS,
+    parse_partitioning,
+    render_partition_clause,
+    render_table_options,
 )
-from tidegate.adapters.bigquery.type_mapping import bigquery_schema, bigquery_type, stored_as
+from tidegate.adapters.bigquery.type_mapping import to_bigquery_schema, to_bigquery_type, to_stored_type
 from tidegate.config.models.pipeline import MergeModel, PipelineModel, TableModel
 from tidegate.config.parsing.ddl import parse_columns
-from tidegate.config.parsing.problems import Findings
+from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Primitive, Struct, parse
-from tidegate.spec.projection import Field, made
-from tidegate.spec.record_metadata import TYPES
+from tidegate.schema.data_types import Array, DataType, Primitive, Struct, parse_type
+from tidegate.spec.projection import Field, resolve_projection
+from tidegate.spec.record_metadata import METADATA_TYPES
 
-MOST_COLUMNS = 10_000
-LOADS_A_DAY = 1_500  # load jobs into one table, failed ones included
-SHORTEST_INTERVAL = -(-86_400 // LOADS_A_DAY)
-LOWEST_THRESHOLD = 1_000  # below it an ordinary day of records is more than LOADS_A_DAY flushes
-_NOT_CLUSTERED = ("FLOAT64", "BYTES")
+MAX_COLUMNS = 10_000
+MAX_LOADS_PER_DAY = 1_500  # load jobs into one table, failed ones included
+MIN_INTERVAL_SECONDS = -(-86_400 // MAX_LOADS_PER_DAY)
+MIN_THRESHOLD_RECORDS = 1_000  # below it an ordinary day of records is more than LOADS_A_DAY flushes
+_UNCLUSTERED_TYPES = ("FLOAT64", "BYTES")
 
 
-def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, findings: Findings) -> None:
+def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
     """Note what no BigQuery table can have; `table` is one of them."""
     key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
     value, value_path = (table.value, (*path, "value")) if table.value else (model.source.value, ("source", "value"))
-    declared = {"key": _columns(key.schema_), "value": _columns(value.schema_)}
+    declared = {"key": _try_parse_columns(key.schema_), "value": _try_parse_columns(value.schema_)}
     for part, where in (("key", key_path), ("value", value_path)):
         if part == "key" or table.select is None:
             _check_columns(declared[part], (*where, "schema"), findings)
-    metadata = [Column(name, TYPES.get(word, "STRING")) for name, word in model.source.metadata.items()]
+    metadata = [Column(name, METADATA_TYPES.get(word, "STRING")) for name, word in model.source.metadata.items()]
     for column in metadata:
-        _noted(partial(bigquery_schema, [column]), ("source", "metadata", column.name), findings)
+        _note_problem(partial(to_bigquery_schema, [column]), ("source", "metadata", column.name), findings)
     columns = {
         c.name: c for c in (*declared["value"], *(replace(c, name=key.prefix + c.name) for c in declared["key"]))
     }
@@ -49,20 +49,20 @@ def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, finding
     types = {c.name: c.type for c in (*known, *declared["key"])}
     is_told = bool(value.schema_)
     if table.select is not None:
-        known, is_whole = _selected(table.select, known)
+        known, is_whole = _select_columns(table.select, known)
         is_told, value_path = is_told and is_whole, (*path, "select")
         _check_columns(known, value_path, findings)
-    known += _versions(table, known)
-    if sum(_leaves(parse(c.type)) for c in known) > MOST_COLUMNS:
+    known += _list_history_columns(table, known)
+    if sum(_count_leaves(parse_type(c.type)) for c in known) > MAX_COLUMNS:
         where = value_path if table.select is not None else (*value_path, "schema")
-        findings.add(where, f"BigQuery holds {MOST_COLUMNS} columns, fields of structs included")
+        findings.add(where, f"BigQuery holds {MAX_COLUMNS} columns, fields of structs included")
     found = any(word is not False for word in (table.upsert, table.delete))
     _check_ordered(key.fields if found else [], types, (*key_path, "fields"), findings)
     _check_ordered(table.sequence_by, types, (*path, "sequence_by"), findings)
     _check_layout(table, known if is_told else None, (*path, "create"), findings)
 
 
-def _versions(table: TableModel, known: Iterable[Column]) -> list[Column]:
+def _list_history_columns(table: TableModel, known: Iterable[Column]) -> list[Column]:
     """The columns that history adds, by which tables may be partitioned too."""
     if table.history == "none":
         return []
@@ -72,7 +72,7 @@ def _versions(table: TableModel, known: Iterable[Column]) -> list[Column]:
     return [Column(named.valid_from, axis), Column(named.valid_to, axis), Column(named.is_current, "BOOLEAN")]
 
 
-def _selected(text: str, record: Iterable[Column]) -> tuple[list[Column], bool]:
+def _select_columns(text: str, record: Iterable[Column]) -> tuple[list[Column], bool]:
     """The columns that `select` makes of a record, and whether they are all: those of dimension tables are not told."""
     try:
         select = parse_select(text)
@@ -83,7 +83,7 @@ def _selected(text: str, record: Iterable[Column]) -> tuple[list[Column], bool]:
     is_whole = True
     for item in select.items:
         try:
-            made_here = made(replace(select, items=(item,)), fields, "")
+            made_here = resolve_projection(replace(select, items=(item,)), fields, "")
         except ConfigurationError:
             is_whole = False
             continue
@@ -91,24 +91,26 @@ def _selected(text: str, record: Iterable[Column]) -> tuple[list[Column], bool]:
     return found, is_whole
 
 
-def check_pace(merge: MergeModel, findings: Findings) -> None:
+def check_pace(merge: MergeModel, findings: Problems) -> None:
     """Note flushes that come faster than BigQuery takes load jobs."""
-    if isinstance(merge.interval, int) and 0 < merge.interval < SHORTEST_INTERVAL:
-        told = f"BigQuery takes {LOADS_A_DAY} load jobs for one table a day"
-        findings.add(("merge", "interval"), f"{told}; must be at least {SHORTEST_INTERVAL}s, or -1 to disable")
-    if 0 < merge.records_threshold < LOWEST_THRESHOLD:
-        told = f"each flush is a load job, and BigQuery takes {LOADS_A_DAY} for one table a day"
-        findings.add(("merge", "records_threshold"), f"{told}; must be at least {LOWEST_THRESHOLD}, or -1 to disable")
+    if isinstance(merge.interval, int) and 0 < merge.interval < MIN_INTERVAL_SECONDS:
+        told = f"BigQuery takes {MAX_LOADS_PER_DAY} load jobs for one table a day"
+        findings.add(("merge", "interval"), f"{told}; must be at least {MIN_INTERVAL_SECONDS}s, or -1 to disable")
+    if 0 < merge.records_threshold < MIN_THRESHOLD_RECORDS:
+        told = f"each flush is a load job, and BigQuery takes {MAX_LOADS_PER_DAY} for one table a day"
+        findings.add(
+            ("merge", "records_threshold"), f"{told}; must be at least {MIN_THRESHOLD_RECORDS}, or -1 to disable"
+        )
 
 
-def _columns(ddl: str | None) -> tuple[Column, ...]:
+def _try_parse_columns(ddl: str | None) -> tuple[Column, ...]:
     try:
         return parse_columns(ddl) if ddl is not None else ()
     except ValueError:
         return ()  # said where the schema is checked
 
 
-def _noted(asked: Callable[[], Any], path: KeyPath, findings: Findings) -> Any:
+def _note_problem(asked: Callable[[], Any], path: KeyPath, findings: Problems) -> Any:
     try:
         return asked()
     except ConfigurationError as fault:
@@ -116,15 +118,15 @@ def _noted(asked: Callable[[], Any], path: KeyPath, findings: Findings) -> Any:
         return None
 
 
-def _check_columns(columns: Iterable[Column], path: KeyPath, findings: Findings) -> None:
+def _check_columns(columns: Iterable[Column], path: KeyPath, findings: Problems) -> None:
     for column in columns:
-        _noted(partial(bigquery_schema, [column]), path, findings)
+        _note_problem(partial(to_bigquery_schema, [column]), path, findings)
 
 
-def _check_ordered(names: Iterable[str], types: dict[str, str], path: KeyPath, findings: Findings) -> None:
+def _check_ordered(names: Iterable[str], types: dict[str, str], path: KeyPath, findings: Problems) -> None:
     """Floating point has no order that BigQuery and Spark agree on, and BigQuery groups no window by it."""
     for index, name in enumerate(names):
-        if name in types and _has_floats(parse(types[name])):
+        if name in types and _has_floats(parse_type(types[name])):
             findings.add((*path, index), "floating point, by which BigQuery finds no rows; use DECIMAL or another type")
 
 
@@ -134,28 +136,28 @@ def _has_floats(data_type: DataType) -> bool:
     return isinstance(data_type, Primitive) and data_type.name in ("FLOAT", "DOUBLE")
 
 
-def _leaves(data_type: DataType) -> int:
+def _count_leaves(data_type: DataType) -> int:
     match data_type:
         case Struct(fields):
-            return 1 + sum(_leaves(inner) for _, inner in fields)
+            return 1 + sum(_count_leaves(inner) for _, inner in fields)
         case Array(element):
-            return _leaves(element)
+            return _count_leaves(element)
         case Primitive():
             return 1
     return 3  # a map is an array of entries
 
 
-def _check_layout(table: TableModel, columns: list[Column] | None, path: KeyPath, findings: Findings) -> None:
+def _check_layout(table: TableModel, columns: list[Column] | None, path: KeyPath, findings: Problems) -> None:
     create = table.create
     for index, _ in enumerate(create.partition_by):
         where = (*path, "partition_by", index)
         if index:
             findings.add(where, "BigQuery partitions by one column; keep one")
-        elif columns is None or INGESTION in create.partition_by[0].upper():
-            _noted(lambda: partitioning(create.partition_by[:1]), where, findings)
+        elif columns is None or INGESTION_TIME_COLUMN in create.partition_by[0].upper():
+            _note_problem(lambda: parse_partitioning(create.partition_by[:1]), where, findings)
         else:
-            _noted(lambda: partition_clause(create.partition_by[:1], columns or ()), where, findings)
-    _noted(lambda: table_options(create.properties), (*path, "properties"), findings)
+            _note_problem(lambda: render_partition_clause(create.partition_by[:1], columns or ()), where, findings)
+    _note_problem(lambda: render_table_options(create.properties), (*path, "properties"), findings)
     if table.audits and create.properties.get("require_partition_filter", "").lower() == "true":
         told = (
             "cannot be asked of a table that requires a partition filter; drop require_partition_filter, or the audits"
@@ -164,16 +166,16 @@ def _check_layout(table: TableModel, columns: list[Column] | None, path: KeyPath
     types = {c.name.casefold(): c.type for c in columns or ()}
     for index, name in enumerate(create.cluster_by):
         where = (*path, "cluster_by", index)
-        if index >= MOST_CLUSTERED:
-            findings.add(where, f"BigQuery clusters by {MOST_CLUSTERED} columns at most")
+        if index >= MAX_CLUSTERING_COLUMNS:
+            findings.add(where, f"BigQuery clusters by {MAX_CLUSTERING_COLUMNS} columns at most")
         kind = types.get(name.strip("`").casefold())
-        if kind is not None and not _clusters(parse(kind)):
+        if kind is not None and not _can_cluster(parse_type(kind)):
             findings.add(where, f"{kind} is no type that BigQuery clusters by; choose another column")
 
 
-def _clusters(data_type: DataType) -> bool:
+def _can_cluster(data_type: DataType) -> bool:
     try:
-        stored = stored_as(data_type)
-        return isinstance(stored, Primitive) and bigquery_type(stored) not in _NOT_CLUSTERED
+        stored = to_stored_type(data_type)
+        return isinstance(stored, Primitive) and to_bigquery_type(stored) not in _UNCLUSTERED_TYPES
     except ConfigurationError:
         return True  # said where the schema is checked

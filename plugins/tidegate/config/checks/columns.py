@@ -2,27 +2,27 @@
 
 import re
 
-from tidegate.adapters.bigquery.table_layout import INGESTION
+from tidegate.adapters.bigquery.table_layout import INGESTION_TIME_COLUMN
 from tidegate.config.checks.keys import check_integrity, check_into, check_source_of_key
 from tidegate.config.checks.select import check_select
 from tidegate.config.checks.source import check_key, check_value
 from tidegate.config.models.formats import KeyModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
-from tidegate.config.parsing.problems import Findings, closest
+from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.schema.column import Column
 from tidegate.tables.columns import find_key_names
 
-COLUMN = r"\s*(`[^`]+`|[^\s`(),]+)\s*"
-TRANSFORM = re.compile(
-    rf"(?:(?:years?|months?|days?|hours?)\({COLUMN}\)|(?:bucket|truncate)\(\s*[1-9]\d*\s*,{COLUMN}\)|{COLUMN})",
+COLUMN_REGEX = r"\s*(`[^`]+`|[^\s`(),]+)\s*"
+PARTITION_PATTERN = re.compile(
+    rf"(?:(?:years?|months?|days?|hours?)\({COLUMN_REGEX}\)|(?:bucket|truncate)\(\s*[1-9]\d*\s*,{COLUMN_REGEX}\)|{COLUMN_REGEX})",
     re.IGNORECASE,
 )
-Named = dict[str, Column]
-EXAMPLE = "write a column, days(c), hours(c), bucket(16, c) or truncate(8, c), in quotes"
+ColumnsByName = dict[str, Column]
+PARTITION_EXAMPLE = "write a column, days(c), hours(c), bucket(16, c) or truncate(8, c), in quotes"
 
 
-def check_columns(model: PipelineModel, findings: Findings) -> None:
+def check_columns(model: PipelineModel, findings: Problems) -> None:
     """Note every clash of columns, for each table with the key and value that feed it."""
     check_key(model.source.key, ("source", "key"), findings)
     check_value(model.source.value, ("source", "value"), findings)
@@ -30,7 +30,7 @@ def check_columns(model: PipelineModel, findings: Findings) -> None:
         _check_table(model, table, ("tables", index), findings)
 
 
-def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, findings: Findings) -> None:
+def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
     key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
     value, value_path = (table.value, (*path, "value")) if table.value else (model.source.value, ("source", "value"))
     if value.fields_include == "EXCEPT_KEY" and not key.fields:
@@ -43,7 +43,7 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     check_source_of_key(key, value, value_columns, key_path, findings)
     if model.source.verify_integrity:
         check_integrity(key, value, (key_path, value_path), findings)
-    taken = set(in_value) | _key_names(key)
+    taken = set(in_value) | _list_key_names(key)
     _check_metadata_names(model, table.name, taken, findings)
     if value_columns is not None and table.route is not None:
         stated = [column.name for column in key_columns or ()]
@@ -52,15 +52,15 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
         )
         left_out = {name.casefold() for name in of_key}
         beside = {name.casefold() for name in model.source.metadata}
-        _check_routed(table.route.field, set(in_value) - left_out | beside, path, findings)
+        _check_route_field(table.route.field, set(in_value) - left_out | beside, path, findings)
     shown = taken | {name.casefold() for name in model.source.metadata}
-    columns = check_select(table, shown if value_columns is not None else None, _key_names(key), path, findings)
+    columns = check_select(table, shown if value_columns is not None else None, _list_key_names(key), path, findings)
     if value_columns is not None:
         versions = set(table.history_columns.model_dump().values()) if table.history == "scd2" else set()
         _check_layout(table, (columns or shown) | {name.casefold() for name in versions}, path, findings)
 
 
-def _check_metadata_names(model: PipelineModel, table: str, taken: set[str], findings: Findings) -> None:
+def _check_metadata_names(model: PipelineModel, table: str, taken: set[str], findings: Problems) -> None:
     seen: set[str] = set()
     for column in model.source.metadata:
         if column.casefold() in taken:
@@ -72,7 +72,7 @@ def _check_metadata_names(model: PipelineModel, table: str, taken: set[str], fin
 
 
 def _check_key_columns(
-    key: KeyModel, declared: tuple[Column, ...] | None, in_value: Named, path: KeyPath, findings: Findings
+    key: KeyModel, declared: tuple[Column, ...] | None, in_value: ColumnsByName, path: KeyPath, findings: Problems
 ) -> None:
     """A value column of a key column's name is the same column: it needs the same type, and no prefix apart."""
     if key.into is not None:
@@ -91,7 +91,7 @@ def _check_key_columns(
             findings.add((*path, "schema"), f"{clash}; use one type, or key.prefix")
 
 
-def _check_key_types(key: KeyModel, in_value: tuple[Column, ...] | None, path: KeyPath, findings: Findings) -> None:
+def _check_key_types(key: KeyModel, in_value: tuple[Column, ...] | None, path: KeyPath, findings: Problems) -> None:
     """A key field has its type from the key's schema or, where there is none, from the value's."""
     described = key.format in ("avro", "protobuf") or (key.json_ is not None and key.json_.registry is not None)
     if key.schema_ is not None or described or in_value is None:
@@ -102,33 +102,33 @@ def _check_key_types(key: KeyModel, in_value: tuple[Column, ...] | None, path: K
             findings.add((*path, "fields", index), "has no type: it is not in value.schema, and there is no key.schema")
 
 
-def _key_names(key: KeyModel) -> set[str]:
+def _list_key_names(key: KeyModel) -> set[str]:
     if key.into is not None:
         return {key.into.casefold()}
     return {(key.prefix + name).casefold() for name in key.fields}
 
 
-def _check_layout(table: TableModel, columns: set[str], path: KeyPath, findings: Findings) -> None:
+def _check_layout(table: TableModel, columns: set[str], path: KeyPath, findings: Problems) -> None:
     for index, text in enumerate(table.create.partition_by):
-        match = TRANSFORM.fullmatch(text.strip())
+        match = PARTITION_PATTERN.fullmatch(text.strip())
         where = (*path, "create", "partition_by", index)
         if match is None:
-            findings.add(where, f"not a partition; {EXAMPLE}")
+            findings.add(where, f"not a partition; {PARTITION_EXAMPLE}")
         else:
             _check_known(next(group for group in match.groups() if group), columns, where, findings)
     for index, name in enumerate(table.create.cluster_by):
         _check_known(name, columns, (*path, "create", "cluster_by", index), findings)
 
 
-def _check_routed(field: str, columns: set[str], path: KeyPath, findings: Findings) -> None:
+def _check_route_field(field: str, columns: set[str], path: KeyPath, findings: Problems) -> None:
     known = columns | {"topic", "partition", "offset"}
     if field.casefold() not in known:
-        findings.add((*path, "route", "field"), f"not a column of the value; {closest(field, known)}")
+        findings.add((*path, "route", "field"), f"not a column of the value; {suggest_closest(field, known)}")
 
 
-def _check_known(name: str, columns: set[str], path: KeyPath, findings: Findings) -> None:
+def _check_known(name: str, columns: set[str], path: KeyPath, findings: Problems) -> None:
     top = name.strip("`").casefold()
-    if top == INGESTION.casefold():
+    if top == INGESTION_TIME_COLUMN.casefold():
         return  # judged by the catalog that it is asked of
     if top not in columns and top.split(".", 1)[0] not in columns:
-        findings.add(path, f"{name.strip('`')} is not a column of the table; {closest(top, columns)}")
+        findings.add(path, f"{name.strip('`')} is not a column of the table; {suggest_closest(top, columns)}")

@@ -3,16 +3,16 @@
 import re
 
 from tidegate.config.models.formats import AvroModel, KeyModel, ValueModel, WrittenModel
-from tidegate.config.parsing.problems import Findings
+from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
-from tidegate.schema.avro import columns_of, is_record, parsed, spark_type
+from tidegate.schema.avro import is_record, parse_schema, to_columns, to_spark_type
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Primitive, parse
+from tidegate.schema.data_types import Primitive, parse_type
 
-ONE_COLUMN = ("string", "raw")
-TRUNCATES = ("debezium-json", "debezium-avro", "canal-json", "ogg-json")
-OPTIONS = ("avro", "protobuf", "csv", "raw")
+SINGLE_COLUMN_FORMATS = ("string", "raw")
+TRUNCATE_FORMATS = ("debezium-json", "debezium-avro", "canal-json", "ogg-json")
+OPTION_KEYS = ("avro", "protobuf", "csv", "raw")
 RAW = ("BINARY", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
 WITH_NUMBERS = ("debezium-json", "maxwell-json", "ogg-json")  # of the options of json they know this one
 NUMBERS = re.compile(r"\b(TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
@@ -21,10 +21,10 @@ RECORDS = "[shop.Order]"
 Columns = tuple[Column, ...] | None
 
 
-def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Findings) -> None:
+def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
     """Note what the format of a key or a value cannot do with its columns, and options of a format that is not used."""
     _check_options(part, path, findings)
-    if part.format in ONE_COLUMN and columns is not None and len(columns) > 1:
+    if part.format in SINGLE_COLUMN_FORMATS and columns is not None and len(columns) > 1:
         findings.add((*path, "schema"), f"a {what} of format {part.format} is one value; declare one column")
     if part.format == "raw":
         for column in columns or ():
@@ -33,7 +33,7 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
                 findings.add((*path, "schema"), said)
     if part.format in ("string", "csv", "canal-json"):
         for column in columns or ():
-            if not isinstance(parse(column.type), Primitive):
+            if not isinstance(parse_type(column.type), Primitive):
                 problem = f"{column.name} is {column.type}, and format {part.format} has no parts inside a column"
                 findings.add((*path, "schema"), f"{problem}; use STRING, or format json")
     if part.avro is not None and part.avro.schema_ is not None:
@@ -51,18 +51,18 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
         findings.add((*path, "format"), "columns of csv are known by their place; give value.schema in their order")
 
 
-def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:
-    used = {word for word in OPTIONS if getattr(part, word) is not None and word not in part.format}
+def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:
+    used = {word for word in OPTION_KEYS if getattr(part, word) is not None and word not in part.format}
     if part.json_ is not None and part.format != "json":
         more = part.json_.model_fields_set - {"numbers"}
         used |= {"json"} if more or part.format not in WITH_NUMBERS else set()
     for word in sorted(used):
         findings.add((*path, word), f"options of another format than {part.format}; leave them out")
-    if isinstance(part, ValueModel) and part.truncate != "refuse" and part.format not in TRUNCATES:
+    if isinstance(part, ValueModel) and part.truncate != "refuse" and part.format not in TRUNCATE_FORMATS:
         findings.add((*path, "truncate"), f"format {part.format} knows no truncate; leave it out")
 
 
-def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Findings) -> None:
+def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
     """Note columns under json.numbers that are none, or that hold no number."""
     given = part.json_.numbers if part.json_ is not None else None
     if not isinstance(given, dict) or columns is None:
@@ -73,7 +73,7 @@ def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath,
             findings.add((*path, "json", "numbers", name), "no column of the schema that holds a number; name one")
 
 
-def _check_written(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:
+def _check_written(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:
     """Note record types and wire formats that do not fit the format, its registry, or each other."""
     for word, given in (("avro", part.avro), ("protobuf", part.protobuf), ("json", part.json_)):
         if given is None:
@@ -93,7 +93,7 @@ def _has_no_registry(part: KeyModel | ValueModel) -> bool:
     return fixed or (part.json_ is not None and part.json_.registry is None)
 
 
-def _check_records(given: WrittenModel, word: str, at: KeyPath, findings: Findings) -> None:
+def _check_records(given: WrittenModel, word: str, at: KeyPath, findings: Problems) -> None:
     names, ignored = given.records or [], given.ignored_records or []
     if given.subject_name_strategy in (None, "TopicNameStrategy"):
         for key in (key for key in ("records", "ignored_records") if getattr(given, key)):
@@ -110,7 +110,7 @@ def _check_records(given: WrittenModel, word: str, at: KeyPath, findings: Findin
         findings.add((*at, "ignored_records"), f"{name} is read too; keep it in one of the two")
 
 
-def _check_protobuf(part: KeyModel | ValueModel, path: KeyPath, findings: Findings) -> None:
+def _check_protobuf(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:
     given = part.protobuf
     if given is None or given.descriptor is None:
         return
@@ -120,12 +120,12 @@ def _check_protobuf(part: KeyModel | ValueModel, path: KeyPath, findings: Findin
         findings.add((*path, "protobuf", "message"), "missing; name the message of the descriptor set")
 
 
-def check_avro(avro: AvroModel, path: KeyPath, findings: Findings) -> None:
+def check_avro(avro: AvroModel, path: KeyPath, findings: Problems) -> None:
     """Note a schema that is none, or that stands beside a registry."""
     if avro.subject is not None or "registry" in avro.model_fields_set:
         findings.add((*path, "schema"), "a registry is given too; keep the schema or the registry")
     try:
-        schema = parsed(avro.schema_ or "")
-        _ = columns_of(schema) if is_record(schema) else spark_type(schema, {})
+        schema = parse_schema(avro.schema_ or "")
+        _ = to_columns(schema) if is_record(schema) else to_spark_type(schema, {})
     except (ConfigurationError, KeyError, TypeError, ValueError) as fault:
         findings.add((*path, "schema"), f"not an Avro schema ({fault}); write its JSON")

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.parsing.ddl import parse_columns
-from tidegate.config.parsing.problems import Findings
+from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.schema.column import Column
 from tidegate.spec.formats import SEVERAL_ROWS
 
 
-def check_into(key: KeyModel, into: str, in_value: Mapping[str, Column], path: KeyPath, findings: Findings) -> None:
+def check_into(key: KeyModel, into: str, in_value: Mapping[str, Column], path: KeyPath, findings: Problems) -> None:
     """Note what keeps `key.into` from being a column of its own."""
     if not into.strip():
         findings.add(path, "empty; name the struct column, or leave it out")
@@ -23,7 +23,7 @@ def check_into(key: KeyModel, into: str, in_value: Mapping[str, Column], path: K
 
 
 def check_source_of_key(
-    key: KeyModel, value: ValueModel, columns: tuple[Column, ...] | None, path: KeyPath, findings: Findings
+    key: KeyModel, value: ValueModel, columns: tuple[Column, ...] | None, path: KeyPath, findings: Problems
 ) -> None:
     """Note what `key.from` cannot mean here; `columns` are the value's, None where they are not declared."""
     where = (*path, "from")
@@ -47,7 +47,7 @@ def check_source_of_key(
                 findings.add((*path, "fields", index), "not a column of value.schema, where key.from looks for it")
 
 
-def check_integrity(key: KeyModel, value: ValueModel, paths: tuple[KeyPath, KeyPath], findings: Findings) -> None:
+def check_integrity(key: KeyModel, value: ValueModel, paths: tuple[KeyPath, KeyPath], findings: Problems) -> None:
     """Note why `verify_integrity` has nothing to compare: key and value need a field in common, of one type."""
     verify: KeyPath = ("source", "verify_integrity")
     if not key.fields:
@@ -60,17 +60,19 @@ def check_integrity(key: KeyModel, value: ValueModel, paths: tuple[KeyPath, KeyP
         clash = "EXCEPT_KEY says that the value lacks what verify_integrity compares"
         findings.add((*paths[1], "fields_include"), f"{clash}; keep one of the two")
         return
-    types = {column.name: column.type for column in _columns(value.schema_)}
+    types = {column.name: column.type for column in _try_parse_columns(value.schema_)}
     if types and not set(key.fields) & set(types):
         findings.add(verify, "no field of the key is in value.schema, so nothing can differ; add it there")
-    for column in _columns(key.schema_) if key.prefix or key.into else ():  # else they are one column, checked as such
+    for column in (
+        _try_parse_columns(key.schema_) if key.prefix or key.into else ()
+    ):  # else they are one column, checked as such
         wanted = types.get(column.name, column.type)
         if column.name in key.fields and wanted != column.type:
             clash = f"verify_integrity cannot compare {column.name}: {column.type} here, {wanted} in value.schema"
             findings.add((*paths[0], "schema"), f"{clash}; use one type")
 
 
-def _columns(ddl: str | None) -> tuple[Column, ...]:
+def _try_parse_columns(ddl: str | None) -> tuple[Column, ...]:
     try:
         return parse_columns(ddl) if ddl is not None else ()
     except ValueError:

@@ -2,16 +2,16 @@
 
 from tidegate.config.models.pipeline import PipelineModel
 from tidegate.config.models.runtime import SparkModel
-from tidegate.config.parsing.problems import Findings
-from tidegate.redaction import holds_secret, is_secret_name
+from tidegate.config.parsing.problems import Problems
+from tidegate.redaction import has_secret, is_secret_name
 
-ELSEWHERE = (
+WAP_PROBLEM = (
     "makes Spark write outside of the branch that is published; leave it out, and use the table's branch: or audits:"
 )
-IN_A_FILE = "a secret in a file; put it into the Spark connection"
+SECRET_PROBLEM = "a secret in a file; put it into the Spark connection"
 
 
-def check_timing_and_spark(model: PipelineModel, findings: Findings) -> None:
+def check_timing_and_spark(model: PipelineModel, findings: Problems) -> None:
     """Note impossible intervals and contradicting places for Spark."""
     if model.merge.interval == 0:
         findings.add(("merge", "interval"), "out of range; must be at least 1s, or -1 to disable")
@@ -29,26 +29,26 @@ def check_timing_and_spark(model: PipelineModel, findings: Findings) -> None:
     check_spark(model.spark, findings)
 
 
-def check_spark(spark: SparkModel, findings: Findings) -> None:
+def check_spark(spark: SparkModel, findings: Problems) -> None:
     """Note contradicting places, and settings that are none or that hold a secret."""
     _check_place(spark, findings)
     for name, value in spark.conf.items():
         if name.startswith("spark.wap."):
-            findings.add(("spark", "conf", name), ELSEWHERE)
-        elif is_secret_name(name) or holds_secret(value):
-            findings.add(("spark", "conf", name), IN_A_FILE)
+            findings.add(("spark", "conf", name), WAP_PROBLEM)
+        elif is_secret_name(name) or has_secret(value):
+            findings.add(("spark", "conf", name), SECRET_PROBLEM)
         elif not name.startswith("spark."):
             findings.add(
                 ("spark", "conf", name), f"not a Spark setting; their names start with spark., e.g. spark.{name}"
             )
 
 
-def _check_place(spark: SparkModel, findings: Findings) -> None:
+def _check_place(spark: SparkModel, findings: Problems) -> None:
     given = spark.model_fields_set
     if spark.remote is not None and spark.master is not None:
         findings.add(("spark", "master"), "remote is given too; keep remote for Connect or master for spark-submit")
-    if spark.remote is not None and holds_secret(spark.remote):
-        findings.add(("spark", "remote"), IN_A_FILE)
+    if spark.remote is not None and has_secret(spark.remote):
+        findings.add(("spark", "remote"), SECRET_PROBLEM)
     elif spark.remote is not None and not spark.remote.startswith("sc://"):
         findings.add(("spark", "remote"), "not a Spark Connect address; write sc://host:port")
     if spark.remote is not None and spark.mode == "submit":
@@ -57,10 +57,10 @@ def _check_place(spark: SparkModel, findings: Findings) -> None:
         findings.add(("spark", "master"), "Spark Connect has no master; use remote, or mode: submit")
 
 
-def _check_notifiers(model: PipelineModel, findings: Findings) -> None:
+def _check_notifiers(model: PipelineModel, findings: Problems) -> None:
     for index, told in enumerate(model.on_failure):
         for name, value in told.kwargs.items():
-            if is_secret_name(name) or holds_secret(value):
+            if is_secret_name(name) or has_secret(value):
                 findings.add(
                     ("on_failure", index, "kwargs", name), "a secret in a file; put it into an Airflow connection"
                 )

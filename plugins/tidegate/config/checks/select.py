@@ -3,30 +3,30 @@
 from collections.abc import Mapping
 
 from tidegate.config.models.pipeline import PipelineModel, TableModel
-from tidegate.config.parsing.problems import Findings, closest
+from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.spec.catalog import Catalog
-from tidegate.spec.projection import BESIDE, Field, Select, find_made, passed
+from tidegate.spec.projection import RECORD_FIELDS, Field, Select, find_made, list_passed_columns
 
-WITHOUT_SCHEMA = ("avro", "debezium-avro", "protobuf", "string", "raw")  # they say what a record holds
+SELF_DESCRIBING_FORMATS = ("avro", "debezium-avro", "protobuf", "string", "raw")  # they say what a record holds
 
 
 def check_select(
-    table: TableModel, record: set[str] | None, keys: set[str], path: KeyPath, findings: Findings
+    table: TableModel, record: set[str] | None, keys: set[str], path: KeyPath, findings: Problems
 ) -> set[str] | None:
     """The names of the table's columns as `select` makes them, without case; None without a usable one.
 
     `record` are the names of a decoded record's columns, None where the pipeline file does not tell them.
     """
     where = (*path, "select")
-    select = _parsed(table, where, findings)
+    select = _try_parse_select(table, where, findings)
     if select is None:
         return None
     fields = [Field(name, "STRING") for name in record or ()]
     if record is not None:
-        _check_reads(select, record | {field.name for field in BESIDE}, where, findings)
-        kept = passed(select, fields)
+        _check_reads(select, record | {field.name for field in RECORD_FIELDS}, where, findings)
+        kept = list_passed_columns(select, fields)
         ordered = {name.casefold() for name in table.sequence_by} - set(find_made(select))
         for what, names in (("key.fields", keys), ("sequence_by", ordered)):
             changed = sorted(names & record - kept)
@@ -44,23 +44,23 @@ def check_select(
     return set(made)
 
 
-def _check_reads(select: Select, known: set[str], where: KeyPath, findings: Findings) -> None:
+def _check_reads(select: Select, known: set[str], where: KeyPath, findings: Problems) -> None:
     reads = [name for item in select.items for name in (*item.reads, *item.left_out)]
     for name in dict.fromkeys((*reads, *select.reads)):
         if name.casefold() not in known:
-            findings.add(where, f"{name} is not a column of the record; {closest(name, known)}")
+            findings.add(where, f"{name} is not a column of the record; {suggest_closest(name, known)}")
 
 
-def check_selects(model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+def check_selects(model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     """Note dimension tables that cannot be joined, and records whose columns nobody tells."""
     own = {table.name.casefold() for table in model.tables}
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index, "select")
         value = table.value or model.source.value
-        select = _parsed(table, path, None)
+        select = _try_parse_select(table, path, None)
         if select is None:
             continue
-        if value.schema_ is None and value.format not in WITHOUT_SCHEMA:
+        if value.schema_ is None and value.format not in SELF_DESCRIBING_FORMATS:
             findings.add(
                 path, "needs value.schema: the table's columns are made by it, so they do not tell the record's"
             )
@@ -75,7 +75,7 @@ def check_selects(model: PipelineModel, catalogs: Mapping[str, Catalog | str], f
                 findings.add(path, f"{told}; write it with another pipeline")
 
 
-def _parsed(table: TableModel, where: KeyPath, findings: Findings | None) -> Select | None:
+def _try_parse_select(table: TableModel, where: KeyPath, findings: Problems | None) -> Select | None:
     try:
         return None if table.select is None else parse_select(table.select)
     except ValueError as fault:

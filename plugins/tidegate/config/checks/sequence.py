@@ -6,18 +6,18 @@ from tidegate.config.models.formats import KeyModel
 from tidegate.config.models.pipeline import HistoryModel, PipelineModel, TableModel
 from tidegate.config.models.sequence_groups import check_groups
 from tidegate.config.parsing.ddl import parse_columns
-from tidegate.config.parsing.problems import Findings, closest
+from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.schema.data_types import Array, DataType, Map, Struct, parse
+from tidegate.schema.data_types import Array, DataType, Map, Struct, parse_type
 from tidegate.spec.projection import Select, find_made
-from tidegate.spec.record_metadata import TYPES
+from tidegate.spec.record_metadata import METADATA_TYPES
 
-REMEMBERED = ("sequence", "topic", "partition", "offset", "timestamp")
+DELETES_TABLE_COLUMNS = ("sequence", "topic", "partition", "offset", "timestamp")
 
 
 @dataclass(frozen=True)
-class _Checked:
+class _CheckedTable:
     """One table with the key and the columns that feed it; `types` are by names without case, None without a schema."""
 
     table: TableModel
@@ -40,14 +40,14 @@ class _Checked:
         return [(self.key.prefix + field).casefold() for field in self.key.fields]
 
 
-def check_sequences(model: PipelineModel, findings: Findings) -> None:
+def check_sequences(model: PipelineModel, findings: Problems) -> None:
     """Note what is wrong with `sequence_by`, `deletes: soft` and the key columns of each table."""
-    metadata = {name.casefold(): TYPES.get(word, "STRING") for name, word in model.source.metadata.items()}
+    metadata = {name.casefold(): METADATA_TYPES.get(word, "STRING") for name, word in model.source.metadata.items()}
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index)
         key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
-        types = _types((table.value or model.source.value).schema_)
-        checked = _Checked(table, path, key, key_path, types, metadata)
+        types = _try_parse_types((table.value or model.source.value).schema_)
+        checked = _CheckedTable(table, path, key, key_path, types, metadata)
         _check_key_types(checked, findings)
         _check_soft(checked, findings)
         _check_partial(checked, findings)
@@ -56,7 +56,7 @@ def check_sequences(model: PipelineModel, findings: Findings) -> None:
             _check_sequence_by(checked, findings)
 
 
-def _types(ddl: str | None) -> dict[str, str] | None:
+def _try_parse_types(ddl: str | None) -> dict[str, str] | None:
     """Types by column; what is wrong with the schema is noted where the source is checked."""
     try:
         return None if ddl is None else {c.name.casefold(): c.type for c in parse_columns(ddl)}
@@ -64,17 +64,17 @@ def _types(ddl: str | None) -> dict[str, str] | None:
         return None
 
 
-def _check_key_types(checked: _Checked, findings: Findings) -> None:
+def _check_key_types(checked: _CheckedTable, findings: Problems) -> None:
     if not (checked.upsert or checked.delete):
         return
-    types = {**(checked.types or {}), **(_types(checked.key.schema_) or {})}
+    types = {**(checked.types or {}), **(_try_parse_types(checked.key.schema_) or {})}
     for index, name in enumerate(checked.key.fields):
-        if _holds(parse(types.get(name.casefold(), "STRING")), Array, Map):
+        if _has_type(parse_type(types.get(name.casefold(), "STRING")), Array, Map):
             message = "holds an array or a map, and rows cannot be found by it; choose other fields"
             findings.add((*checked.key_path, "fields", index), message)
 
 
-def _check_soft(checked: _Checked, findings: Findings) -> None:
+def _check_soft(checked: _CheckedTable, findings: Problems) -> None:
     where = (*checked.path, "deletes")
     if checked.table.deletes != "soft":
         return
@@ -85,7 +85,7 @@ def _check_soft(checked: _Checked, findings: Findings) -> None:
         findings.add(where, f"adds the column {flag}, and the record has one too; name another in deleted_column")
 
 
-def _check_partial(checked: _Checked, findings: Findings) -> None:
+def _check_partial(checked: _CheckedTable, findings: Problems) -> None:
     where = (*checked.path, "partial_updates")
     if not checked.table.partial_updates:
         return
@@ -98,7 +98,7 @@ def _check_partial(checked: _Checked, findings: Findings) -> None:
         findings.add(where, f"{late}; keep one of the two")
 
 
-def _check_history(checked: _Checked, findings: Findings) -> None:
+def _check_history(checked: _CheckedTable, findings: Problems) -> None:
     table, where = checked.table, (*checked.path, "history")
     names = list(table.history_columns.model_dump().values())
     if table.history == "none":
@@ -121,23 +121,23 @@ def _check_history(checked: _Checked, findings: Findings) -> None:
             findings.add((*checked.path, "history_columns"), f"{name} is given twice; name three columns")
 
 
-def _check_sequence_by(checked: _Checked, findings: Findings) -> None:
+def _check_sequence_by(checked: _CheckedTable, findings: Problems) -> None:
     where = (*checked.path, "sequence_by")
     if not checked.upsert:
         findings.add(where, "orders records that replace one another; set upsert: true, or leave it out")
     folded = [name.casefold() for name in checked.table.sequence_by]
     for index, name in enumerate(folded):
-        problem = "listed twice; keep one" if name in folded[:index] else _column_problem(checked, name)
+        problem = "listed twice; keep one" if name in folded[:index] else _find_column_problem(checked, name)
         if problem:
             findings.add((*where, index), problem)
     remembers = checked.delete and checked.table.history == "none"
     for index, name in enumerate(checked.key_names if remembers else ()):
-        if name in REMEMBERED:
+        if name in DELETES_TABLE_COLUMNS:
             message = f"{checked.table.name}_deletes has a column {name} of its own; use key.prefix, or another name"
             findings.add((*checked.key_path, "fields", index), message)
 
 
-def _column_problem(checked: _Checked, name: str) -> str | None:
+def _find_column_problem(checked: _CheckedTable, name: str) -> str | None:
     select = _select(checked.table)
     made = {} if select is None else find_made(select)
     known = {**(checked.types or {}), **checked.metadata, **{n: item.type or "STRING" for n, item in made.items()}}
@@ -147,8 +147,8 @@ def _column_problem(checked: _Checked, name: str) -> str | None:
         if select is not None and any(item.is_joined and (item.name or "").casefold() == name for item in select.items):
             return "made of a joined table, of which a delete shows nothing; make it of the record alone"
         known_for_sure = checked.types is not None
-        return f"not a column of the value or of metadata; {closest(name, known)}" if known_for_sure else None
-    return "holds a map, which has no order; choose another column" if _holds(parse(known[name]), Map) else None
+        return f"not a column of the value or of metadata; {suggest_closest(name, known)}" if known_for_sure else None
+    return "holds a map, which has no order; choose another column" if _has_type(parse_type(known[name]), Map) else None
 
 
 def _select(table: TableModel) -> Select | None:
@@ -159,14 +159,14 @@ def _select(table: TableModel) -> Select | None:
         return None
 
 
-def _holds(data_type: DataType, *kinds: type) -> bool:
+def _has_type(data_type: DataType, *kinds: type) -> bool:
     if isinstance(data_type, kinds):
         return True
     match data_type:
         case Array(element):
-            return _holds(element, *kinds)
+            return _has_type(element, *kinds)
         case Map(key, value):
-            return _holds(key, *kinds) or _holds(value, *kinds)
+            return _has_type(key, *kinds) or _has_type(value, *kinds)
         case Struct(fields):
-            return any(_holds(inner, *kinds) for _, inner in fields)
+            return any(_has_type(inner, *kinds) for _, inner in fields)
     return False

@@ -2,19 +2,25 @@
 
 import re
 
-from tidegate.config.checks.formats import ONE_COLUMN, check_format
+from tidegate.config.checks.formats import SINGLE_COLUMN_FORMATS, check_format
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, StartOffsets
 from tidegate.config.parsing.ddl import parse_columns
-from tidegate.config.parsing.problems import Findings
+from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.redaction import is_secret_name
 from tidegate.schema.column import Column
-from tidegate.spec.record_metadata import known
+from tidegate.spec.record_metadata import list_known_words
 
-TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-OURS = ("group.id", "enable.auto.commit", "enable.auto.offset.store", "isolation.level", "auto.offset.reset")
-JAVA_NAMES = {
+TOPIC_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,249}")
+PRODUCT_SETTINGS = (
+    "group.id",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "isolation.level",
+    "auto.offset.reset",
+)
+JAVA_SETTINGS = {
     "sasl.jaas.config": "sasl.username, and the password in a connection",
     "ssl.truststore.location": "ssl.ca.location",
     "key.deserializer": "source.key.format",
@@ -22,7 +28,7 @@ JAVA_NAMES = {
 }
 
 
-def check_source(model: PipelineModel, findings: Findings) -> None:
+def check_source(model: PipelineModel, findings: Problems) -> None:
     """Note everything that is wrong with the source."""
     _check_topics(model, findings)
     _check_start(model, findings)
@@ -33,21 +39,21 @@ def check_source(model: PipelineModel, findings: Findings) -> None:
         check_pattern(("heartbeat", "ignore_topics", index), pattern, findings)
 
 
-def _check_errors(model: PipelineModel, findings: Findings) -> None:
+def _check_errors(model: PipelineModel, findings: Problems) -> None:
     source, path = model.source, ("source", "errors", "topic")
     topic = source.errors.topic
     if topic is None:
         return
     if source.errors.tolerance != "all":
         findings.add(path, "with errors.tolerance: none no record is set aside; write all, or leave the topic out")
-    if not TOPIC.fullmatch(topic):
+    if not TOPIC_PATTERN.fullmatch(topic):
         findings.add(path, "not a topic name; letters, digits, dot, dash and underscore, at most 249")
     read = source.topic_pattern is not None and re.fullmatch(source.topic_pattern, topic)
     if topic in source.topics or read:
         findings.add(path, "this pipeline reads that topic; choose another one for what it cannot read")
 
 
-def _check_topics(model: PipelineModel, findings: Findings) -> None:
+def _check_topics(model: PipelineModel, findings: Problems) -> None:
     source = model.source
     if source.topic_pattern is not None:
         check_pattern(("source", "topic_pattern"), source.topic_pattern, findings)
@@ -56,7 +62,7 @@ def _check_topics(model: PipelineModel, findings: Findings) -> None:
     elif not source.topics:
         findings.add(("source", "topics"), "no topic to read; list topics or give topic_pattern")
     for index, topic in enumerate(source.topics):
-        if not TOPIC.fullmatch(topic):
+        if not TOPIC_PATTERN.fullmatch(topic):
             findings.add(
                 ("source", "topics", index), "not a topic name; letters, digits, dot, dash and underscore, at most 249"
             )
@@ -66,7 +72,7 @@ def _check_topics(model: PipelineModel, findings: Findings) -> None:
             findings.add(("source", "topics", index), "listed twice; keep one")
 
 
-def check_pattern(path: KeyPath, pattern: str, findings: Findings) -> None:
+def check_pattern(path: KeyPath, pattern: str, findings: Problems) -> None:
     """Note a regular expression that does not compile."""
     try:
         re.compile(pattern)
@@ -74,7 +80,7 @@ def check_pattern(path: KeyPath, pattern: str, findings: Findings) -> None:
         findings.add(path, f"not a regular expression ({fault}); write e.g. 'shop\\.public\\..*'")
 
 
-def _check_start(model: PipelineModel, findings: Findings) -> None:
+def _check_start(model: PipelineModel, findings: Problems) -> None:
     start = model.source.start
     if isinstance(start, StartOffsets) and model.source.topics:
         for topic in start.offsets:
@@ -82,7 +88,7 @@ def _check_start(model: PipelineModel, findings: Findings) -> None:
                 findings.add(("source", "start", "offsets", topic), "not one of source.topics; correct it or drop it")
 
 
-def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Findings) -> None:
+def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) -> None:
     """Note an empty connection id, and what must not stand in inline settings."""
     if isinstance(kafka, str):
         if not kafka.strip():
@@ -91,12 +97,12 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Findings) 
     if "bootstrap.servers" not in kafka and "metadata.broker.list" not in kafka:
         findings.add(path, "bootstrap.servers is missing; write e.g. {bootstrap.servers: 'localhost:9092'}")
     for name in kafka:
-        if is_secret_name(name) and name not in JAVA_NAMES:
+        if is_secret_name(name) and name not in JAVA_SETTINGS:
             findings.add(
                 (*path, name),
                 f"a secret in a file; put it into an Airflow connection and name that in {'.'.join(map(str, path))}",
             )
-        elif name in OURS:
+        elif name in PRODUCT_SETTINGS:
             ours = (
                 "source.group" if name == "group.id" else "source.isolation" if name == "isolation.level" else "nothing"
             )
@@ -104,22 +110,24 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Findings) 
                 (*path, name),
                 f"set by the product; use {ours} instead" if ours != "nothing" else "set by the product; leave it out",
             )
-        elif name in JAVA_NAMES:
+        elif name in JAVA_SETTINGS:
             findings.add(
-                (*path, name), f"a name of the Java client; librdkafka's words are used here: {JAVA_NAMES[name]}"
+                (*path, name), f"a name of the Java client; librdkafka's words are used here: {JAVA_SETTINGS[name]}"
             )
 
 
-def _check_metadata(model: PipelineModel, findings: Findings) -> None:
+def _check_metadata(model: PipelineModel, findings: Problems) -> None:
     formats = {(table.value or model.source.value).format for table in model.tables} or {model.source.value.format}
     for column, word in model.source.metadata.items():
         for value_format in sorted(formats):
-            if word not in known(value_format):
+            if word not in list_known_words(value_format):
                 there = f"not a metadata key of value.format={value_format}"
-                findings.add(("source", "metadata", column), f"{there}; use one of {', '.join(known(value_format))}")
+                findings.add(
+                    ("source", "metadata", column), f"{there}; use one of {', '.join(list_known_words(value_format))}"
+                )
 
 
-def check_key(key: KeyModel, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:
+def check_key(key: KeyModel, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
     """The key's columns as its schema declares them, None without a usable one; notes what is wrong with the key."""
     columns = read_schema(key.schema_, (*path, "schema"), findings)
     folded = [name.casefold() for name in key.fields]
@@ -133,20 +141,20 @@ def check_key(key: KeyModel, path: KeyPath, findings: Findings) -> tuple[Column,
                 findings.add(
                     (*path, "fields", index), f"not a column of key.schema ({', '.join(sorted(names))}); add it there"
                 )
-    if key.format in ONE_COLUMN and len(key.fields) > 1:
+    if key.format in SINGLE_COLUMN_FORMATS and len(key.fields) > 1:
         findings.add((*path, "fields"), f"a key of format {key.format} is one value; give one field or use format json")
     check_format("key", key, columns, path, findings)
     return columns
 
 
-def check_value(value: ValueModel, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:
+def check_value(value: ValueModel, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
     """The value's columns, None without a usable schema."""
     columns = read_schema(value.schema_, (*path, "schema"), findings)
     check_format("value", value, columns, path, findings)
     return columns
 
 
-def read_schema(ddl: str | None, path: KeyPath, findings: Findings) -> tuple[Column, ...] | None:
+def read_schema(ddl: str | None, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
     """Columns of a DDL text; a mistake in it is noted and None returned."""
     if ddl is None:
         return None

@@ -3,24 +3,24 @@
 import re
 from collections.abc import Mapping
 
-from tidegate.adapters.iceberg.table.format_version import NEWEST, REASON
+from tidegate.adapters.iceberg.table.format_version import NEWEST_SUPPORTED_VERSION, UNSUPPORTED_REASON
 from tidegate.config.checks.source import check_pattern
 from tidegate.config.checks.templates import check_templates
-from tidegate.config.checks.unsupported import DESTINATIONS, not_available
+from tidegate.config.checks.unsupported import SUPPORTED_DESTINATIONS, format_unsupported
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.models.sequence_groups import needs_no_offsets
 from tidegate.config.parsing.ddl import check_audit, check_condition
-from tidegate.config.parsing.problems import Findings, closest
+from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.model.resource_names import on_branch
+from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.catalog import Catalog
-from tidegate.spec.table_template import FIELD, is_template, split_template
+from tidegate.spec.table_template import FIELD_PATTERN, is_template, split_template
 
-NAME_PART = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")
+NAME_PART_PATTERN = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")
 
 
 def check_tables(
-    pipeline: str, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Findings
+    pipeline: str, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems
 ) -> None:
     """Note everything that is wrong with the tables. A catalog given as text is one whose declaration is broken."""
     if not model.tables:
@@ -43,41 +43,48 @@ def check_tables(
     _check_every_topic_is_used(model, findings)
 
 
-def check_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Findings) -> None:
+def check_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     """Note a name that is no table's, or whose catalog cannot be used."""
-    parts = [FIELD.sub("x", name).split(".")[0], *split_template(FIELD.sub("x", name).partition(".")[2])]
-    if is_template(FIELD.sub("x", name)) or len(parts) < 3 or not all(NAME_PART.fullmatch(part) for part in parts):
+    parts = [
+        FIELD_PATTERN.sub("x", name).split(".")[0],
+        *split_template(FIELD_PATTERN.sub("x", name).partition(".")[2]),
+    ]
+    if (
+        is_template(FIELD_PATTERN.sub("x", name))
+        or len(parts) < 3
+        or not all(NAME_PART_PATTERN.fullmatch(part) for part in parts)
+    ):
         findings.add(path, "not a table's full name; write <catalog>.<namespace>.<table>, e.g. lake.shop.orders")
         return
     catalog = catalogs.get(parts[0])
     if catalog is None:
-        known = closest(parts[0], catalogs) if catalogs else "it declares none"
+        known = suggest_closest(parts[0], catalogs) if catalogs else "it declares none"
         findings.add(path, f"catalog={parts[0]} is not in catalogs.yaml; {known}")
     elif isinstance(catalog, str):
         findings.add(path, f"catalog={parts[0]} is declared wrongly: {catalog}")
-    elif catalog.type not in DESTINATIONS:
-        findings.add(path, f"catalog={parts[0]} type={catalog.type}: {not_available(*DESTINATIONS)}")
+    elif catalog.type not in SUPPORTED_DESTINATIONS:
+        findings.add(path, f"catalog={parts[0]} type={catalog.type}: {format_unsupported(*SUPPORTED_DESTINATIONS)}")
 
 
 def _check_iceberg_only(
-    table: TableModel, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Findings
+    table: TableModel, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Problems
 ) -> None:
     catalog = catalogs.get(table.name.partition(".")[0])
     if isinstance(catalog, Catalog) and catalog.type != "iceberg" and table.branch != "main":
         findings.add((*path, "branch"), f"not available for a {catalog.type} catalog; write to an Iceberg table")
     if table.branch != "main" and is_template(table.name):
         findings.add((*path, "branch"), "not for a name that records fill in; give such tables' branches one by one")
-    version = table.create.properties.get("format-version", str(NEWEST))
+    version = table.create.properties.get("format-version", str(NEWEST_SUPPORTED_VERSION))
     if not isinstance(catalog, Catalog) or catalog.type == "iceberg":
         if not version.isdecimal():
             findings.add((*path, "create", "properties", "format-version"), "not a number; write '2', or leave it out")
-        elif int(version) > NEWEST:
-            findings.add((*path, "create", "properties", "format-version"), f"not supported: {REASON}")
+        elif int(version) > NEWEST_SUPPORTED_VERSION:
+            findings.add((*path, "create", "properties", "format-version"), f"not supported: {UNSUPPORTED_REASON}")
     if table.branch.startswith("tidegate_"):
         findings.add((*path, "branch"), "branches of this beginning are the product's own; choose another name")
 
 
-def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
+def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
     key = table.key or model.source.key
     if key.fields:
         return
@@ -95,7 +102,7 @@ def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, finding
         findings.add((*path, "delete_when"), "needs a key to find the row by; give source.key.fields, or leave it out")
 
 
-def _check_when_false(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
+def _check_when_false(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
     where = (*path, "when_false")
     if table.when_false == "ignore":
         return
@@ -105,11 +112,11 @@ def _check_when_false(table: TableModel, model: PipelineModel, path: KeyPath, fi
         findings.add(where, "deletes rows by their key; give key.fields and delete: true, or leave it out")
 
 
-def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath, findings: Findings) -> None:
+def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
     source = model.source
     for index, topic in enumerate(table.topics or []):
         if source.topic_pattern is None and topic not in source.topics:
-            findings.add((*path, "topics", index), f"not one of source.topics; {closest(topic, source.topics)}")
+            findings.add((*path, "topics", index), f"not one of source.topics; {suggest_closest(topic, source.topics)}")
     if table.topics == []:
         findings.add((*path, "topics"), "no topic feeds this table; leave the key out for all of source.topics")
     keyed = bool((table.key or source.key).fields)
@@ -126,23 +133,23 @@ def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath
         )
 
 
-def _check_every_topic_is_used(model: PipelineModel, findings: Findings) -> None:
+def _check_every_topic_is_used(model: PipelineModel, findings: Problems) -> None:
     if not model.tables or any(table.topics is None for table in model.tables):
         return
     used = {topic for table in model.tables for topic in table.topics or []}
     for index, topic in enumerate(model.source.topics):
-        if topic not in used and not _ignored(topic, model.heartbeat.ignore_topics):
+        if topic not in used and not _is_ignored(topic, model.heartbeat.ignore_topics):
             findings.add(("source", "topics", index), "feeds no table; name it in tables[].topics or drop it")
 
 
-def _ignored(topic: str, patterns: list[str]) -> bool:
+def _is_ignored(topic: str, patterns: list[str]) -> bool:
     try:
         return any(re.fullmatch(pattern, topic) for pattern in patterns)
     except re.error:
         return True
 
 
-def _check_condition(condition: str | None, path: KeyPath, findings: Findings) -> None:
+def _check_condition(condition: str | None, path: KeyPath, findings: Problems) -> None:
     if condition is None:
         return
     try:
@@ -151,22 +158,24 @@ def _check_condition(condition: str | None, path: KeyPath, findings: Findings) -
         findings.add(path, str(fault))
 
 
-def _check_audit(audit: str, path: KeyPath, findings: Findings) -> None:
+def _check_audit(audit: str, path: KeyPath, findings: Problems) -> None:
     try:
         check_audit(audit)
     except ValueError as fault:
         findings.add(path, str(fault))
 
 
-def _check_collisions(pipeline: str, model: PipelineModel, findings: Findings) -> None:
+def _check_collisions(pipeline: str, model: PipelineModel, findings: Problems) -> None:
     """One name, one purpose: no destination may be another one's, nor a table that the product makes beside it."""
     names = [table.name.casefold() for table in model.tables]
     made = {
         name.casefold()
-        for name in made_beside(pipeline, [t.name for t in model.tables], model.merge.intermediate_suffix)
+        for name in list_side_tables(pipeline, [t.name for t in model.tables], model.merge.intermediate_suffix)
     }
     made |= {f"{table.name}_changes".casefold() for table in model.tables if table.history == "scd2"}
-    branched = [(f"{table.name}_{on_branch(table.branch)}", table) for table in model.tables if table.branch != "main"]
+    branched = [
+        (f"{table.name}_{get_branch_suffix(table.branch)}", table) for table in model.tables if table.branch != "main"
+    ]
     made |= {f"{name}{'changes' if t.history == 'scd2' else 'deletes'}".casefold() for name, t in branched}
     for index, name in enumerate(names):
         if name and name in names[:index]:
@@ -179,7 +188,7 @@ def _check_collisions(pipeline: str, model: PipelineModel, findings: Findings) -
             )
 
 
-def made_beside(pipeline: str, destinations: list[str], suffix: str) -> list[str]:
+def list_side_tables(pipeline: str, destinations: list[str], suffix: str) -> list[str]:
     """Full names of the tables that the product keeps beside `destinations`."""
     names = [f"{name}_{pipeline}{suffix}" for name in destinations] + [f"{name}_deletes" for name in destinations]
     names += [f"{name}_tidegate_position" for name in destinations]

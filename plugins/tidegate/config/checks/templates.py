@@ -4,14 +4,14 @@ import re
 
 from tidegate.config.checks.source import read_schema
 from tidegate.config.models.pipeline import PipelineModel, TableModel
-from tidegate.config.parsing.problems import Findings, closest
+from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.spec.table_template import FIELD, is_template, split_template
+from tidegate.spec.table_template import FIELD_PATTERN, is_template, split_template
 
-NAMESPACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
+NAMESPACE_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
 
 
-def check_templates(model: PipelineModel, findings: Findings) -> None:
+def check_templates(model: PipelineModel, findings: Problems) -> None:
     """Note everything that is wrong with name templates, and their keys where there is none."""
     seen = 0
     for index, table in enumerate(model.tables):
@@ -25,7 +25,7 @@ def check_templates(model: PipelineModel, findings: Findings) -> None:
             findings.add((*path, "namespaces"), "only for a name with a {field} in it; leave it out")
 
 
-def _check_template(model: PipelineModel, table: TableModel, path: KeyPath, findings: Findings) -> None:
+def _check_template(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
     catalog, _, identifier = table.name.partition(".")
     namespace, _ = split_template(identifier)
     if is_template(catalog):
@@ -33,7 +33,7 @@ def _check_template(model: PipelineModel, table: TableModel, path: KeyPath, find
     if is_template(namespace) and not table.namespaces:
         findings.add((*path, "namespaces"), f"missing: name={table.name} may lead anywhere; list those it may lead to")
     for place, name in enumerate(table.namespaces):
-        if name.lower() != name or not NAMESPACE.fullmatch(name):
+        if name.lower() != name or not NAMESPACE_PATTERN.fullmatch(name):
             findings.add(
                 (*path, "namespaces", place), "not a namespace; lower-case letters, digits, underscore, dash and dots"
             )
@@ -49,6 +49,6 @@ def _check_template(model: PipelineModel, table: TableModel, path: KeyPath, find
         findings.add((*path, "name"), "needs value.schema: there is no table yet to take the columns from")
         return
     known = {column.name for column in columns} | set(model.source.metadata) | {"topic"}
-    for field in FIELD.findall(table.name):
+    for field in FIELD_PATTERN.findall(table.name):
         if field.casefold() not in {name.casefold() for name in known}:
-            findings.add((*path, "name"), f"{{{field}}} is not a column of the value; {closest(field, known)}")
+            findings.add((*path, "name"), f"{{{field}}} is not a column of the value; {suggest_closest(field, known)}")

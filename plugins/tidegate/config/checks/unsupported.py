@@ -2,34 +2,34 @@
 
 from typing import Any
 
-from tidegate.config.parsing.problems import Findings, dotted
+from tidegate.config.parsing.problems import Problems, format_key_path
 from tidegate.config.parsing.yaml_document import KeyPath
 
 # Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
-AVAILABLE: dict[str, tuple[Any, ...]] = {"tables.strategy": ("merge",)}
-DESTINATIONS = ("iceberg", "bigquery")
+SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {"tables.strategy": ("merge",)}
+SUPPORTED_DESTINATIONS = ("iceberg", "bigquery")
 
 
-def refuse_not_yet(data: Any, findings: Findings, path: KeyPath = ()) -> None:
+def refuse_unsupported(data: Any, findings: Problems, path: KeyPath = ()) -> None:
     """Walk a pipeline model's plain data and note every value that only a later version can honour."""
     words = [part for part in path if isinstance(part, str)]
     for length in (1, 2, 3):
-        allowed = AVAILABLE.get(".".join(words[-length:]))
+        allowed = SUPPORTED_VALUES.get(".".join(words[-length:]))
         if allowed is not None and len(words) > 1 and data not in allowed:
-            findings.add(path, not_available(*allowed))
+            findings.add(path, format_unsupported(*allowed))
             return
-    for step, value in _below(data, dotted(path)):
-        refuse_not_yet(value, findings, (*path, step))
+    for step, value in _list_children(data, format_key_path(path)):
+        refuse_unsupported(value, findings, (*path, step))
 
 
-def not_available(*instead: Any) -> str:
+def format_unsupported(*instead: Any) -> str:
     """The message, with the values that work today."""
     words = [str(word) for word in instead if word not in (None, [])]
     words = [{"True": "true", "False": "false"}.get(word, word) for word in words]
     return f"not available in this version; {'use ' + ' or '.join(words) if words else 'leave it out'}"
 
 
-def _below(data: Any, where: str) -> list[tuple[Any, Any]]:
+def _list_children(data: Any, where: str) -> list[tuple[Any, Any]]:
     if where.endswith(("kafka", "metadata", "properties", "conf", "offsets")):
         return []  # the user's own names stand there, not the contract's
     if isinstance(data, dict):

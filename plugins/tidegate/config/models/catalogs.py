@@ -5,17 +5,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tidegate.config.models.formats import Words
+from tidegate.config.models.formats import StrictModel
 from tidegate.config.models.settings import PropertyText
 
 
-class CatalogModel(Words, ABC):
+class CatalogModel(StrictModel, ABC):
     """What both types of catalog share."""
 
     connection: str | None = Field(default=None, min_length=1, description="Airflow connection that holds the secrets.")
 
     @abstractmethod
-    def shared_properties(self) -> dict[str, Any]:
+    def to_shared_properties(self) -> dict[str, Any]:
         """The properties under the names that the destination's client knows."""
 
 
@@ -25,7 +25,7 @@ class IcebergModel(CatalogModel):
     type: Literal["iceberg"]
     properties: dict[str, PropertyText] = Field(default={}, description="PyIceberg's properties.")
 
-    def shared_properties(self) -> dict[str, Any]:
+    def to_shared_properties(self) -> dict[str, Any]:
         """PyIceberg's own names."""
         return dict(self.properties)
 
@@ -40,10 +40,10 @@ class BigQueryModel(CatalogModel):
     endpoint: str | None = None
     max_bytes_billed: int | None = Field(default=None, ge=1, description="The most that one publish may scan.")
 
-    def shared_properties(self) -> dict[str, Any]:
+    def to_shared_properties(self) -> dict[str, Any]:
         """What was given, under our names."""
         given = self.model_dump(exclude={"type", "connection"})
         return {name: value for name, value in given.items() if value is not None}
 
 
-MODELS: dict[str, type[CatalogModel]] = {"iceberg": IcebergModel, "bigquery": BigQueryModel}
+CATALOG_MODELS: dict[str, type[CatalogModel]] = {"iceberg": IcebergModel, "bigquery": BigQueryModel}

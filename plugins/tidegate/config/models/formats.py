@@ -27,13 +27,13 @@ Numbers = Annotated[
 Character = Annotated[str, Field(min_length=1, max_length=1)]
 
 
-class Words(BaseModel):
+class StrictModel(BaseModel):
     """One mapping of the file: unknown keys and silent conversions are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class CsvModel(Words):
+class CsvModel(StrictModel):
     """How a line is cut into columns."""
 
     delimiter: Character = Field(default=",", description="What stands between two columns.")
@@ -46,7 +46,7 @@ class CsvModel(Words):
     )
 
 
-class RawModel(Words):
+class RawModel(StrictModel):
     """How the bytes of a number lie."""
 
     endianness: Literal["big", "little"] = Field(
@@ -54,7 +54,7 @@ class RawModel(Words):
     )
 
 
-class AvroModel(Words):
+class AvroModel(StrictModel):
     """Where an Avro schema comes from."""
 
     registry: str = Field(
@@ -66,7 +66,7 @@ class AvroModel(Words):
     )
 
 
-class WrittenModel(Words):
+class WrittenModel(StrictModel):
     """Which schemas records may have, and where their ids lie."""
 
     subject_name_strategy: Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"] | None = Field(
@@ -91,7 +91,7 @@ class AvroInModel(AvroModel, WrittenModel):
     """Where the Avro schemas of records come from."""
 
 
-class ProtobufModel(Words):
+class ProtobufModel(StrictModel):
     """Where a message's descriptor comes from."""
 
     registry: str = Field(
@@ -133,7 +133,7 @@ class JsonModel(JsonKeyModel):
     envelope: bool = Field(default=False, description="Kafka Connect's {schema, payload} around every value.")
 
 
-class KeyModel(Words):
+class KeyModel(StrictModel):
     """How a record key is read."""
 
     format: KeyWord = Field(default="json", description="How the record key is encoded.")
@@ -157,7 +157,7 @@ class KeyModel(Words):
     raw: RawModel | None = Field(default=None, description="Options of the raw format.")
 
 
-class ValueModel(Words):
+class ValueModel(StrictModel):
     """How a record value is read."""
 
     format: ValueWord = Field(default="json", description="How the record value is encoded.")
@@ -182,7 +182,7 @@ class ValueModel(Words):
     raw: RawModel | None = Field(default=None, description="Options of the raw format.")
 
 
-class ErrorsModel(Words):
+class ErrorsModel(StrictModel):
     """What a bad record does."""
 
     tolerance: Literal["none", "all"] = Field(

@@ -5,19 +5,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
-from tidegate.config.models.formats import ErrorsModel, KeyModel, ValueModel, Words
+from tidegate.config.models.formats import ErrorsModel, KeyModel, StrictModel, ValueModel
 from tidegate.config.models.runtime import Duration, MaintenanceModel, SparkModel
 from tidegate.config.models.settings import KafkaPlace, PropertyText
-from tidegate.config.parsing.cron import interval_or_cron
+from tidegate.config.parsing.cron import parse_interval_or_cron
 
 DurationOrCron = Annotated[
     int | str,
-    BeforeValidator(interval_or_cron),
+    BeforeValidator(parse_interval_or_cron),
     WithJsonSchema({"type": ["integer", "string"], "examples": ["60s", "10m", "0 * * * *"]}),
 ]
 
 
-def _moment(value: object) -> datetime:
+def _parse_moment(value: object) -> datetime:
     remedy = "write it with its zone, e.g. 2026-01-01T00:00:00Z"
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else value
@@ -30,33 +30,33 @@ def _moment(value: object) -> datetime:
     return moment
 
 
-def _partition(value: object) -> object:
+def _parse_partition(value: object) -> object:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
-Moment = Annotated[datetime, BeforeValidator(_moment)]
-Partition = Annotated[int, BeforeValidator(_partition), Field(ge=0)]
+Moment = Annotated[datetime, BeforeValidator(_parse_moment)]
+Partition = Annotated[int, BeforeValidator(_parse_partition), Field(ge=0)]
 
 
-def _start_tag(value: object) -> str | None:
+def _tag_start(value: object) -> str | None:
     if isinstance(value, dict):
         return "<timestamp>" if "timestamp" in value else "<offsets>"
     return "<word>" if isinstance(value, str) else None
 
 
-class StartTimestamp(Words):
+class StartTimestamp(StrictModel):
     """Begin at a time."""
 
     timestamp: Moment = Field(description="The first record at or after this time, per partition.")
 
 
-class StartOffsets(Words):
+class StartOffsets(StrictModel):
     """Begin at given offsets."""
 
     offsets: dict[str, dict[Partition, Annotated[int, Field(ge=0)]]] = Field(description="topic: {partition: offset}.")
 
 
-class SourceModel(Words):
+class SourceModel(StrictModel):
     """The topics and how their records are read."""
 
     kafka: KafkaPlace = Field(
@@ -69,7 +69,7 @@ class SourceModel(Words):
         | Annotated[StartTimestamp, Tag("<timestamp>")]
         | Annotated[StartOffsets, Tag("<offsets>")],
         Discriminator(
-            _start_tag,
+            _tag_start,
             custom_error_type="start",
             custom_error_message="write earliest, latest, group, {timestamp: ...} or {offsets: ...}",
         ),
@@ -87,7 +87,7 @@ class SourceModel(Words):
     errors: ErrorsModel = ErrorsModel()
 
 
-class RouteModel(Words):
+class RouteModel(StrictModel):
     """Routing by the value of a field."""
 
     field: str = Field(min_length=1, description="A column of the value, a metadata column, or topic.")
@@ -98,7 +98,7 @@ class RouteModel(Words):
     )
 
 
-class CreateModel(Words):
+class CreateModel(StrictModel):
     """How a missing destination is made."""
 
     enabled: bool = Field(default=True, description="Create namespace and table when they are missing.")
@@ -110,7 +110,7 @@ class CreateModel(Words):
     force_optional: bool = Field(default=False, description="No column is made required, whatever the schema says.")
 
 
-class EvolveModel(Words):
+class EvolveModel(StrictModel):
     """Which changes of a table's schema are made on the way."""
 
     add_columns: bool = Field(default=True, description="Add columns that the schema has and the table lacks.")
@@ -118,7 +118,7 @@ class EvolveModel(Words):
     relax: bool = Field(default=True, description="NOT NULL to nullable.")
 
 
-class HistoryModel(Words):
+class HistoryModel(StrictModel):
     """The names of the columns that a table with history has beside the record's."""
 
     valid_from: str = Field(default="valid_from", min_length=1, description="From when on the row holds.")
@@ -126,7 +126,7 @@ class HistoryModel(Words):
     is_current: str = Field(default="is_current", min_length=1, description="Whether it holds now.")
 
 
-class GroupsModel(Words):
+class GroupsModel(StrictModel):
     """Partial updates in which groups of columns have sequences of their own."""
 
     sequence_groups: dict[str, list[str]] = Field(
@@ -138,7 +138,7 @@ def _partial_tag(value: object) -> str:
     return "<groups>" if isinstance(value, dict | GroupsModel) else "<word>"
 
 
-class TableModel(Words):
+class TableModel(StrictModel):
     """One destination."""
 
     name: str = Field(description="<catalog>.<namespace>.<table>; the catalog is a key of catalogs.yaml.")
@@ -205,7 +205,7 @@ class TableModel(Words):
     )
 
 
-class MergeModel(Words):
+class MergeModel(StrictModel):
     """When a flush runs and how large a batch may be."""
 
     interval: DurationOrCron = Field(
@@ -234,7 +234,7 @@ class MergeModel(Words):
     )
 
 
-class HeartbeatModel(Words):
+class HeartbeatModel(StrictModel):
     """How a position moves without rows."""
 
     interval: Duration = Field(default=600, ge=0, description="How often a position moves without rows; 0 disables.")
@@ -252,7 +252,7 @@ class HeartbeatModel(Words):
     )
 
 
-class NotifierModel(Words):
+class NotifierModel(StrictModel):
     """One of Airflow's notifiers, called when a run fails."""
 
     notifier: str = Field(
@@ -261,7 +261,7 @@ class NotifierModel(Words):
     kwargs: dict[str, Any] = Field(default={}, description="Its arguments: connection ids, texts; never a secret.")
 
 
-class PipelineModel(Words):
+class PipelineModel(StrictModel):
     """The whole file."""
 
     description: str = Field(default="", description="For people; shown in Airflow.")
@@ -286,7 +286,7 @@ class PipelineModel(Words):
     spark: SparkModel = SparkModel()
 
 
-def json_schema() -> dict[str, Any]:
+def build_json_schema() -> dict[str, Any]:
     """JSON Schema of a pipeline file, for editors."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return dialect | PipelineModel.model_json_schema(by_alias=True) | {"title": "Tidegate pipeline"}

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from tidegate.config.models.formats import AvroModel, CsvModel, ProtobufModel, Words
+from tidegate.config.models.formats import AvroModel, CsvModel, ProtobufModel, StrictModel
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.runtime import Duration, SparkModel
 from tidegate.config.models.settings import KafkaPlace, PropertyText
@@ -12,19 +12,19 @@ from tidegate.config.models.settings import KafkaPlace, PropertyText
 OutWord = Literal["json", "avro", "protobuf", "csv", "string", "raw"]
 
 
-def _start_tag(value: object) -> str | None:
+def _tag_start(value: object) -> str | None:
     if isinstance(value, dict):
         return "<timestamp>" if "timestamp" in value else "<snapshot>"
     return "<word>" if isinstance(value, str) else None
 
 
-class StartSnapshot(Words):
+class StartSnapshot(StrictModel):
     """Begin at a snapshot."""
 
     snapshot: int = Field(ge=1, description="Only what changed after this snapshot.")
 
 
-class KeyOutModel(Words):
+class KeyOutModel(StrictModel):
     """How a record's key is written."""
 
     format: OutWord = Field(default="json", description="How the record key is encoded.")
@@ -35,7 +35,7 @@ class KeyOutModel(Words):
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
 
 
-class ValueOutModel(Words):
+class ValueOutModel(StrictModel):
     """How a record's value is written."""
 
     format: OutWord = Field(default="json", description="How the record value is encoded.")
@@ -47,7 +47,7 @@ class ValueOutModel(Words):
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
 
 
-class MetadataOutModel(Words):
+class MetadataOutModel(StrictModel):
     """Columns that become a record's metadata instead of a part of its value."""
 
     headers: str | None = Field(default=None, min_length=1, description="A MAP, or an ARRAY<STRUCT<key, value>>.")
@@ -55,7 +55,7 @@ class MetadataOutModel(Words):
     topic: str | None = Field(default=None, min_length=1, description="A column that names one of topics.")
 
 
-class CreateTopicsModel(Words):
+class CreateTopicsModel(StrictModel):
     """How missing topics are made."""
 
     enabled: bool = Field(default=True, description="Create topics that are missing, compacted.")
@@ -64,7 +64,7 @@ class CreateTopicsModel(Words):
     properties: dict[str, PropertyText] = Field(default={}, description="Settings of the topic beside the policy.")
 
 
-class HeartbeatOutModel(Words):
+class HeartbeatOutModel(StrictModel):
     """A record at the end of each run."""
 
     produce: bool = Field(default=False, description="Send a heartbeat record at the end of every run.")
@@ -73,7 +73,7 @@ class HeartbeatOutModel(Words):
     )
 
 
-class PublicationModel(Words):
+class PublicationModel(StrictModel):
     """The whole file."""
 
     description: str = Field(default="", description="For people; shown in Airflow.")
@@ -92,7 +92,7 @@ class PublicationModel(Words):
         | Annotated[StartSnapshot, Tag("<snapshot>")]
         | Annotated[StartTimestamp, Tag("<timestamp>")],
         Discriminator(
-            _start_tag,
+            _tag_start,
             custom_error_type="start",
             custom_error_message="write full, {snapshot: ...} or {timestamp: ...}",
         ),
@@ -114,7 +114,7 @@ class PublicationModel(Words):
     spark: SparkModel = SparkModel()
 
 
-def publication_schema() -> dict[str, Any]:
+def build_publication_schema() -> dict[str, Any]:
     """JSON Schema of a publication file, for editors."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return dialect | PublicationModel.model_json_schema(by_alias=True) | {"title": "Tidegate publication"}

@@ -4,18 +4,18 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from tidegate.config.models.formats import Words
+from tidegate.config.models.formats import StrictModel
 from tidegate.config.models.settings import PropertyText
-from tidegate.spec.time_text import parse_duration
+from tidegate.spec.time_text import parse_duration_seconds
 
 Duration = Annotated[
     int,
-    BeforeValidator(parse_duration),
+    BeforeValidator(parse_duration_seconds),
     WithJsonSchema({"type": ["integer", "string"], "pattern": r"^(-1|\d+|(\d+[smhd])+)$", "examples": ["60s", "10m"]}),
 ]
 
 
-class MaintenanceModel(Words):
+class MaintenanceModel(StrictModel):
     """How tables are kept small."""
 
     interval: Duration = Field(default=86_400, description="Pause between maintenance runs; -1 or 0 disables.")
@@ -34,7 +34,7 @@ class MaintenanceModel(Words):
     )
 
 
-class SparkModel(Words):
+class SparkModel(StrictModel):
     """Where the jobs run."""
 
     mode: Literal["connect", "submit"] = Field(default="connect", description="Spark Connect, or spark-submit.")

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from tidegate.config.models.pipeline import GroupsModel, PipelineModel, TableModel
 from tidegate.config.parsing.ddl import parse_columns
-from tidegate.config.parsing.problems import Findings, closest
+from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.schema.data_types import Primitive, parse
-from tidegate.spec.projection import Field, passed
+from tidegate.schema.data_types import Primitive, parse_type
+from tidegate.spec.projection import Field, list_passed_columns
 
 # of one total order, the same in Spark and in BigQuery: NaN, among others, has another place in each
 ORDERED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
@@ -23,7 +23,7 @@ def find_groups(table: TableModel) -> Groups:
 
 
 def check_groups(
-    table: TableModel, types: Mapping[str, str] | None, keys: list[str], path: KeyPath, findings: Findings
+    table: TableModel, types: Mapping[str, str] | None, keys: list[str], path: KeyPath, findings: Problems
 ) -> None:
     """Note columns that are not there, are in two groups or have no order.
 
@@ -80,7 +80,7 @@ def _types_of_table(table: TableModel, types: Mapping[str, str]) -> dict[str, st
         select = None  # said where the statement is checked
     if select is None:
         return dict(types)
-    as_they_are = passed(select, [Field(name, "STRING") for name in types])
+    as_they_are = list_passed_columns(select, [Field(name, "STRING") for name in types])
     made = {item.name.casefold(): item.type or "STRING" for item in select.items if item.name}
     return {**made, **{name: types[name] for name in as_they_are}}
 
@@ -90,12 +90,12 @@ def _find_problem(name: str, known: Mapping[str, str] | None, keys: list[str]) -
         return "a key column, which is the same in all records of a key; leave it out"
     if known is None or name.casefold() in known:
         return None
-    return f"not a column of the table; {closest(name, [column for column in known if column not in keys])}"
+    return f"not a column of the table; {suggest_closest(name, [column for column in known if column not in keys])}"
 
 
 def _find_disorder(name: str, known: Mapping[str, str] | None) -> str | None:
     kind = None if known is None else known.get(name.casefold())
-    data_type = None if kind is None else parse(kind)
+    data_type = None if kind is None else parse_type(kind)
     if data_type is None or (isinstance(data_type, Primitive) and (data_type.decimal or data_type.name in ORDERED)):
         return None
     return f"{kind} has no order to go by; choose a whole number, DECIMAL, STRING, DATE or TIMESTAMP"

@@ -4,29 +4,29 @@ from datetime import UTC, datetime
 
 from croniter import croniter
 
-from tidegate.spec.time_text import parse_duration
+from tidegate.spec.time_text import parse_duration_seconds
 
-FIELDS = 5
-BEGIN, YEAR, HUNDRED = datetime(2024, 1, 1, tzinfo=UTC), 366, 100
+FIELD_COUNT = 5
+FIRST_DAY, MAX_DAYS, MAX_TIMES = datetime(2024, 1, 1, tzinfo=UTC), 366, 100
 
 
-def interval_or_cron(value: object) -> int | str:
+def parse_interval_or_cron(value: object) -> int | str:
     """Whole seconds of a duration, or a cron expression with single spaces; ValueError for anything else."""
     if not isinstance(value, str) or len(value.split()) == 1:
-        return parse_duration(value)
+        return parse_duration_seconds(value)
     expression = " ".join(value.split())
-    if len(value.split()) != FIELDS or not croniter.is_valid(expression):
+    if len(value.split()) != FIELD_COUNT or not croniter.is_valid(expression):
         raise ValueError("not a cron expression; write minute hour day month weekday, e.g. '0 * * * *'")
     return expression
 
 
-def longest_pause(expression: str) -> int:
+def find_longest_pause(expression: str) -> int:
     """The most seconds between two of its next times, counted over a year or a hundred times from a fixed day on."""
-    times = croniter(expression, BEGIN)
+    times = croniter(expression, FIRST_DAY)
     found, last = 0, times.get_next(datetime)
-    for _ in range(HUNDRED):
+    for _ in range(MAX_TIMES):
         following = times.get_next(datetime)
         found, last = max(found, int((following - last).total_seconds())), following
-        if (following - BEGIN).days > YEAR:
+        if (following - FIRST_DAY).days > MAX_DAYS:
             break
     return found

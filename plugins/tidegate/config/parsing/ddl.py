@@ -5,20 +5,20 @@ from typing import Any
 
 from tidegate.merge.audits import PLACEHOLDER
 from tidegate.schema.column import Column
-from tidegate.sql.spark import quoted
+from tidegate.sql.spark import quote
 
 # sqlglot's name of a type -> Spark's. What is missing here Spark or Iceberg cannot hold.
-SIMPLE = {
+SIMPLE_TYPES = {
     "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INT", "BIGINT": "BIGINT",
     "FLOAT": "FLOAT", "DOUBLE": "DOUBLE", "TEXT": "STRING", "BINARY": "BINARY", "VARBINARY": "BINARY", "DATE": "DATE",
     "TIMESTAMPTZ": "TIMESTAMP", "TIMESTAMPLTZ": "TIMESTAMP",
     "TIMESTAMP": "TIMESTAMP_NTZ", "TIMESTAMPNTZ": "TIMESTAMP_NTZ",
 }  # fmt: skip
-KNOWN = (
+KNOWN_TYPES = (
     "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), STRING, BINARY, DATE, "
     "TIMESTAMP, TIMESTAMP_NTZ, ARRAY<>, MAP<,>, STRUCT<:>"
 )
-EXAMPLE = "write e.g. id BIGINT NOT NULL, name STRING"
+COLUMNS_EXAMPLE = "write e.g. id BIGINT NOT NULL, name STRING"
 AUDIT_EXAMPLE = "e.g. SELECT count(*) > 0 FROM {table}"
 
 
@@ -27,31 +27,31 @@ def parse_columns(ddl: str) -> tuple[Column, ...]:
     """The columns of ``id BIGINT NOT NULL, name STRING`` in one canonical spelling. ValueError says what is wrong."""
     from sqlglot import exp
 
-    statement = parse_one(f"CREATE TABLE t ({ddl}\n)", EXAMPLE)
+    statement = parse_one(f"CREATE TABLE t ({ddl}\n)", COLUMNS_EXAMPLE)
     schema = statement.this if isinstance(statement, exp.Create) else None
     if not isinstance(schema, exp.Schema) or statement.args.get("expression") or not schema.expressions:
-        raise ValueError(f"not a list of columns; {EXAMPLE}")
-    columns = tuple(_column(definition) for definition in schema.expressions)
-    _check_once([column.name for column in columns], "column")
+        raise ValueError(f"not a list of columns; {COLUMNS_EXAMPLE}")
+    columns = tuple(_parse_column(definition) for definition in schema.expressions)
+    _check_unique([column.name for column in columns], "column")
     return columns
 
 
-def _check_once(names: list[str], what: str) -> None:
+def _check_unique(names: list[str], what: str) -> None:
     folded = [name.casefold() for name in names]
     twice = [name for i, name in enumerate(names) if folded[i] in folded[:i]]
     if twice:
         raise ValueError(f"{what} {twice[0]} is given twice (names are compared without case); keep one")
 
 
-def _column(definition: Any) -> Column:
+def _parse_column(definition: Any) -> Column:
     from sqlglot import exp
 
     if not isinstance(definition, exp.ColumnDef) or definition.args.get("kind") is None:
-        raise ValueError(f"{definition.name or definition.sql('spark')} has no type; {EXAMPLE}")
-    return Column(definition.name, _type_text(definition.kind), _nullable(definition))
+        raise ValueError(f"{definition.name or definition.sql('spark')} has no type; {COLUMNS_EXAMPLE}")
+    return Column(definition.name, _format_type(definition.kind), _is_nullable(definition))
 
 
-def _nullable(definition: Any) -> bool:
+def _is_nullable(definition: Any) -> bool:
     """NOT NULL is understood, a COMMENT is for people; other constraints would be silently lost: refused."""
     from sqlglot import exp
 
@@ -64,26 +64,26 @@ def _nullable(definition: Any) -> bool:
     return not any(isinstance(k, exp.NotNullColumnConstraint) and not k.args.get("allow_null") for k in kinds)
 
 
-def _type_text(kind: Any) -> str:
+def _format_type(kind: Any) -> str:
     name = getattr(kind.this, "name", str(kind.this))
     inner = kind.expressions
     if name == "DECIMAL":
-        return _decimal(inner)
+        return _format_decimal(inner)
     if name == "ARRAY" and len(inner) == 1:
-        return f"ARRAY<{_type_text(inner[0])}>"
+        return f"ARRAY<{_format_type(inner[0])}>"
     if name == "MAP" and len(inner) == 2:
-        return f"MAP<{_type_text(inner[0])}, {_type_text(inner[1])}>"
+        return f"MAP<{_format_type(inner[0])}, {_format_type(inner[1])}>"
     if name == "STRUCT" and inner:
-        _check_once([field.name for field in inner], "field")
-        return f"STRUCT<{', '.join(_field(field) for field in inner)}>"
-    if name in SIMPLE and not inner:
-        return SIMPLE[name]
+        _check_unique([field.name for field in inner], "field")
+        return f"STRUCT<{', '.join(_format_field(field) for field in inner)}>"
+    if name in SIMPLE_TYPES and not inner:
+        return SIMPLE_TYPES[name]
     if name in {"VARCHAR", "CHAR"}:
         raise ValueError(f"{kind.sql('spark')} would lose its length limit in the table; use STRING")
-    raise ValueError(f"{kind.sql('spark')} is not a type of the destination; use one of {KNOWN}")
+    raise ValueError(f"{kind.sql('spark')} is not a type of the destination; use one of {KNOWN_TYPES}")
 
 
-def _decimal(inner: list[Any]) -> str:
+def _format_decimal(inner: list[Any]) -> str:
     numbers = [int(argument.name) for argument in inner]
     precision, scale = (*numbers, 0)[:2] if numbers else (10, 0)  # Spark's own meaning of a bare DECIMAL
     if not 1 <= precision <= 38 or not 0 <= scale <= precision:
@@ -91,9 +91,9 @@ def _decimal(inner: list[Any]) -> str:
     return f"DECIMAL({precision},{scale})"
 
 
-def _field(definition: Any) -> str:
-    column = _column(definition)
-    return f"{quoted(column.name)}: {column.type}{'' if column.nullable else ' NOT NULL'}"
+def _format_field(definition: Any) -> str:
+    column = _parse_column(definition)
+    return f"{quote(column.name)}: {column.type}{'' if column.nullable else ' NOT NULL'}"
 
 
 @lru_cache(maxsize=1024)

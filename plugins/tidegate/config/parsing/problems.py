@@ -6,12 +6,12 @@ from typing import Any
 
 from tidegate.config.parsing.yaml_document import Document, KeyPath
 from tidegate.errors import ConfigurationError
-from tidegate.redaction import HIDDEN, holds_secret, is_secret_name
+from tidegate.redaction import SECRET_MASK, has_secret, is_secret_name
 
-LONGEST_VALUE = 60
+MAX_VALUE_CHARACTERS = 60
 
 
-class Findings:
+class Problems:
     """The problems of one document, each ``file:line: key.path=value: what is wrong; the way out``."""
 
     def __init__(self, document: Document) -> None:
@@ -24,19 +24,19 @@ class Findings:
         """Note a problem at `path`, unless the value there is already known to be broken."""
         if any(path[: len(b)] == b or b[: len(path)] == path for b in self.broken if b):
             return
-        entry = self._entry(path, message)
+        entry = self._format_entry(path, message)
         if entry not in self.found:
             self.found.append(entry)
 
     def warn(self, path: KeyPath, message: str) -> None:
         """Note what is allowed and probably not meant."""
-        _, text = self._entry(path, message)
+        _, text = self._format_entry(path, message)
         if text not in self.warnings:
             self.warnings.append(text)
 
-    def _entry(self, path: KeyPath, message: str) -> tuple[int, str]:
-        line = self.document.line(path)
-        where = dotted(path) + shown_value(path, value_at(self.document.data, path)) + ": " if path else ""
+    def _format_entry(self, path: KeyPath, message: str) -> tuple[int, str]:
+        line = self.document.find_line(path)
+        where = format_key_path(path) + format_value(path, get_value(self.document.data, path)) + ": " if path else ""
         return line, f"{self.document.shown}:{line}: {where}{message}"
 
     def add_broken(self, path: KeyPath, message: str) -> None:
@@ -50,12 +50,12 @@ class Findings:
             raise ConfigurationError(*(line for _, line in sorted(self.found, key=lambda entry: entry[0])))
 
 
-def dotted(path: KeyPath) -> str:
+def format_key_path(path: KeyPath) -> str:
     """``("tables", 0, "name")`` as ``tables[0].name``."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
-def value_at(data: Any, path: KeyPath) -> Any:
+def get_value(data: Any, path: KeyPath) -> Any:
     """What stands at `path` in YAML data; Ellipsis when nothing does."""
     for part in path:
         try:
@@ -65,21 +65,21 @@ def value_at(data: Any, path: KeyPath) -> Any:
     return data
 
 
-def shown_value(path: KeyPath, value: Any) -> str:
+def format_value(path: KeyPath, value: Any) -> str:
     """``=value`` for a message: short, on one line, and never a secret."""
     if value is ... or isinstance(value, dict):
         return ""
-    if any(is_secret_name(part) for part in path) or holds_secret(value):
-        return f"={HIDDEN}"
+    if any(is_secret_name(part) for part in path) or has_secret(value):
+        return f"={SECRET_MASK}"
     if isinstance(value, bool) or value is None:
         return f"={'null' if value is None else str(value).lower()}"
-    if isinstance(value, list) and any(isinstance(item, dict | list) or holds_secret(item) for item in value):
+    if isinstance(value, list) and any(isinstance(item, dict | list) or has_secret(item) for item in value):
         return ""
     text = " ".join(f"[{', '.join(map(str, value))}]".split() if isinstance(value, list) else str(value).split())
-    return "=" + (text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…")
+    return "=" + (text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…")
 
 
-def closest(word: object, allowed: Iterable[str]) -> str:
+def suggest_closest(word: object, allowed: Iterable[str]) -> str:
     """``did you mean a or b?``, or all that is allowed when nothing comes near."""
     names = sorted(allowed)
     near = difflib.get_close_matches(str(word).lower(), names, n=2, cutoff=0.55)

@@ -9,26 +9,26 @@ from itertools import pairwise
 from typing import Any
 
 
-def _words(text: str) -> frozenset[str]:
+def _split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-MOVING = _words("""
+NONDETERMINISTIC_FUNCTIONS = _split_words("""
     current_date current_time current_timestamp curdate localtimestamp now rand randn random randstr shuffle
     uniform unix_timestamp uuid monotonically_increasing_id
 """)
 # Their answer depends on the order in which rows come, max_by and min_by among rows that are equally high.
-ORDERED = _words("""
+ORDER_DEPENDENT_FUNCTIONS = _split_words("""
     any_value approx_percentile approx_quantile array_agg array_unique_agg collect_list collect_set first
     first_value group_concat last last_value listagg max_by min_by mode percentile_approx string_agg
 """)
-AGGREGATES = _words("""
+AGGREGATE_FUNCTIONS = _split_words("""
     approx_count_distinct avg bit_and bit_or bit_xor bool_and bool_or corr count count_if covar_pop covar_samp
     every kurtosis max mean median min percentile product regr_avgx regr_avgy regr_count regr_intercept regr_r2
     regr_slope regr_sxx regr_sxy regr_syy skewness std stddev stddev_pop stddev_samp sum try_avg try_sum var_pop
     var_samp variance
 """)
-OF_ONE_ROW = _words("""
+SCALAR_FUNCTIONS = _split_words("""
     abs acos acosh add_months aes_decrypt aggregate array array_append array_compact array_contains array_distinct
     array_except array_insert array_intersect array_join array_max array_min array_position array_prepend
     array_remove array_repeat array_size array_sort array_union arrays_overlap arrays_zip ascii asin asinh atan
@@ -60,24 +60,24 @@ OF_ONE_ROW = _words("""
     weekofyear width_bucket window xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number
     xpath_short xpath_string xxhash64 year zeroifnull zip_with
 """)
-TYPES = _words("""
+TYPE_WORDS = _split_words("""
     char character dec decimal numeric varchar
 """)
 # Words that a parenthesis may follow without being called.
-SYNTAX = _words("""
+SYNTAX_WORDS = _split_words("""
     all and as between by case cube distinct div else except from group having ilike in is join like not on or
     regexp rlike rollup select sets tablesample then using values when where
 """)
-ALLOWED = AGGREGATES | OF_ONE_ROW | TYPES | SYNTAX
-WORD = re.compile(r"[^\W\d]\w*")
-CLAUSES = _words("""
+ALLOWED_FUNCTIONS = AGGREGATE_FUNCTIONS | SCALAR_FUNCTIONS | TYPE_WORDS | SYNTAX_WORDS
+WORD_PATTERN = re.compile(r"[^\W\d]\w*")
+ALLOWED_CLAUSES = _split_words("""
     Select From Where Having Group Join Table TableAlias Alias Aliases Column Identifier Star Literal Boolean Null
     Paren Tuple Case If Cast TryCast DataType DataTypeParam ColumnDef Interval Var IntervalSpan Bracket Slice
     Lambda Distinct Filter Lateral In Between Escape PropertyEQ Kwarg Rollup Cube GroupingSets
 """)
 
 
-def functions_in(text: str) -> list[str]:
+def find_functions(text: str) -> list[str]:
     """The functions that a statement calls, as it writes them, in small letters.
 
     ValueError for a function with a namespace: it is somebody's own, of which nothing is known.
@@ -88,24 +88,24 @@ def functions_in(text: str) -> list[str]:
     found = []
     for before, (token, following) in zip([None, *tokens], pairwise(tokens), strict=False):
         name = token.text.casefold()
-        if following.text != "(" or not WORD.fullmatch(name):
+        if following.text != "(" or not WORD_PATTERN.fullmatch(name):
             continue
         if before is not None and before.text == ".":
-            raise ValueError(f"{name}() is a function of your own, of which nothing is known; {INSTEAD}")
+            raise ValueError(f"{name}() is a function of your own, of which nothing is known; {FUNCTION_REMEDY}")
         found.append(name)
-    return [name for name in found if name not in SYNTAX]
+    return [name for name in found if name not in SYNTAX_WORDS]
 
 
-INSTEAD = "use Spark's functions that answer from their arguments alone, or let the pipeline store the value"
+FUNCTION_REMEDY = "use Spark's functions that answer from their arguments alone, or let the pipeline store the value"
 
 
-def refuse_moving(tree: Any, called: list[str]) -> None:
+def refuse_nondeterministic(tree: Any, called: list[str]) -> None:
     """ValueError for what answers differently each time, also where it is written without parentheses."""
     from sqlglot import exp
 
     words = [name.casefold() for node in tree.find_all(exp.Func) for name in node.sql_names() if name]
     words += [column.name.casefold() for column in tree.find_all(exp.Column) if not column.table]
-    moving = [*sorted(MOVING & {*called}), *sorted(MOVING & {*words})]
+    moving = [*sorted(NONDETERMINISTIC_FUNCTIONS & {*called}), *sorted(NONDETERMINISTIC_FUNCTIONS & {*words})]
     if moving:
         raise ValueError(f"{moving[0]}() answers differently each time; store its value in the table")
 
@@ -114,10 +114,15 @@ def refuse_unknown(tree: Any, called: list[str]) -> None:
     """ValueError for a function or a clause of which it is not known that its answer follows from the rows."""
     from sqlglot import exp
 
-    unknown = sorted({*called} - ALLOWED)
+    unknown = sorted({*called} - ALLOWED_FUNCTIONS)
     if unknown:
-        raise ValueError(f"{unknown[0]}() is not known to give the same answer for the same rows; {INSTEAD}")
-    plain = (exp.Func, exp.Binary, exp.Unary, *(getattr(exp, name) for name in sorted(CLAUSES) if hasattr(exp, name)))
+        raise ValueError(f"{unknown[0]}() is not known to give the same answer for the same rows; {FUNCTION_REMEDY}")
+    plain = (
+        exp.Func,
+        exp.Binary,
+        exp.Unary,
+        *(getattr(exp, name) for name in sorted(ALLOWED_CLAUSES) if hasattr(exp, name)),
+    )
     for node in tree.walk():
         if not isinstance(node, plain):
             raise ValueError(
@@ -131,4 +136,6 @@ def is_aggregate(tree: Any) -> bool:
     from sqlglot import exp
 
     own = (node.name.casefold() for node in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc))
-    return tree.find(exp.AggFunc) is not None or any(name in AGGREGATES | ORDERED for name in own)
+    return tree.find(exp.AggFunc) is not None or any(
+        name in AGGREGATE_FUNCTIONS | ORDER_DEPENDENT_FUNCTIONS for name in own
+    )

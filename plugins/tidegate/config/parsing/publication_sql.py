@@ -5,31 +5,34 @@ from functools import lru_cache
 from typing import Any
 
 from tidegate.config.parsing.publication_functions import (
-    ORDERED,
-    functions_in,
+    ORDER_DEPENDENT_FUNCTIONS,
+    find_functions,
     is_aggregate,
-    refuse_moving,
+    refuse_nondeterministic,
     refuse_unknown,
 )
 from tidegate.spec.publication import PLACEHOLDER, Grouped
 
-EXAMPLE = f"write e.g. SELECT id, upper(name) AS name FROM {PLACEHOLDER} WHERE NOT hidden"
+SELECT_EXAMPLE = f"write e.g. SELECT id, upper(name) AS name FROM {PLACEHOLDER} WHERE NOT hidden"
 GROUP_EXAMPLE = f"write e.g. SELECT word, count(*) AS n FROM {PLACEHOLDER} GROUP BY word"
-INSTEAD_OF_ORDER = "use min, max, sum, count or the like; for the value of the last row max(struct(at, value)).value"
-STAND_IN, OTHER = "_tidegate_table", "_tidegate_joined_{}_"
-JOINED = re.compile(r"\{([^{}\s]+(?:\.[^{}\s]+){2,})\}")  # {lake.shop.customers}
-SIDES, KINDS = ("", "LEFT"), ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
-SESSION = "session_window"
-WINDOW, WINDOWED = re.compile(r"\bwindow\s*\(", re.IGNORECASE), "_tidegate_window"  # a word of its own to the parser
+ORDER_REMEDY = "use min, max, sum, count or the like; for the value of the last row max(struct(at, value)).value"
+TABLE_STAND_IN, JOINED_STAND_IN = "_tidegate_table", "_tidegate_joined_{}_"
+JOINED_PATTERN = re.compile(r"\{([^{}\s]+(?:\.[^{}\s]+){2,})\}")  # {lake.shop.customers}
+JOIN_SIDES, JOIN_KINDS = ("", "LEFT"), ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
+SESSION_WINDOW = "session_window"
+WINDOW_PATTERN, WINDOW_STAND_IN = (
+    re.compile(r"\bwindow\s*\(", re.IGNORECASE),
+    "_tidegate_window",
+)  # a word of its own to the parser
 
 
-def joined_tables(sql: str) -> tuple[str, ...]:
+def find_joined_tables(sql: str) -> tuple[str, ...]:
     """The tables beside `{table}` that the SQL names in braces, in their order."""
-    return tuple(dict.fromkeys(JOINED.findall(sql)))
+    return tuple(dict.fromkeys(JOINED_PATTERN.findall(sql)))
 
 
 @lru_cache(maxsize=256)
-def read_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
+def parse_publication_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
     """How the groups of an aggregate are told; None for SQL that looks at one row at a time.
 
     ValueError unless `sql` is one SELECT over `{table}`, and tables in braces that are joined to it, whose answer
@@ -37,48 +40,48 @@ def read_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
     """
     from sqlglot import exp
 
-    tree = _select(sql)
+    tree = _parse_select(sql)
     if tree.find(exp.Window, exp.Limit, exp.Offset, exp.Order) or tree.args.get("distinct"):
-        raise ValueError(f"OVER, DISTINCT, ORDER BY and LIMIT look across rows and groups; {EXAMPLE}")
-    called = functions_in(_statement(sql))
-    refuse_moving(tree, called)
+        raise ValueError(f"OVER, DISTINCT, ORDER BY and LIMIT look across rows and groups; {SELECT_EXAMPLE}")
+    called = find_functions(_replace_placeholders(sql))
+    refuse_nondeterministic(tree, called)
     is_grouped = is_aggregate(tree) or tree.find(exp.Group) is not None
-    ordered = sorted(ORDERED & {*called})
+    ordered = sorted(ORDER_DEPENDENT_FUNCTIONS & {*called})
     if ordered:
-        raise ValueError(f"{ordered[0]}() depends on the order of rows; {INSTEAD_OF_ORDER}")
-    grouped = _grouped(tree, key, joined_tables(sql)) if is_grouped else None
+        raise ValueError(f"{ordered[0]}() depends on the order of rows; {ORDER_REMEDY}")
+    grouped = _build_grouped(tree, key, find_joined_tables(sql)) if is_grouped else None
     refuse_unknown(tree, called)
     return grouped
 
 
-def _statement(sql: str) -> str:
+def _replace_placeholders(sql: str) -> str:
     """The SQL with names of their own for the tables in braces."""
-    text = sql.replace(PLACEHOLDER, STAND_IN)
-    for number, name in enumerate(joined_tables(sql)):
-        text = text.replace(f"{{{name}}}", OTHER.format(number))
+    text = sql.replace(PLACEHOLDER, TABLE_STAND_IN)
+    for number, name in enumerate(find_joined_tables(sql)):
+        text = text.replace(f"{{{name}}}", JOINED_STAND_IN.format(number))
     return text
 
 
-def _select(sql: str) -> Any:
+def _parse_select(sql: str) -> Any:
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     if sql.count(PLACEHOLDER) != 1:
-        raise ValueError(f"{PLACEHOLDER} must stand in it once, behind FROM; {EXAMPLE}")
-    others = joined_tables(sql)
+        raise ValueError(f"{PLACEHOLDER} must stand in it once, behind FROM; {SELECT_EXAMPLE}")
+    others = find_joined_tables(sql)
     try:
-        statements = sqlglot.parse(WINDOW.sub(f"{WINDOWED}(", _statement(sql)), read="spark")
+        statements = sqlglot.parse(WINDOW_PATTERN.sub(f"{WINDOW_STAND_IN}(", _replace_placeholders(sql)), read="spark")
     except SqlglotError as fault:
-        raise ValueError(f"not SQL that Spark reads; {EXAMPLE}") from fault
+        raise ValueError(f"not SQL that Spark reads; {SELECT_EXAMPLE}") from fault
     tree = statements[0] if len(statements) == 1 else None
     if not isinstance(tree, exp.Select):
-        raise ValueError(f"not one SELECT; {EXAMPLE}")
+        raise ValueError(f"not one SELECT; {SELECT_EXAMPLE}")
     found = sorted(table.sql("spark").split(" ")[0] for table in tree.find_all(exp.Table))
-    if found != sorted([STAND_IN, *(OTHER.format(number) for number in range(len(others)))]):
+    if found != sorted([TABLE_STAND_IN, *(JOINED_STAND_IN.format(number) for number in range(len(others)))]):
         raise ValueError(
             f"it may read {PLACEHOLDER} and, each once, tables in braces like {{lake.shop.customers}}: a change of any "
-            f"other would not be seen; {EXAMPLE}"
+            f"other would not be seen; {SELECT_EXAMPLE}"
         )
     _check_joins(tree)
     return tree
@@ -89,11 +92,11 @@ def _check_joins(tree: Any) -> None:
     from sqlglot import exp
 
     if tree.find(exp.Subquery) or len(list(tree.find_all(exp.Select))) > 1:
-        raise ValueError(f"subqueries cannot be told apart; join the tables instead; {EXAMPLE}")
-    if tree.find(exp.From).this.name != STAND_IN:
-        raise ValueError(f"{PLACEHOLDER} must stand behind FROM, and the others behind JOIN; {EXAMPLE}")
+        raise ValueError(f"subqueries cannot be told apart; join the tables instead; {SELECT_EXAMPLE}")
+    if tree.find(exp.From).this.name != TABLE_STAND_IN:
+        raise ValueError(f"{PLACEHOLDER} must stand behind FROM, and the others behind JOIN; {SELECT_EXAMPLE}")
     for join in tree.find_all(exp.Join):
-        is_plain = (join.side or "").upper() in SIDES and (join.kind or "").upper() in KINDS
+        is_plain = (join.side or "").upper() in JOIN_SIDES and (join.kind or "").upper() in JOIN_KINDS
         if not is_plain or join.args.get("method"):
             raise ValueError(
                 f"JOIN, LEFT JOIN, SEMI, ANTI and CROSS JOIN may be used: others give rows "
@@ -101,7 +104,7 @@ def _check_joins(tree: Any) -> None:
             )
 
 
-def _grouped(tree: Any, key: tuple[str, ...], others: tuple[str, ...]) -> Grouped:
+def _build_grouped(tree: Any, key: tuple[str, ...], others: tuple[str, ...]) -> Grouped:
     """The keys of the groups that some rows are in: the same SELECT without what looks at the rows of a group."""
     from sqlglot import exp
 
@@ -121,8 +124,10 @@ def _grouped(tree: Any, key: tuple[str, ...], others: tuple[str, ...]) -> Groupe
     # also those that are no key: GROUP BY, and other columns, may name them by their aliases
     keys.set("expressions", [item.copy() for item in tree.selects if not is_aggregate(item)])
     keys.set("having", None)
-    matched = tuple(name for name, item in zip(key, wanted, strict=True) if SESSION not in item.sql("spark").casefold())
-    text = keys.sql("spark").replace(STAND_IN, PLACEHOLDER)
+    matched = tuple(
+        name for name, item in zip(key, wanted, strict=True) if SESSION_WINDOW not in item.sql("spark").casefold()
+    )
+    text = keys.sql("spark").replace(TABLE_STAND_IN, PLACEHOLDER)
     for number, name in enumerate(others):
-        text = text.replace(OTHER.format(number), f"{{{name}}}")
-    return Grouped(re.sub(WINDOWED, "window", text, flags=re.IGNORECASE), matched)
+        text = text.replace(JOINED_STAND_IN.format(number), f"{{{name}}}")
+    return Grouped(re.sub(WINDOW_STAND_IN, "window", text, flags=re.IGNORECASE), matched)

@@ -7,9 +7,9 @@ from typing import Any
 from tidegate.config.parsing.ddl import parse_columns, parse_one
 from tidegate.spec.projection import RECORD, Dimension, Item, Select
 
-EXAMPLE = "e.g. SELECT id, upper(name) ... FROM record, or FROM record r LEFT JOIN lake.shop.customers c ON ..."
-CLAUSES = {"expressions", "from_", "from", "joins", "kind", "hint"}
-TYPED = "write CAST(... AS TYPE) AS name"
+SELECT_EXAMPLE = "e.g. SELECT id, upper(name) ... FROM record, or FROM record r LEFT JOIN lake.shop.customers c ON ..."
+ALLOWED_CLAUSES = {"expressions", "from_", "from", "joins", "kind", "hint"}
+CAST_EXAMPLE = "write CAST(... AS TYPE) AS name"
 
 
 @lru_cache(maxsize=256)
@@ -17,31 +17,31 @@ def parse_select(text: str) -> Select:
     """The statement as `Select`. ValueError says what is wrong and what to write instead."""
     from sqlglot import exp
 
-    tree = parse_one(text, EXAMPLE)
+    tree = parse_one(text, SELECT_EXAMPLE)
     if not isinstance(tree, exp.Select):
-        raise ValueError(f"not one SELECT; {EXAMPLE}")
+        raise ValueError(f"not one SELECT; {SELECT_EXAMPLE}")
     _check_clauses(tree)
-    alias = _record_alias(tree)
+    alias = _find_record_alias(tree)
     joins = tree.args.get("joins") or []
     for join in joins:
         _check_join(join)
-    texts, conditions = _texts(text)
-    if not _are_same([*texts, *conditions], [*tree.expressions, *(join.args["on"] for join in joins)]):
-        raise ValueError(f"not a statement that can be taken apart; {EXAMPLE}")
+    texts, conditions = _split_texts(text)
+    if not _is_same_meaning([*texts, *conditions], [*tree.expressions, *(join.args["on"] for join in joins)]):
+        raise ValueError(f"not a statement that can be taken apart; {SELECT_EXAMPLE}")
     names = [".".join(part.name for part in join.this.parts) for join in joins]
     dimensions = tuple(Dimension(n, j.this.alias, on) for n, j, on in zip(names, joins, conditions, strict=True))
     aliases = [alias, *(d.alias for d in dimensions)]
     if len({name.casefold() for name in aliases}) < len(aliases):
         raise ValueError(f"two tables are called the same: {', '.join(aliases)}; give each an alias of its own")
-    items = tuple(_item(node, sql, alias, aliases) for node, sql in zip(tree.expressions, texts, strict=True))
-    reads = tuple(name for join in joins for name in _reads(join.args["on"], alias, aliases))
+    items = tuple(_parse_item(node, sql, alias, aliases) for node, sql in zip(tree.expressions, texts, strict=True))
+    reads = tuple(name for join in joins for name in _find_reads(join.args["on"], alias, aliases))
     return Select(" ".join(text.split()), items, alias, dimensions, reads)
 
 
 def _check_clauses(tree: Any) -> None:
     from sqlglot import exp
 
-    clauses = sorted(name.rstrip("_") for name, value in tree.args.items() if value and name not in CLAUSES)
+    clauses = sorted(name.rstrip("_") for name, value in tree.args.items() if value and name not in ALLOWED_CLAUSES)
     if clauses:
         raise ValueError(
             f"each record becomes one row, so there is no {clauses[0].upper()} here; leave records out with when"
@@ -55,12 +55,12 @@ def _check_clauses(tree: Any) -> None:
             raise ValueError("a function that makes several rows; each record becomes one row")
 
 
-def _record_alias(tree: Any) -> str:
+def _find_record_alias(tree: Any) -> str:
     from sqlglot import exp
 
     source = (tree.args.get("from_") or tree.args.get("from") or exp.From()).this
     if not isinstance(source, exp.Table) or [part.name.casefold() for part in source.parts] != [RECORD]:
-        raise ValueError(f"it reads FROM {RECORD}, the decoded record; {EXAMPLE}")
+        raise ValueError(f"it reads FROM {RECORD}, the decoded record; {SELECT_EXAMPLE}")
     return str(source.alias or RECORD)
 
 
@@ -78,22 +78,22 @@ def _check_join(join: Any) -> None:
         raise ValueError("a version of a table is pinned by each batch itself; for the past join a table with history")
 
 
-def _item(node: Any, sql: str, alias: str, aliases: Sequence[str]) -> Item:
+def _parse_item(node: Any, sql: str, alias: str, aliases: Sequence[str]) -> Item:
     from sqlglot import exp
 
     if _is_star(node):
-        return _star(node, alias)
+        return _parse_star(node, alias)
     name, inner = node.alias, node.this if isinstance(node, exp.Alias) else node
     if isinstance(inner, exp.Column | exp.Dot):
-        steps = _steps(inner)
+        steps = _list_steps(inner)
         if steps is not None:
-            return _column(name or steps[-1], steps, alias, aliases)
+            return _build_column_item(name or steps[-1], steps, alias, aliases)
     if not isinstance(inner, exp.Cast) or not name:
-        raise ValueError(f"{sql}: the type of what is computed must be said; {TYPED}")
-    value, type_text = _cast(sql)
+        raise ValueError(f"{sql}: the type of what is computed must be said; {CAST_EXAMPLE}")
+    value, type_text = _split_cast(sql)
     word = parse_columns(f"c {type_text}")[0].type
     is_strict = not inner.args.get("safe")
-    reads = tuple(_reads(inner, alias, aliases))
+    reads = tuple(_find_reads(inner, alias, aliases))
     columns = list(inner.find_all(exp.Column))
     return Item(name, sql=value, type=word, is_checked=is_strict, reads=reads, is_joined=len(reads) < len(columns))
 
@@ -104,7 +104,7 @@ def _is_star(node: Any) -> bool:
     return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
 
-def _star(node: Any, alias: str) -> Item:
+def _parse_star(node: Any, alias: str) -> Item:
     from sqlglot import exp
 
     if isinstance(node, exp.Column) and node.table.casefold() != alias.casefold():
@@ -117,13 +117,13 @@ def _star(node: Any, alias: str) -> Item:
     return Item(None, left_out=tuple(column.name for column in left_out))
 
 
-def _column(name: str, steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> Item:
-    owner, path = _owner(steps, alias, aliases)
+def _build_column_item(name: str, steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> Item:
+    owner, path = _resolve_owner(steps, alias, aliases)
     reads = path[:1] if owner == alias else ()
     return Item(name, owner, path, reads=reads, is_joined=owner != alias)
 
 
-def _owner(steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+def _resolve_owner(steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Whose column it is; beside dimension tables every column says so, as nobody could tell otherwise."""
     owner = next((known for known in aliases if known.casefold() == steps[0].casefold()), None)
     if owner is not None and len(steps) > 1:
@@ -133,31 +133,31 @@ def _owner(steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> tuple[
     return alias, steps
 
 
-def _steps(node: Any) -> tuple[str, ...] | None:
+def _list_steps(node: Any) -> tuple[str, ...] | None:
     """The names on the way to a column or to a field of it; None for anything else."""
     from sqlglot import exp
 
     if isinstance(node, exp.Column):
         return tuple(part.name for part in node.parts)
     if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
-        before = _steps(node.this)
+        before = _list_steps(node.this)
         return None if before is None else (*before, node.expression.name)
     return None
 
 
-def _reads(node: Any, alias: str, aliases: Sequence[str]) -> Iterator[str]:
+def _find_reads(node: Any, alias: str, aliases: Sequence[str]) -> Iterator[str]:
     """The record's columns in an expression."""
     from sqlglot import exp
 
     for column in node.find_all(exp.Column):
         if isinstance(column.this, exp.Star):
             raise ValueError("a star inside of an expression; name the columns")
-        owner, path = _owner(tuple(part.name for part in column.parts), alias, aliases)
+        owner, path = _resolve_owner(tuple(part.name for part in column.parts), alias, aliases)
         if owner == alias:
             yield path[0]
 
 
-def _texts(text: str) -> tuple[list[str], list[str]]:
+def _split_texts(text: str) -> tuple[list[str], list[str]]:
     """The user's own words: of each entry of the list without its alias, and of each join's condition."""
     from sqlglot.dialects.spark import Spark
 
@@ -180,35 +180,37 @@ def _texts(text: str) -> tuple[list[str], list[str]]:
             begin = token.end + 1
     if begin >= 0:
         pieces.append(text[begin:].strip())
-    return [_without_alias(piece) for piece in items], conditions
+    return [_strip_alias(piece) for piece in items], conditions
 
 
-def _are_same(texts: list[str], nodes: list[Any]) -> bool:
+def _is_same_meaning(texts: list[str], nodes: list[Any]) -> bool:
     """Whether the user's words, cut out of the statement, mean what was read in their place."""
     from sqlglot import exp
 
     if len(texts) != len(nodes):
         return False
     inner = [node.this if isinstance(node, exp.Alias) else node for node in nodes]
-    return all(parse_one(f"SELECT {t}\n", EXAMPLE).expressions[0] == n for t, n in zip(texts, inner, strict=True))
+    return all(
+        parse_one(f"SELECT {t}\n", SELECT_EXAMPLE).expressions[0] == n for t, n in zip(texts, inner, strict=True)
+    )
 
 
-def _without_alias(piece: str) -> str:
+def _strip_alias(piece: str) -> str:
     """An entry's expression: what stands before its last AS outside of brackets."""
-    cut = _last_as(piece)
+    cut = _find_last_as(piece)
     return piece if cut is None else piece[: cut[0]].strip()
 
 
-def _cast(sql: str) -> tuple[str, str]:
+def _split_cast(sql: str) -> tuple[str, str]:
     """The two parts of ``CAST(value AS TYPE)``."""
     inside = sql[sql.index("(") + 1 : sql.rindex(")")] if sql.rstrip().endswith(")") and "(" in sql else ""
-    cut = _last_as(inside)
+    cut = _find_last_as(inside)
     if cut is None or not sql.upper().lstrip().startswith(("CAST", "TRY_CAST")):
-        raise ValueError(f"{sql}: the type of what is computed must be said; {TYPED}")
+        raise ValueError(f"{sql}: the type of what is computed must be said; {CAST_EXAMPLE}")
     return inside[: cut[0]].strip(), inside[cut[1] :].strip()
 
 
-def _last_as(text: str) -> tuple[int, int] | None:
+def _find_last_as(text: str) -> tuple[int, int] | None:
     from sqlglot.dialects.spark import Spark
 
     depth, found = 0, None

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from tidegate.config.parsing.problems import Findings, closest, value_at
+from tidegate.config.parsing.problems import Problems, get_value, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 
 REMEDIES = {
@@ -25,32 +25,32 @@ REMEDIES = {
 }
 # What stands in for a required value that is broken; every check of it is silent, since its path is.
 STAND_INS: dict[Any, Any] = {"source": {}, "tables": []}  # any other: empty text
-MOST_ROUNDS = 5
+MAX_ROUNDS = 5
 M = TypeVar("M", bound=BaseModel)
 
 
-def read_model(model: type[M], data: dict[Any, Any], findings: Findings, root: KeyPath = ()) -> M:
+def read_model(model: type[M], data: dict[Any, Any], findings: Problems, root: KeyPath = ()) -> M:
     """`data` as `model`; what does not fit is noted in `findings` under `root` and left at its default."""
     left = deepcopy(data)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         try:
             return model.model_validate(left)
         except ValidationError as fault:
             for error in fault.errors(include_url=False):
                 path = tuple(part for part in error["loc"] if not str(part).startswith(("<", "[key]")))
-                findings.add_broken((*root, *path), _message(error, model, path))
-                _cut(left, path, missing=error["type"] == "missing")
+                findings.add_broken((*root, *path), _format_message(error, model, path))
+                _remove_value(left, path, missing=error["type"] == "missing")
     findings.raise_if_any()
     raise AssertionError(f"model={model.__name__}: its defaults do not fit it; fix the model")
 
 
-def _message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
+def _format_message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"unknown key; {closest(path[-1], _allowed(model, path[:-1]))}"
+        return f"unknown key; {suggest_closest(path[-1], _list_allowed_keys(model, path[:-1]))}"
     if kind == "literal_error":
         words = [word.strip(" '") for word in context["expected"].replace(" or ", ",").split(",")]
-        return f"not a known word; {closest(error['input'], words)}"
+        return f"not a known word; {suggest_closest(error['input'], words)}"
     if kind in {"greater_than_equal", "greater_than"}:
         bound = context.get("ge", context.get("gt"))
         return f"out of range; must be {'at least' if 'ge' in context else 'more than'} {bound}"
@@ -61,28 +61,28 @@ def _message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
     return REMEDIES.get(kind, str(error["msg"]))
 
 
-def _allowed(model: type[BaseModel], path: KeyPath) -> list[str]:
+def _list_allowed_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
     """The keys that the mapping at `path` may have."""
     models = [model]
     for part in path:
         if isinstance(part, str):
             fields = [(n, f) for m in models for n, f in m.model_fields.items()]
-            models = [m for n, f in fields if part in (n, f.alias) for m in _models(f.annotation)]
+            models = [m for n, f in fields if part in (n, f.alias) for m in _find_models(f.annotation)]
     return [field.alias or name for m in models for name, field in m.model_fields.items()]
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
+def _find_models(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for argument in get_args(annotation) for model in _models(argument)]
+    return [model for argument in get_args(annotation) for model in _find_models(argument)]
 
 
-def _cut(data: Any, path: KeyPath, *, missing: bool) -> None:
+def _remove_value(data: Any, path: KeyPath, *, missing: bool) -> None:
     """Drop the value at `path`, or the list around it; a required one gets its stand-in."""
     if path[:2] == ("source", "start") and len(path) == 3:
         path = path[:2]  # half a start means nothing
     while path:
-        around = value_at(data, path[:-1])
+        around = get_value(data, path[:-1])
         if isinstance(around, dict):
             around.pop(path[-1], None)
             if missing:

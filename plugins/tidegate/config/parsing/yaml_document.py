@@ -7,11 +7,11 @@ from typing import Any
 import yaml
 
 from tidegate.errors import ConfigurationError
-from tidegate.settings import shown_path
+from tidegate.settings import format_path
 
 KeyPath = tuple[str | int, ...]
 # Aliases can blow a few lines up to millions of values; no honest file comes near this.
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -24,7 +24,7 @@ class Document:
     lines: dict[KeyPath, int] = field(default_factory=dict)
     problems: tuple[tuple[int, str], ...] = ()
 
-    def line(self, path: KeyPath) -> int:
+    def find_line(self, path: KeyPath) -> int:
         """The line of `path`, or of the nearest key around it."""
         while path and path not in self.lines:
             path = path[:-1]
@@ -33,7 +33,7 @@ class Document:
 
 def read_document(path: Path) -> Document:
     """Read one YAML file with safe tags only. ConfigurationError when it is unreadable or not YAML at all."""
-    shown = shown_path(path)
+    shown = format_path(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as fault:
@@ -41,12 +41,12 @@ def read_document(path: Path) -> Document:
     except UnicodeDecodeError as fault:
         raise ConfigurationError(f"{shown}: not UTF-8 at byte {fault.start}; save it as UTF-8") from fault
     try:
-        return _Walk(shown).document(text)
+        return _NodeWalker(shown).read_document(text)
     except yaml.YAMLError as fault:
-        raise ConfigurationError(_syntax_problem(shown, text, fault)) from fault
+        raise ConfigurationError(_format_syntax_problem(shown, text, fault)) from fault
 
 
-def _syntax_problem(shown: str, text: str, fault: yaml.YAMLError) -> str:
+def _format_syntax_problem(shown: str, text: str, fault: yaml.YAMLError) -> str:
     mark = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
     position = getattr(fault, "position", None)
     line = mark.line + 1 if mark else text[: position or 0].count("\n") + 1
@@ -54,7 +54,7 @@ def _syntax_problem(shown: str, text: str, fault: yaml.YAMLError) -> str:
     return f"{shown}:{line}: not YAML: {what}; check indentation, quotes and colons on this line and the one before"
 
 
-class _Walk:
+class _NodeWalker:
     """One pass over the composed nodes: lines, duplicate keys, and scalars that YAML itself cannot read."""
 
     def __init__(self, shown: str) -> None:
@@ -63,7 +63,7 @@ class _Walk:
         self.problems: list[tuple[int, str]] = []
         self.open: set[int] = set()
 
-    def document(self, text: str) -> Document:
+    def read_document(self, text: str) -> Document:
         self.loader = _Loader(text)
         try:
             node = self.loader.get_single_node()
@@ -77,19 +77,19 @@ class _Walk:
     def visit(self, node: yaml.Node, path: KeyPath) -> None:
         """Walk below `node`; a structure inside itself or grown by aliases without end is refused."""
         self.lines.setdefault(path, node.start_mark.line + 1)
-        if id(node) in self.open or len(self.lines) > MOST_VALUES:
+        if id(node) in self.open or len(self.lines) > MAX_VALUES:
             raise yaml.MarkedYAMLError(problem="aliases nest without end", problem_mark=node.start_mark)
         self.open.add(id(node))
         if isinstance(node, yaml.MappingNode):
-            self.mapping(node, path)
+            self.visit_mapping(node, path)
         elif isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
                 self.visit(item, (*path, index))
         else:
-            self.scalar(node, path)
+            self.visit_scalar(node, path)
         self.open.discard(id(node))
 
-    def mapping(self, node: yaml.MappingNode, path: KeyPath) -> None:
+    def visit_mapping(self, node: yaml.MappingNode, path: KeyPath) -> None:
         seen: dict[Any, int] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
@@ -99,7 +99,7 @@ class _Walk:
             if not isinstance(key_node, yaml.ScalarNode):
                 self.problems.append((line, "a key must be a plain word; put it in quotes"))
                 continue
-            key = self.scalar(key_node, path)
+            key = self.visit_scalar(key_node, path)
             if key in seen:
                 dotted = ".".join(str(part) for part in (*path, key))
                 self.problems.append((line, f"{dotted}: given twice, first on line {seen[key]}; keep one of them"))
@@ -107,7 +107,7 @@ class _Walk:
             self.lines[*path, key] = line
             self.visit(value_node, (*path, key))
 
-    def scalar(self, node: yaml.Node, path: KeyPath) -> Any:
+    def visit_scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         try:
             return self.loader.construct_object(node, deep=True)
         except (ValueError, yaml.constructor.ConstructorError):

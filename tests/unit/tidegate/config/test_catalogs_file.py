@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from tidegate.adapters.spark.catalog_conf import catalog_properties, spark_catalog_conf
+from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
 from tidegate.config.catalogs_file import load_catalogs, read_catalogs
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError
-from tidegate.settings import include_folder, repository_root
+from tidegate.settings import find_include_folder, find_repository_root
 from tidegate.spec.catalog import Catalog
 
 PREFIX = "spark.sql.catalog.lake"
@@ -20,20 +20,20 @@ def write(folder: Path, text: str) -> Path:
 
 def conf(properties: dict[str, str], connection: Connection | None = None) -> dict[str, str]:
     catalog = Catalog("lake", "iceberg", properties, connection.id if connection else None)
-    derived = spark_catalog_conf(catalog, catalog_properties(catalog, lambda _: connection))
+    derived = build_spark_catalog_conf(catalog, resolve_catalog_properties(catalog, lambda _: connection))
     assert derived.pop(PREFIX) == "org.apache.iceberg.spark.SparkCatalog"
     assert derived.pop(f"{PREFIX}.cache-enabled") == "false"
     return {name.removeprefix(f"{PREFIX}."): value for name, value in derived.items()}
 
 
 def test_shipped_catalog_lies_in_the_repository() -> None:
-    lake = load_catalogs(repository_root() / "include")["lake"]
-    assert lake.properties["uri"] == f"sqlite:///{repository_root()}/.run/lake/catalog.db"
+    lake = load_catalogs(find_repository_root() / "include")["lake"]
+    assert lake.properties["uri"] == f"sqlite:///{find_repository_root()}/.run/lake/catalog.db"
 
 
 def test_include_folder_can_be_another_one(tmp_path: Path) -> None:
-    assert include_folder({"TIDEGATE_INCLUDE": str(tmp_path)}) == tmp_path
-    assert include_folder({}) == repository_root() / "include"
+    assert find_include_folder({"TIDEGATE_INCLUDE": str(tmp_path)}) == tmp_path
+    assert find_include_folder({}) == find_repository_root() / "include"
 
 
 def test_environment_fills_in_and_an_unset_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,4 +142,4 @@ def test_rest_whose_warehouse_is_a_name_has_its_s3_settings_in_sparks_words_and_
 
 def test_missing_connection_names_its_variable() -> None:
     with pytest.raises(ConfigurationError, match="AIRFLOW_CONN_MY_DB"):
-        catalog_properties(Catalog("lake", "iceberg", {"type": "sql"}, "my_db"), lambda _: None)
+        resolve_catalog_properties(Catalog("lake", "iceberg", {"type": "sql"}, "my_db"), lambda _: None)

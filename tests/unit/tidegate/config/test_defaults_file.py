@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from pipeline_files import MINIMAL, load, problems
-from tidegate.config.pipeline_file import load_all
+from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Pipeline
 
@@ -22,7 +22,7 @@ def test_pipelines_take_what_the_file_of_defaults_says_and_the_product_s_own_for
     assert (beat.interval_seconds, beat.topic, beat.produce) == (180, "beats", True)
     assert beat.ignore_topics == ("__debezium-heartbeat.*",)
     assert (pipeline.maintenance.keep_snapshots, pipeline.maintenance.interval_seconds) == (50, 86_400)
-    assert dict(load_all(include)) == {"orders": pipeline}
+    assert dict(load_all_pipelines(include)) == {"orders": pipeline}
 
 
 def test_a_pipeline_s_own_word_wins_key_by_key(include: Path) -> None:
@@ -36,7 +36,7 @@ def test_a_value_out_of_range_is_named_where_it_stands(include: Path) -> None:
     write(include, "heartbeat:\n  interval: soon\n  colour: red\nmerge: {interval: 5s}\n")
     found = problems(include, MINIMAL)
     assert [line.partition(" ")[0] for line in found] == [f"defaults.yaml:{n}:" for n in (2, 3, 4)]
-    [(_, refused)] = load_all(include)
+    [(_, refused)] = load_all_pipelines(include)
     assert isinstance(refused, ConfigurationError)
     assert len(refused.problems) == 3
 

@@ -7,7 +7,7 @@ import yaml
 from pipeline_files import MINIMAL, load, problems, source, table
 from tidegate.cli.main import main
 from tidegate.config.models.pipeline import PipelineModel
-from tidegate.config.pipeline_file import check_tables_of_others, json_schema, load_all
+from tidegate.config.pipeline_file import build_json_schema, check_tables_of_others, load_all_pipelines
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
@@ -169,7 +169,7 @@ def test_a_file_name_whose_tables_and_branches_would_read_like_a_backfills(inclu
 def test_a_broken_file_takes_no_other_down(include: Path) -> None:
     (include / "pipelines" / "bad.yaml").write_text("source: [")
     (include / "pipelines" / "good.yaml").write_text(MINIMAL)
-    loaded = dict(load_all(include))
+    loaded = dict(load_all_pipelines(include))
     assert isinstance(loaded["bad"], ConfigurationError)
     assert isinstance(loaded["good"], Pipeline)
 
@@ -177,7 +177,7 @@ def test_a_broken_file_takes_no_other_down(include: Path) -> None:
 def test_two_pipelines_that_would_share_an_intermediate_table(include: Path) -> None:
     (include / "pipelines" / "b_x.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.s.t}]")
     (include / "pipelines" / "x.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.s.t_b}]")
-    loaded = dict(load_all(include))
+    loaded = dict(load_all_pipelines(include))
     assert isinstance(loaded["b_x"], Pipeline)
     assert "pipeline b_x needs lake.s.t_b_x_tmp too" in str(loaded["x"])
 
@@ -196,7 +196,7 @@ def test_table_that_a_pipeline_makes_is_no_destination_of_another(
     (include / "pipelines" / f"{maker}.yaml").write_text(f"{source}tables: [{{name: lake.s.orders, {own}}}]")
     (include / "pipelines" / f"{user}.yaml").write_text(f"{source}tables: [{{name: lake.s.{made.upper()}}}]")
     first, second = sorted((maker, user))
-    loaded = dict(load_all(include))
+    loaded = dict(load_all_pipelines(include))
     assert isinstance(loaded[first], Pipeline)
     assert f"pipeline {first} needs lake.s.{made} too" in str(loaded[second]).replace(made.upper(), made)
     check_tables_of_others(include, first)
@@ -237,17 +237,17 @@ def test_pipelines_may_share_a_destination_and_what_remembers_its_deletes(includ
         f"{source}tables: [{{name: lake.s.lines_deletes}}, {{name: lake.s.x}}]"
     )
     (include / "pipelines" / "d.yaml").write_text(f"{source}tables: [{{name: lake.s.lines}}]")  # remembers none
-    assert all(isinstance(found, Pipeline) for _, found in load_all(include))
+    assert all(isinstance(found, Pipeline) for _, found in load_all_pipelines(include))
 
 
 def test_shipped_pipelines_load() -> None:
-    loaded = load_all(Path(__file__).parents[4] / "include")
+    loaded = load_all_pipelines(Path(__file__).parents[4] / "include")
     assert {name for name, _ in loaded} >= {"shop_customers", "shop_orders", "shop_order_lines"}
     assert [pipeline for _, pipeline in loaded if isinstance(pipeline, ConfigurationError)] == []
 
 
 def test_schema_for_editors_refuses_unknown_keys_and_requires_what_has_no_default() -> None:
-    schema = json_schema()
+    schema = build_json_schema()
     assert schema["required"] == ["source", "tables"]
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["MergeModel"]["properties"]["interval"]["default"] == 60

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tidegate.config.models.publication import publication_schema
-from tidegate.config.parsing.publication_sql import read_sql
+from tidegate.config.models.publication import build_publication_schema
+from tidegate.config.parsing.publication_sql import parse_publication_sql
 from tidegate.config.publication_file import load_publication, load_publications
 from tidegate.errors import ConfigurationError
 from tidegate.spec.publication import Begin, Publication
@@ -164,14 +164,14 @@ def test_what_cannot_be_is_refused(include: Path, words: dict, told: str) -> Non
 )
 def test_sql_must_be_a_function_of_the_rows_of_the_tables_that_it_names(sql: str, told: str) -> None:
     with pytest.raises(ValueError, match=re.escape(told)):
-        read_sql(sql, ("id",))
+        parse_publication_sql(sql, ("id",))
 
 
 def test_projection_and_filter_are_taken() -> None:
     row = "SELECT id, upper(name) AS name, a.b.c, transform(xs, x -> x + 1) AS xs FROM {table} t WHERE t.id > 3"
-    assert read_sql(row, ("id",)) is None
-    assert read_sql("SELECT id, explode(tags) AS tag FROM {table}", ("id",)) is None
-    assert read_sql(MANY, ("id",)) is None
+    assert parse_publication_sql(row, ("id",)) is None
+    assert parse_publication_sql("SELECT id, explode(tags) AS tag FROM {table}", ("id",)) is None
+    assert parse_publication_sql(MANY, ("id",)) is None
 
 
 MANY = """SELECT id, * EXCEPT (a), extract(year FROM at) AS y, substring(a FROM 2) AS b, trim(BOTH 'x' FROM a) AS c,
@@ -200,7 +200,9 @@ def test_digest_changes_with_what_the_records_look_like_and_with_nothing_else(in
 
 
 def test_schema_for_editors_names_every_key() -> None:
-    assert {"table", "sql", "topic", "key", "value", "delivery", "start"} <= set(publication_schema()["properties"])
+    assert {"table", "sql", "topic", "key", "value", "delivery", "start"} <= set(
+        build_publication_schema()["properties"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,7 +240,7 @@ def test_schema_for_editors_names_every_key() -> None:
     ],
 )
 def test_keys_of_touched_groups_come_from_the_same_statement(sql: str, keys: str, matched: tuple[str, ...]) -> None:
-    found = read_sql(sql, ("word",))
+    found = parse_publication_sql(sql, ("word",))
     assert found is not None
     assert (found.keys_sql, found.matched) == (keys, matched)
 
@@ -262,7 +264,7 @@ def test_keys_of_touched_groups_come_from_the_same_statement(sql: str, keys: str
 )
 def test_aggregate_whose_groups_cannot_be_told_is_refused(sql: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        read_sql(sql, ("word",))
+        parse_publication_sql(sql, ("word",))
 
 
 def test_table_of_bigquery_is_refused_with_the_way_round(include: Path) -> None:

@@ -37,7 +37,7 @@ def test_batch_that_breaks_an_audit_is_not_published_and_stays_staged(world: Wor
     with pytest.raises(AuditFailed, match=r"audit=name <> '' does not hold: rows=2; nothing was published"):
         flush(world.ports(audited_by(NAMED)))
     assert world.rows(NAME) == [{"id": "a", "name": "x"}]
-    assert [staged.batch for staged in world.destination.staged(INTERMEDIATE, NAME)] == [2]
+    assert [staged.batch for staged in world.destination.list_staged(INTERMEDIATE, NAME)] == [2]
     assert not [ref for ref in world.destination.tables[NAME].refs if ref.startswith("tidegate_shop_")]
     stages = len(world.engine.stages)
     flush(world.ports(audited_by("true")))
@@ -92,7 +92,7 @@ def test_answers_of_another_attempt_are_not_taken_for_ours(world: World) -> None
     produce(world, "a", "x")
 
     def elsewhere(call: str, when: str) -> None:
-        if (call, when) == ("destination.audit_answers", "before"):
+        if (call, when) == ("destination.read_audit_answers", "before"):
             properties = world.destination.tables[INTERMEDIATE].properties
             for name in [n for n in properties if n.startswith("tidegate.audit.")]:
                 properties[name] = properties[name].replace("attempt2", "other")

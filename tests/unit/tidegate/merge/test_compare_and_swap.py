@@ -8,7 +8,7 @@ import pytest
 from fakes import AnswerLostBeforePublish, BusyTable, FailsToMerge, RefusesPublish, World, a_pipeline, a_table
 from fakes.faults import WritesBesideTheBranch, WritesNothing
 from tidegate.errors import GiveUp, NothingToDo, OutcomeUnknown, RetryLater, TidegateError
-from tidegate.merge.compare_and_swap import CUTS, PAUSES
+from tidegate.merge.compare_and_swap import MAX_ROUNDS, RETRY_PAUSES_SECONDS
 from tidegate.ports.context import Publication
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
@@ -32,7 +32,7 @@ def produce(world: World, key: str, name: str | None) -> None:
 
 
 def offsets(world: World) -> dict:
-    state = world.destination.state(NAME, "shop")
+    state = world.destination.read_state(NAME, "shop")
     assert state is not None
     assert state.position is not None
     return state.position.offsets
@@ -71,8 +71,8 @@ def test_catalog_that_refuses_although_nothing_moved_is_given_time_and_not_asked
     refuses, began = RefusesPublish(world.destination, times=99), world.clock.ms
     with pytest.raises(RetryLater, match="refused the publish each time"):
         flush(world.ports(UPSERT, destination=refuses))
-    assert 99 - refuses.left == CUTS
-    assert sum(PAUSES) * 1000 <= world.clock.ms - began < sum(PAUSES) * 1000 + 1000
+    assert 99 - refuses.left == MAX_ROUNDS
+    assert sum(RETRY_PAUSES_SECONDS) * 1000 <= world.clock.ms - began < sum(RETRY_PAUSES_SECONDS) * 1000 + 1000
 
 
 Fault = Callable[[World], dict]

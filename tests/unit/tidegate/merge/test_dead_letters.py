@@ -7,13 +7,13 @@ import pytest
 from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
 from tidegate.errors import BadRecord, NothingToDo, RetryLater
 from tidegate.model import resource_names
-from tidegate.model.batch import are_too_many
-from tidegate.monitoring.status import status
+from tidegate.model.batch import exceeds_tolerance
+from tidegate.monitoring.status import read_status
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.flush import flush
-from tidegate.steps.maintain import maintained_tables
+from tidegate.steps.maintain import list_maintained_tables
 
 ALL = Errors("all", 3)
 LETTERS = "lake.shop.tidegate_shop_dead_letters"
@@ -49,7 +49,7 @@ def test_good_records_land_and_bad_ones_are_set_aside_with_their_place(world: Wo
 def test_every_record_is_accounted_for(world: World) -> None:
     ports = world.ports(tolerant())
     flush(ports)
-    (row,) = world.destination.history(resource_names.control_table(ports.pipeline), 5)
+    (row,) = world.destination.read_history(resource_names.name_control_table(ports.pipeline), 5)
     assert {k: row[k] for k in ("span", "read", "staged", "dead_lettered")} == {
         "span": 4, "read": 4, "staged": 2, "dead_lettered": 2,
     }  # fmt: skip
@@ -61,7 +61,7 @@ def test_more_than_max_per_batch_fail_the_batch_and_nothing_is_merged_nor_resume
         with pytest.raises(BadRecord, match="2 records cannot be decoded, more than errors") as caught:
             flush(ports)
         assert "offset=1" in str(caught.value)
-    assert (world.destination.state("lake.shop.orders", "shop"), letters(world)) == (None, [])
+    assert (world.destination.read_state("lake.shop.orders", "shop"), letters(world)) == (None, [])
 
 
 def test_without_tolerance_the_first_bad_record_fails_the_batch(world: World) -> None:
@@ -77,7 +77,7 @@ def test_batch_of_bad_records_alone_is_published_with_its_dead_letters() -> None
     flushed = flush(world.ports(tolerant()))
     assert flushed.published[0].snapshot_id is not None
     assert letters(world) == [("lake.shop.orders", 0, "key", 1)]
-    assert world.broker.committed("tidegate-shop", ("orders",)) == {"orders": {0: 1}}
+    assert world.broker.read_committed("tidegate-shop", ("orders",)) == {"orders": {0: 1}}
 
 
 def test_each_table_has_its_own_dead_letters(world: World) -> None:
@@ -137,16 +137,16 @@ def test_dead_letter_of_an_attempt_that_was_never_published_goes_when_a_later_on
 
 def test_dead_letters_are_maintained_as_soon_as_there_are_some(world: World) -> None:
     ports = world.ports(tolerant())
-    assert LETTERS not in maintained_tables(ports)
+    assert LETTERS not in list_maintained_tables(ports)
     flush(ports)
-    assert LETTERS in maintained_tables(ports)
+    assert LETTERS in list_maintained_tables(ports)
 
 
 def test_status_counts_dead_letters_and_shows_the_newest(world: World) -> None:
     ports = world.ports(tolerant())
-    assert status(ports)["dead_letters"] == 0
+    assert read_status(ports)["dead_letters"] == 0
     flush(ports)
-    found = status(ports)
+    found = read_status(ports)
     assert (found["dead_letters"], found["dead_letters_replayed"]) == (2, 0)
     assert found["newest_dead_letter"]["topic"] == "orders"
 
@@ -212,4 +212,4 @@ def test_dead_letters_are_sent_when_their_own_batch_is_published_and_not_with_on
 def test_as_many_bad_records_as_are_allowed_are_set_aside_and_one_more_is_too_many(
     bad: int, limit: int, is_refused: bool
 ) -> None:
-    assert are_too_many(bad, limit) is is_refused
+    assert exceeds_tolerance(bad, limit) is is_refused

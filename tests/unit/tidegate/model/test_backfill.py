@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tidegate.model.backfill import Backfill, TableBackfill, covered, missing, sliced
+from tidegate.model.backfill import Backfill, TableBackfill, cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.offsets import Ranges
 
 RANGES = st.dictionaries(st.integers(0, 4), st.tuples(st.integers(0, 50), st.integers(0, 80)), min_size=1).map(
@@ -13,7 +13,7 @@ RANGES = st.dictionaries(st.integers(0, 4), st.tuples(st.integers(0, 50), st.int
 
 @given(RANGES, st.integers(1, 40))
 def test_slices_follow_each_other_and_make_up_the_whole_range(ranges: Ranges, size: int) -> None:
-    slices = sliced(ranges, size)
+    slices = cut_into_slices(ranges, size)
     assert sum(one.span for one in slices) == ranges.span
     assert all(0 < one.span <= size for one in slices)
     following = ranges.start
@@ -25,9 +25,9 @@ def test_slices_follow_each_other_and_make_up_the_whole_range(ranges: Ranges, si
 
 @given(RANGES, st.integers(1, 40), st.data())
 def test_what_is_covered_ends_at_the_first_gap(ranges: Ranges, size: int, data: st.DataObject) -> None:
-    pieces = sliced(ranges, size)
+    pieces = cut_into_slices(ranges, size)
     kept = [piece for piece in pieces if data.draw(st.booleans())]
-    reach = covered(kept, ranges.start)
+    reach = find_reach(kept, ranges.start)
     offsets = {(p, o) for piece in kept for _, p, start, end in piece for o in range(start, end)}
     for _, partition, start, end in ranges:
         expected = next((o for o in range(start, end) if (partition, o) not in offsets), end)
@@ -36,15 +36,15 @@ def test_what_is_covered_ends_at_the_first_gap(ranges: Ranges, size: int, data: 
 
 def test_overlapping_pieces_of_two_runners_cover_what_either_does() -> None:
     pieces = [Ranges({"t": {0: (5, 9)}}), Ranges({"t": {0: (5, 7)}}), Ranges({"t": {0: (8, 12)}})]
-    assert covered(pieces, {"t": {0: 5}}) == {"t": {0: 12}}
+    assert find_reach(pieces, {"t": {0: 5}}) == {"t": {0: 12}}
 
 
 def test_nothing_is_missing_where_the_end_lies_before_the_start() -> None:
-    assert missing({"t": {0: 5, 1: 5}}, {"t": {0: 3, 1: 9}}).to_dict() == {"t": {"0": [5, 5], "1": [5, 9]}}
+    assert find_missing_ranges({"t": {0: 5, 1: 5}}, {"t": {0: 3, 1: 9}}).to_dict() == {"t": {"0": [5, 5], "1": [5, 9]}}
 
 
 def test_partition_that_the_position_does_not_know_has_no_later_records() -> None:
-    assert missing({"t": {0: 5}}, {}).span == 0
+    assert find_missing_ranges({"t": {0: 5}}, {}).span == 0
 
 
 def a_backfill(**given: object) -> Backfill:

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tidegate.model.offsets import Ranges, capped
+from tidegate.model.offsets import Ranges, cap_ranges
 
 BACKLOGS = st.lists(st.integers(0, 10**6), min_size=1, max_size=12)
 STARTS = st.integers(0, 10**9)
@@ -11,7 +11,7 @@ CAPS = st.integers(1, 10**6)
 
 def cut(start: int, backlogs: list[int], cap: int) -> Ranges:
     begin = {"t": dict.fromkeys(range(len(backlogs)), start)}
-    return capped(begin, {"t": {p: start + size for p, size in enumerate(backlogs)}}, cap)
+    return cap_ranges(begin, {"t": {p: start + size for p, size in enumerate(backlogs)}}, cap)
 
 
 def taken(ranges: Ranges) -> list[int]:
@@ -31,7 +31,7 @@ def test_rest_of_an_uneven_share_is_not_lost() -> None:
 
 
 def test_log_that_ends_before_the_start_takes_nothing_instead_of_running_backwards() -> None:
-    ranges = capped({"t": {0: 5, 1: 5}}, {"t": {0: 5}}, 10)
+    ranges = cap_ranges({"t": {0: 5, 1: 5}}, {"t": {0: 5}}, 10)
     assert ranges == Ranges({"t": {0: (5, 5), 1: (5, 5)}})
 
 
@@ -64,7 +64,7 @@ def test_repeated_batches_reach_the_end(backlogs: list[int], cap: int) -> None:
     end = {"t": dict(enumerate(backlogs))}
     position = {"t": dict.fromkeys(range(len(backlogs)), 0)}
     batches = 0
-    while (ranges := capped(position, end, max(cap, 5000))).span:
+    while (ranges := cap_ranges(position, end, max(cap, 5000))).span:
         position, batches = ranges.end, batches + 1
     assert position == end
     assert batches == -(-sum(backlogs) // max(cap, 5000))

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tidegate.model.leader_epochs import boundaries
+from tidegate.model.leader_epochs import find_epoch_starts
 
 
 class Log:
@@ -25,7 +25,7 @@ def test_every_record_gets_the_epoch_it_was_written_under(steps: list[tuple[int,
         records.append((offset, epoch))
         offset += gap
     log = Log(list(records), offset + tail)
-    begun = boundaries(log, 10, offset + tail)
+    begun = find_epoch_starts(log, 10, offset + tail)
     told = {at: max((b for b in begun if b[0] <= at), default=(0, None))[1] for at, _ in records}
     assert told == dict(records)
     assert [e for _, e in begun] == sorted({e for _, e in records})
@@ -33,16 +33,16 @@ def test_every_record_gets_the_epoch_it_was_written_under(steps: list[tuple[int,
 
 def test_range_of_one_epoch_costs_two_looks() -> None:
     log = Log([(n, 7) for n in range(1_000)], 1_000)
-    assert boundaries(log, 0, 1_000) == [(0, 7)]
+    assert find_epoch_starts(log, 0, 1_000) == [(0, 7)]
     assert log.looks == 2
 
 
 def test_one_change_in_a_long_range_costs_few_looks() -> None:
     log = Log([(n, int(n >= 70_000)) for n in range(100_000)], 100_000)
-    assert boundaries(log, 0, 100_000) == [(0, 0), (70_000, 1)]
+    assert find_epoch_starts(log, 0, 100_000) == [(0, 0), (70_000, 1)]
     assert log.looks < 30
 
 
 def test_records_without_an_epoch_have_none() -> None:
-    assert boundaries(Log([(0, None), (1, None)], 2), 0, 2) == []
-    assert boundaries(Log([], 5), 0, 5) == []
+    assert find_epoch_starts(Log([(0, None), (1, None)], 2), 0, 2) == []
+    assert find_epoch_starts(Log([], 5), 0, 5) == []

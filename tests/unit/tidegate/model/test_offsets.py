@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tidegate.model.offsets import Ranges, lowest, merged, offset_of, offsets_from, pairs
+from tidegate.model.offsets import Ranges, find_lowest, get_offset, iterate_offsets, merge_offsets, parse_offsets
 
 OFFSETS = st.dictionaries(
     st.sampled_from(["a", "b", "c"]), st.dictionaries(st.integers(0, 12), st.integers(0, 2**62), min_size=1)
@@ -11,36 +11,36 @@ OFFSETS = st.dictionaries(
 
 
 def test_partition_numbers_read_from_json_are_numbers_again() -> None:
-    assert offsets_from({"t": {"10": "7", "2": 5}}) == {"t": {10: 7, 2: 5}}
+    assert parse_offsets({"t": {"10": "7", "2": 5}}) == {"t": {10: 7, 2: 5}}
 
 
 def test_partitions_are_ordered_as_numbers_not_as_text() -> None:
-    assert [p for _, p, _ in pairs({"t": {10: 0, 2: 0, 1: 0}})] == [1, 2, 10]
+    assert [p for _, p, _ in iterate_offsets({"t": {10: 0, 2: 0, 1: 0}})] == [1, 2, 10]
 
 
 def test_missing_partition_has_no_offset_instead_of_zero() -> None:
-    assert offset_of({"t": {0: 3}}, "t", 1) is None
-    assert offset_of({"t": {0: 3}}, "u", 0) is None
+    assert get_offset({"t": {0: 3}}, "t", 1) is None
+    assert get_offset({"t": {0: 3}}, "u", 0) is None
 
 
 def test_later_map_wins_when_merged() -> None:
-    assert merged({"t": {0: 1, 1: 1}}, {"t": {1: 9}, "u": {0: 2}}) == {"t": {0: 1, 1: 9}, "u": {0: 2}}
+    assert merge_offsets({"t": {0: 1, 1: 1}}, {"t": {1: 9}, "u": {0: 2}}) == {"t": {0: 1, 1: 9}, "u": {0: 2}}
 
 
 def test_merging_does_not_change_its_arguments() -> None:
     first = {"t": {0: 1}}
-    merged(first, {"t": {0: 2}})
+    merge_offsets(first, {"t": {0: 2}})
     assert first == {"t": {0: 1}}
 
 
 def test_low_watermark_ignores_tables_that_do_not_know_a_partition() -> None:
-    assert lowest({"t": {0: 5, 1: 9}}, {"t": {0: 7}}) == {"t": {0: 5, 1: 9}}
+    assert find_lowest({"t": {0: 5, 1: 9}}, {"t": {0: 7}}) == {"t": {0: 5, 1: 9}}
 
 
 @given(OFFSETS, OFFSETS)
 def test_low_watermark_is_never_above_any_table(one: dict, other: dict) -> None:
-    low = lowest(one, other)
-    for topic, partition, offset in [*pairs(one), *pairs(other)]:
+    low = find_lowest(one, other)
+    for topic, partition, offset in [*iterate_offsets(one), *iterate_offsets(other)]:
         assert low[topic][partition] <= offset
 
 

@@ -6,17 +6,17 @@ import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.model import resource_names
-from tidegate.model.ownership import KIND, own_control, own_intermediate, own_memory
-from tidegate.reprocess.backfill import backfill
-from tidegate.reprocess.backfill_plan import propose, wanted
-from tidegate.reprocess.replay import replay
+from tidegate.model.ownership import KIND_PROPERTY, describe_control, describe_intermediate, describe_memory
+from tidegate.reprocess.backfill import apply_backfill
+from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
+from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.spec.source import Errors
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.flush import flush
-from tidegate.steps.maintain import maintained_tables
+from tidegate.steps.maintain import list_maintained_tables
 
 NAME = "lake.shop.orders"
 COLUMNS = tuple(Column(name, "INT") for name in ("id", "lsn"))
@@ -52,7 +52,7 @@ def with_history(name: str = "shop") -> Pipeline:
     return a_pipeline(a_table(NAME, columns=COLUMNS, history=History("a", "b", "c")), name=name)
 
 
-@pytest.mark.parametrize("marked", [{}, own_intermediate(a_pipeline(name="orders_shop"), a_table()).properties])
+@pytest.mark.parametrize("marked", [{}, describe_intermediate(a_pipeline(name="orders_shop"), a_table()).properties])
 def test_intermediate_table_of_somebody_else_is_not_dropped(world: World, marked: dict[str, str]) -> None:
     theirs = f"{NAME}_shop_tmp"
     put(world, theirs, **marked)
@@ -109,42 +109,42 @@ def test_dead_letters_are_not_written_into_a_table_of_somebody_else(world: World
     assert (made.rows(), made.properties) == ([], {})
 
 
-@pytest.mark.parametrize("marked", [{}, own_intermediate(a_pipeline(name="x"), a_table()).properties])
+@pytest.mark.parametrize("marked", [{}, describe_intermediate(a_pipeline(name="x"), a_table()).properties])
 def test_replay_drops_no_table_of_somebody_else(world: World, marked: dict[str, str]) -> None:
     flush(world.ports(a_pipeline()))
-    theirs = resource_names.backfill_table(a_pipeline(), a_table(), "replay")
+    theirs = resource_names.name_backfill_table(a_pipeline(), a_table(), "replay")
     put(world, theirs, **marked)
     with pytest.raises(GiveUp, match=f"table={theirs}"):
-        replay(world.ports(a_pipeline()))
+        replay_dead_letters(world.ports(a_pipeline()))
     assert stands(world, theirs)
 
 
 def test_backfill_drops_no_table_of_somebody_else(world: World) -> None:
     flush(world.ports(a_pipeline()))
     ports = world.ports(a_pipeline())
-    planned = propose(ports, wanted('{"orders": {"0": [0, 1], "1": [0, 1]}}', None, None)).backfill
-    theirs = resource_names.backfill_table(a_pipeline(), a_table(), planned.id)
+    planned = propose_backfill(ports, parse_request('{"orders": {"0": [0, 1], "1": [0, 1]}}', None, None)).backfill
+    theirs = resource_names.name_backfill_table(a_pipeline(), a_table(), planned.id)
     put(world, theirs)
     with pytest.raises(TidegateError, match=f"table={theirs}"):
-        backfill(ports, planned, print)
+        apply_backfill(ports, planned, print)
     assert stands(world, theirs)
 
 
 def test_tables_that_version_0_1_made_are_marked_and_go_on(world: World) -> None:
     """Nothing staged or remembered is lost on the way to the mark."""
     flush(world.ports(sequenced()))
-    ours = [name for name, table in world.destination.tables.items() if KIND in table.properties]
+    ours = [name for name, table in world.destination.tables.items() if KIND_PROPERTY in table.properties]
     assert sorted(ours) == [f"{NAME}_deletes", f"{NAME}_shop_tmp"]
     for name in ours:
-        for key in own_intermediate(a_pipeline(), a_table()).properties:
+        for key in describe_intermediate(a_pipeline(), a_table()).properties:
             world.destination.tables[name].properties.pop(key, None)
     remembered = world.rows(f"{NAME}_deletes")
     world.broker.produce("orders", {"id": 5}, {"id": 5, "lsn": 1}, 0)
     flush(world.ports(sequenced()))
     tables = world.destination.tables
-    own = own_intermediate(sequenced(), sequenced().tables[0]).properties
+    own = describe_intermediate(sequenced(), sequenced().tables[0]).properties
     assert own.items() <= tables[f"{NAME}_shop_tmp"].properties.items()
-    assert tables[f"{NAME}_deletes"].properties[KIND] == "deletes"
+    assert tables[f"{NAME}_deletes"].properties[KIND_PROPERTY] == "deletes"
     assert (world.rows(f"{NAME}_deletes"), [row["id"] for row in world.rows(NAME)]) == (remembered, [5])
 
 
@@ -152,19 +152,19 @@ def test_maintenance_leaves_tables_of_somebody_else_alone(world: World) -> None:
     """It would compact them, and expire their snapshots."""
     flush(world.ports(a_pipeline()))
     ports = world.ports(sequenced())
-    assert maintained_tables(ports) == [NAME, f"{NAME}_shop_tmp"]
+    assert list_maintained_tables(ports) == [NAME, f"{NAME}_shop_tmp"]
     for theirs in (f"{NAME}_deletes", "lake.shop.tidegate_shop_dead_letters"):
         put(world, theirs)
-    assert maintained_tables(ports) == [NAME, f"{NAME}_shop_tmp"]
+    assert list_maintained_tables(ports) == [NAME, f"{NAME}_shop_tmp"]
 
 
 def test_memories_of_two_branches_are_told_apart() -> None:
     """`orders` on branch `eu`, and `orders_eu` on main, would have one name."""
     branch, other = a_table(NAME, branch="eu"), a_table(f"{NAME}_eu")
-    assert resource_names.deletes_table(branch) == resource_names.deletes_table(other)
-    assert own_memory(branch, ()) != own_memory(other, ())
+    assert resource_names.name_deletes_table(branch) == resource_names.name_deletes_table(other)
+    assert describe_memory(branch, ()) != describe_memory(other, ())
 
 
 def test_control_table_is_the_pipelines_whose_name_it_has() -> None:
     pipeline = a_pipeline(name="shop_batches")
-    assert own_control(resource_names.control_table(pipeline)).pipeline == "shop_batches"
+    assert describe_control(resource_names.name_control_table(pipeline)).pipeline == "shop_batches"

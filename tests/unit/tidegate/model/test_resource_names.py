@@ -7,22 +7,24 @@ from tidegate.model import resource_names
 
 def test_intermediate_table_is_named_as_the_contract_says() -> None:
     pipeline = a_pipeline(name="orders")
-    assert resource_names.intermediate_table(pipeline, a_table("lake.shop.orders")) == "lake.shop.orders_orders_tmp"
+    assert (
+        resource_names.name_intermediate_table(pipeline, a_table("lake.shop.orders")) == "lake.shop.orders_orders_tmp"
+    )
 
 
 def test_two_pipelines_into_one_table_have_intermediate_tables_of_their_own() -> None:
     table = a_table()
-    one, other = (resource_names.intermediate_table(a_pipeline(table, name=name), table) for name in ("a", "b"))
+    one, other = (resource_names.name_intermediate_table(a_pipeline(table, name=name), table) for name in ("a", "b"))
     assert one != other
 
 
 def test_control_table_lies_in_the_first_tables_namespace() -> None:
     pipeline = a_pipeline(a_table("lake.eu.shop.a"), a_table("lake.other.b"), name="p")
-    assert resource_names.control_table(pipeline) == "lake.eu.shop.tidegate_p_batches"
+    assert resource_names.name_control_table(pipeline) == "lake.eu.shop.tidegate_p_batches"
 
 
 def test_batch_number_is_found_in_a_branch_of_our_own() -> None:
-    assert resource_names.branch_batch("shop", resource_names.branch("shop", 42, "0af3")) == 42
+    assert resource_names.parse_branch_batch("shop", resource_names.name_branch("shop", 42, "0af3")) == 42
 
 
 @pytest.mark.parametrize(
@@ -30,8 +32,8 @@ def test_batch_number_is_found_in_a_branch_of_our_own() -> None:
     [
         "main",
         "tidegate_shop",  # the tag
-        resource_names.branch("shop_eu", 3, "0af3"),
-        resource_names.branch("sho", 3, "0af3"),
+        resource_names.name_branch("shop_eu", 3, "0af3"),
+        resource_names.name_branch("sho", 3, "0af3"),
         "tidegate_shop_x_0af3",
         "tidegate_shop_3",
         "tidegate_shop_3_with_more",
@@ -40,13 +42,13 @@ def test_batch_number_is_found_in_a_branch_of_our_own() -> None:
     ],
 )
 def test_branch_of_somebody_else_is_never_ours_to_drop(foreign: str) -> None:
-    assert resource_names.branch_batch("shop", foreign) is None
+    assert resource_names.parse_branch_batch("shop", foreign) is None
 
 
 def test_branches_of_a_pipeline_named_like_our_batches_are_not_ours() -> None:
     """Pipeline `shop_1` makes `tidegate_shop_1_7_<attempt>`, which must not read as batch 1 of `shop`."""
-    assert resource_names.branch_batch("shop", resource_names.branch("shop_1", 7, "0af3")) is None
+    assert resource_names.parse_branch_batch("shop", resource_names.name_branch("shop_1", 7, "0af3")) is None
 
 
 def test_tags_of_two_pipelines_differ() -> None:
-    assert resource_names.tag("a") != resource_names.tag("b")
+    assert resource_names.name_tag("a") != resource_names.name_tag("b")

@@ -4,7 +4,7 @@ from collections import Counter
 
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import RetryLater
-from tidegate.monitoring.backlog import AGAIN, STALE, Lookout, Watch
+from tidegate.monitoring.backlog import PROGRESS_TTL_SECONDS, REPEAT_CALL_SECONDS, BacklogMonitor, MonitoredPipeline
 from tidegate.spec.pipeline import Merge, Pipeline
 from tidegate.spec.source import Start
 from tidegate.steps.flush import flush
@@ -48,66 +48,66 @@ class Counting:
 
 def test_a_pipeline_is_called_as_soon_as_enough_records_wait_beyond_what_is_published() -> None:
     world, seconds, pipeline = a_world(), Seconds(), watched()
-    lookout, watch = Lookout(seconds), Watch.of(pipeline)
+    lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(pipeline)
     produce(world, 2)
-    assert lookout.look(world.broker, [watch]) == {}
+    assert lookout.poll(world.broker, [watch]) == {}
     produce(world, 1)
     seconds.now += 3
-    assert lookout.look(world.broker, [watch]) == {"shop": 3}
+    assert lookout.poll(world.broker, [watch]) == {"shop": 3}
     flush(world.ports(pipeline))
     seconds.now += 3
-    assert lookout.look(world.broker, [watch]) == {}
+    assert lookout.poll(world.broker, [watch]) == {}
     produce(world, 4)
     seconds.now += 3
-    assert lookout.look(world.broker, [watch]) == {"shop": 4}
+    assert lookout.poll(world.broker, [watch]) == {"shop": 4}
 
 
 def test_a_call_is_not_repeated_while_the_flush_runs_but_is_when_nothing_has_moved_for_a_minute() -> None:
     world, seconds = a_world(), Seconds()
-    lookout, watch = Lookout(seconds), Watch.of(watched())
+    lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(watched())
     produce(world, 5)
-    assert lookout.look(world.broker, [watch]) == {"shop": 5}
-    for _ in range(int(AGAIN) - 1):
+    assert lookout.poll(world.broker, [watch]) == {"shop": 5}
+    for _ in range(int(REPEAT_CALL_SECONDS) - 1):
         seconds.now += 1
-        assert lookout.look(world.broker, [watch]) == {}
+        assert lookout.poll(world.broker, [watch]) == {}
     seconds.now += 1
-    assert lookout.look(world.broker, [watch]) == {"shop": 5}
+    assert lookout.poll(world.broker, [watch]) == {"shop": 5}
 
 
 def test_a_pipeline_far_behind_is_called_again_as_soon_as_its_progress_has_moved() -> None:
     world, seconds = a_world(), Seconds()
     pipeline = watched()
     small = Pipeline("shop", pipeline.source, pipeline.tables, merge=Merge(-1, 3, max_records=2))
-    lookout, watch = Lookout(seconds), Watch.of(small)
+    lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(small)
     produce(world, 8)
-    assert lookout.look(world.broker, [watch]) == {"shop": 8}
+    assert lookout.poll(world.broker, [watch]) == {"shop": 8}
     flush(world.ports(small))
     seconds.now += 3
-    assert lookout.look(world.broker, [watch]) == {"shop": 6}
+    assert lookout.poll(world.broker, [watch]) == {"shop": 6}
 
 
 def test_two_hundred_idle_pipelines_cost_one_request_a_look() -> None:
     topics = [f"t{n}" for n in range(200)]
     world, seconds = a_world(*topics), Seconds()
-    watches = [Watch.of(watched(f"p{n}", topic=topic)) for n, topic in enumerate(topics)]
-    lookout, counting = Lookout(seconds), Counting(world)
-    lookout.look(counting, watches)  # the first look asks for the progress of each
+    watches = [MonitoredPipeline.from_pipeline(watched(f"p{n}", topic=topic)) for n, topic in enumerate(topics)]
+    lookout, counting = BacklogMonitor(seconds), Counting(world)
+    lookout.poll(counting, watches)  # the first look asks for the progress of each
     counting.calls.clear()
     for _ in range(60):
         seconds.now += 1
-        assert lookout.look(counting, watches) == {}
+        assert lookout.poll(counting, watches) == {}
     assert counting.calls == {"ends": 60}
 
 
 def test_a_position_that_was_moved_back_is_noticed_after_a_while() -> None:
     world, seconds, pipeline = a_world(), Seconds(), watched()
-    lookout, watch = Lookout(seconds), Watch.of(pipeline)
+    lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(pipeline)
     produce(world, 3)
     flush(world.ports(pipeline))
-    assert lookout.look(world.broker, [watch]) == {}
+    assert lookout.poll(world.broker, [watch]) == {}
     world.broker.commit("tidegate-shop", {"orders": {0: 0, 1: 0}})
-    seconds.now += STALE
-    assert lookout.look(world.broker, [watch]) == {"shop": 3}
+    seconds.now += PROGRESS_TTL_SECONDS
+    assert lookout.poll(world.broker, [watch]) == {"shop": 3}
 
 
 def test_a_group_that_cannot_be_read_is_told_and_hides_no_other_pipeline() -> None:
@@ -115,12 +115,15 @@ def test_a_group_that_cannot_be_read_is_told_and_hides_no_other_pipeline() -> No
         def committed(self, group: str, topics: tuple[str, ...]):
             if group == "tidegate-closed":
                 raise RetryLater("group=tidegate-closed: refused")
-            return self.broker.committed(group, topics)
+            return self.broker.read_committed(group, topics)
 
     world = a_world()
     produce(world, 3)
-    lookout, watches = Lookout(Seconds()), [Watch.of(watched("closed")), Watch.of(watched("open"))]
-    assert lookout.look(Refuses(world), watches) == {"open": 3}
+    lookout, watches = (
+        BacklogMonitor(Seconds()),
+        [MonitoredPipeline.from_pipeline(watched("closed")), MonitoredPipeline.from_pipeline(watched("open"))],
+    )
+    assert lookout.poll(Refuses(world), watches) == {"open": 3}
     assert lookout.failures == {"closed": "group=tidegate-closed: refused"}
 
 
@@ -128,28 +131,28 @@ def test_ignored_topics_missing_topics_and_other_patterns_do_not_count() -> None
     world = a_world("a.orders", "a.lines", "__debezium-heartbeat.a", "b")
     for topic in ("a.orders", "a.lines", "__debezium-heartbeat.a", "b"):
         produce(world, 2, topic)
-    pattern = Watch.of(watched(topics=(), topic_pattern=r"a\..*|__debezium.*"))
-    missing = Watch("gone", "g", 1, topics=("nowhere",))
-    assert Lookout(Seconds()).look(world.broker, [pattern, missing]) == {"shop": 4}
+    pattern = MonitoredPipeline.from_pipeline(watched(topics=(), topic_pattern=r"a\..*|__debezium.*"))
+    missing = MonitoredPipeline("gone", "g", 1, topics=("nowhere",))
+    assert BacklogMonitor(Seconds()).poll(world.broker, [pattern, missing]) == {"shop": 4}
 
 
 def test_a_pipeline_that_starts_at_the_latest_record_counts_from_the_first_look_on() -> None:
     world, seconds = a_world(), Seconds()
-    lookout, watch = Lookout(seconds), Watch.of(watched(start=Start("latest")))
+    lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(watched(start=Start("latest")))
     produce(world, 5)
-    assert lookout.look(world.broker, [watch]) == {}
+    assert lookout.poll(world.broker, [watch]) == {}
     produce(world, 3)
     seconds.now += 3
-    assert lookout.look(world.broker, [watch]) == {"shop": 3}
+    assert lookout.poll(world.broker, [watch]) == {"shop": 3}
 
 
 def test_records_that_retention_took_do_not_wait() -> None:
     world = a_world()
     produce(world, 6)
     world.broker.retain_from("orders", 2, partition=0)
-    assert Lookout(Seconds()).look(world.broker, [Watch.of(watched())]) == {"shop": 4}
+    assert BacklogMonitor(Seconds()).poll(world.broker, [MonitoredPipeline.from_pipeline(watched())]) == {"shop": 4}
 
 
 def test_a_watch_survives_as_plain_data() -> None:
-    watch = Watch.of(watched(topic_pattern="a.*"))
-    assert Watch.from_dict(watch.to_dict()) == watch
+    watch = MonitoredPipeline.from_pipeline(watched(topic_pattern="a.*"))
+    assert MonitoredPipeline.from_dict(watch.to_dict()) == watch

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidegate.monitoring.openmetrics import openmetrics
+from tidegate.monitoring.openmetrics import render_openmetrics
 
 TABLE = {"table": "lake.shop.orders", "lag": 7, "open_batches": 1, "lag_seconds": 12.5,
          "valid_through": "2026-01-01T00:00:00.000Z", "problem": None}  # fmt: skip
@@ -19,7 +19,7 @@ ROW: dict[str, Any] = {
 
 
 def lines(*rows: dict[str, Any]) -> list[str]:
-    return openmetrics(rows).splitlines()
+    return render_openmetrics(rows).splitlines()
 
 
 def test_every_number_of_the_overview_has_its_sample() -> None:
@@ -44,7 +44,7 @@ def test_publications_have_families_of_their_own() -> None:
     last = {"at_ms": 1767225605500, "inserted": 3, "updated": 2, "deleted": 1}
     row = {"publication": "out", "state": "stuck", "snapshots_behind": 2, "rows_behind": 9, "behind_seconds": 1.5}
     down = {"publication": "new", "state": "unknown", "error": "no answer"}
-    found = openmetrics([ROW], [{**row, "last_run": last}, down]).splitlines()
+    found = render_openmetrics([ROW], [{**row, "last_run": last}, down]).splitlines()
     for line in (
         'tidegate_publication_up{publication="out"} 1',
         'tidegate_publication_up{publication="new"} 0',

@@ -7,14 +7,14 @@ import pytest
 from fakes import BAD, World, a_pipeline, a_table
 from tidegate.model import resource_names
 from tidegate.monitoring import health
-from tidegate.monitoring.health import CURRENT, STUCK, Schedule, in_words
-from tidegate.monitoring.overview import lately, overview, unpublished
+from tidegate.monitoring.health import CURRENT, STUCK, Schedule, describe_state
+from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
 from tidegate.ports.context import Ports
-from tidegate.progress.table_progress import see, views
+from tidegate.progress.table_progress import compare_with_log, observe_tables
 from tidegate.progress.topic_log import read_log
 from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
-from tidegate.tables.batch_history import advances
+from tidegate.tables.batch_history import find_last_advances
 
 TWO = (a_table("lake.shop.left", topics=("left",)), a_table("lake.shop.right", topics=("right",)))
 
@@ -29,13 +29,13 @@ def world() -> World:
 
 
 def seen(ports: Ports) -> dict[str, Any]:
-    ports, tables = see(ports)
+    ports, tables = observe_tables(ports)
     log = read_log(ports)
-    return overview(ports, views(ports, tables, log), log)
+    return build_overview(ports, compare_with_log(ports, tables, log), log)
 
 
 def told(row: dict[str, Any], interval: int = 60, now_ms: int = 0, **schedule: Any) -> tuple[str, str]:
-    return in_words(row, Schedule(**schedule), interval, now_ms)
+    return describe_state(row, Schedule(**schedule), interval, now_ms)
 
 
 def test_lag_is_counted_by_table_and_partition_and_aged_by_its_oldest_record(world: World) -> None:
@@ -53,31 +53,31 @@ def test_lag_is_counted_by_table_and_partition_and_aged_by_its_oldest_record(wor
 
 
 def test_unpublished_names_the_records_whose_age_must_be_known(world: World) -> None:
-    ports, tables = see(world.ports(a_pipeline(*TWO)))
-    found = views(ports, tables, read_log(ports))
-    assert unpublished(found) == {("left", 0, 0), ("right", 0, 0)}
+    ports, tables = observe_tables(world.ports(a_pipeline(*TWO)))
+    found = compare_with_log(ports, tables, read_log(ports))
+    assert find_unpublished(found) == {("left", 0, 0), ("right", 0, 0)}
 
 
 def test_age_that_brokers_do_not_tell_is_unknown_and_not_zero(world: World) -> None:
     broker = world.broker
-    broker.timestamp_of = lambda topic, partition, offset: None  # type: ignore[method-assign]
+    broker.read_timestamp = lambda topic, partition, offset: None  # type: ignore[method-assign]
     assert seen(world.ports(a_pipeline(*TWO)))["lag_seconds"] is None
 
 
 def test_connectors_heartbeat_proves_freshness_of_what_has_no_lag(world: World) -> None:
     ports = world.ports(a_pipeline(*TWO))
     flush(ports)
-    ports, tables = see(ports)
+    ports, tables = observe_tables(ports)
     log = read_log(ports)
-    row = overview(ports, views(ports, tables, log), log, proof=1_900_000_000_000)
+    row = build_overview(ports, compare_with_log(ports, tables, log), log, proof=1_900_000_000_000)
     assert row["freshness"] == "2030-03-17T17:46:40.000Z"
 
 
 def test_last_flush_sums_the_tables_of_the_newest_batch(world: World) -> None:
     ports = world.ports(a_pipeline(*TWO))
-    assert lately(ports) == {"last_flush": None, "dead_letters": 0}
+    assert read_recent(ports) == {"last_flush": None, "dead_letters": 0}
     flush(ports)
-    flush_of = lately(ports)["last_flush"]
+    flush_of = read_recent(ports)["last_flush"]
     assert (flush_of["batch"], flush_of["inserted"], flush_of["updated"], flush_of["deleted"]) == (1, 2, 0, 0)
 
 
@@ -86,7 +86,7 @@ def test_dead_letters_that_wait_are_counted(world: World) -> None:
     world.broker.produce("left", {"id": "b"}, BAD)
     ports = world.ports(a_pipeline(tolerant, source={"errors": Errors("all", 3)}))
     flush(ports)
-    assert lately(ports)["dead_letters"] == 1
+    assert read_recent(ports)["dead_letters"] == 1
 
 
 def test_history_tells_when_each_partition_last_moved(world: World) -> None:
@@ -96,7 +96,7 @@ def test_history_tells_when_each_partition_last_moved(world: World) -> None:
     world.clock.tick(60_000)
     world.broker.produce("right", {"id": "b"}, {"id": "b", "name": "y"})
     flush(ports)
-    moved = advances(world.destination.history(resource_names.control_table(ports.pipeline), 100))
+    moved = find_last_advances(world.destination.read_history(resource_names.name_control_table(ports.pipeline), 100))
     assert moved["left", 0] <= first < moved["right", 0]
 
 
@@ -145,5 +145,5 @@ def test_state_in_words(changed: dict[str, Any], schedule: dict[str, Any], state
 
 def test_fewer_records_than_start_a_flush_may_wait_for_ever() -> None:
     row = {"tables": [], "lag": 9, "lag_seconds": 90_000.0, "published_ms": 0, "open_batches": 0, "starts_at": 10}
-    assert in_words(row, Schedule(), 0, 100_000_000)[0] == CURRENT
-    assert in_words({**row, "lag": 10}, Schedule(), 0, 100_000_000)[0] == STUCK
+    assert describe_state(row, Schedule(), 0, 100_000_000)[0] == CURRENT
+    assert describe_state({**row, "lag": 10}, Schedule(), 0, 100_000_000)[0] == STUCK

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from fakes import World, a_pipeline, a_table
-from tidegate.monitoring.run_metrics import measure, of_merge
+from tidegate.monitoring.run_metrics import measure_pipeline, to_merge_metrics
 from tidegate.steps.flush import flush
 
 PIPELINE = a_pipeline(a_table(topics=()), source={"topics": ("orders",)})
@@ -19,7 +19,7 @@ def world() -> World:
 
 
 def measured(world: World) -> dict[str, Any]:
-    return vars(measure(world.ports(PIPELINE)))
+    return vars(measure_pipeline(world.ports(PIPELINE)))
 
 
 def test_a_current_pipeline_is_behind_by_nothing(world: World) -> None:
@@ -38,7 +38,7 @@ def test_behind_is_the_age_of_the_oldest_record_that_waits(world: World) -> None
 
 
 def test_what_nobody_can_tell_is_not_sent(world: World) -> None:
-    known = measure(world.ports(PIPELINE)).known()
+    known = measure_pipeline(world.ports(PIPELINE)).to_values()
     assert "valid_through_age" not in known
     assert known["lag"] == 1.0
 
@@ -51,6 +51,6 @@ def test_a_table_that_cannot_go_on_is_counted(world: World) -> None:
 
 def test_a_merge_is_measured_by_rows_and_seconds(world: World) -> None:
     [published] = flush(world.ports(PIPELINE)).published
-    assert of_merge(published.to_dict()).keys() == {
+    assert to_merge_metrics(published.to_dict()).keys() == {
         "batch.seconds", "batch.staged", "batch.inserted", "batch.updated", "batch.deleted",
     }  # fmt: skip

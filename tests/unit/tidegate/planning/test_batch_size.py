@@ -7,7 +7,7 @@ import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.cli import output
 from tidegate.model.offsets import Ranges
-from tidegate.planning.batch_size import LEAST, Measured, measured, sized
+from tidegate.planning.batch_size import MIN_BATCH_RECORDS, MeasuredThroughput, compute_batch_size, measure_throughput
 from tidegate.spec.pipeline import Merge, Pipeline
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
@@ -31,7 +31,7 @@ def world() -> World:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """History is asked for a backlog that a test can make."""
-    monkeypatch.setattr("tidegate.planning.batch_size.FEW", LEAST)
+    monkeypatch.setattr("tidegate.planning.batch_size.HISTORY_MIN_BACKLOG_RECORDS", MIN_BATCH_RECORDS)
 
 
 def remember(world: World, *rows: dict[str, Any]) -> None:
@@ -57,13 +57,13 @@ def with_merge(**given: Any) -> Pipeline:
 )
 def test_rate_is_that_of_the_fastest_of_the_newest_batches_that_tell(world: World, rows: list, rate: float) -> None:
     remember(world, *rows)
-    assert measured(world.ports(a_pipeline())).records_per_second == rate
+    assert measure_throughput(world.ports(a_pipeline())).records_per_second == rate
 
 
 def test_tables_share_a_batchs_read_and_its_merges_add_up(world: World) -> None:
     rows = [told(1, 50_000, 100.0, 50.0, staged_bytes=10_000_000), told(1, 50_000, 100.0, 50.0, staged_bytes=5_000_000)]
     remember(world, rows[0], rows[1] | {"table": "lake.shop.copy"})
-    assert measured(world.ports(a_pipeline())) == Measured(250.0, 300.0)
+    assert measure_throughput(world.ports(a_pipeline())) == MeasuredThroughput(250.0, 300.0)
 
 
 def test_the_fastest_batch_tells_the_rate_and_the_widest_one_the_bytes(world: World) -> None:
@@ -73,36 +73,48 @@ def test_the_fastest_batch_tells_the_rate_and_the_widest_one_the_bytes(world: Wo
         told(2, 20_000, 100.0, staged_bytes=20_000 * 300),
         told(3, 30_000, 100.0, staged_bytes=30_000 * 200),
     )
-    assert measured(world.ports(a_pipeline())) == Measured(500.0, 300.0)
+    assert measure_throughput(world.ports(a_pipeline())) == MeasuredThroughput(500.0, 300.0)
 
 
 def test_history_that_cannot_be_read_limits_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreadable(*_: Any) -> None:
         raise OSError("gone")
 
-    monkeypatch.setattr(world.destination, "history", unreadable)
-    assert measured(world.ports(a_pipeline())) == Measured()
+    monkeypatch.setattr(world.destination, "read_history", unreadable)
+    assert measure_throughput(world.ports(a_pipeline())) == MeasuredThroughput()
 
 
 @pytest.mark.parametrize(
     ("merge", "found", "backlog", "records", "reason"),
     [
-        ({}, Measured(), 5 * MILLION, MILLION, ""),
-        ({}, Measured(500.0), 5 * MILLION, 300_000, "500 records a second, and merge.batch_time=600s"),
-        ({}, Measured(50_000.0), 5 * MILLION, MILLION, ""),
-        ({"catch_up_records": 9 * MILLION}, Measured(5_000.0), 5 * MILLION, 3 * MILLION, "5000 records a second"),
-        ({"batch_seconds": 0}, Measured(500.0), 5 * MILLION, MILLION, ""),
-        ({"max_bytes": 10**9}, Measured(500.0, 10_000.0), 5 * MILLION, 100_000, "10000 bytes for each record"),
-        ({"max_bytes": 0}, Measured(None, 10_000.0), 5 * MILLION, MILLION, ""),
-        ({}, Measured(0.1), 5 * MILLION, LEAST, "0 records a second"),
-        ({"max_records": 10}, Measured(0.1), 5 * MILLION, 10, ""),
-        ({}, Measured(500.0), 200_000, 300_000, ""),  # all that waits goes at once: there is nothing to tell
+        ({}, MeasuredThroughput(), 5 * MILLION, MILLION, ""),
+        ({}, MeasuredThroughput(500.0), 5 * MILLION, 300_000, "500 records a second, and merge.batch_time=600s"),
+        ({}, MeasuredThroughput(50_000.0), 5 * MILLION, MILLION, ""),
+        (
+            {"catch_up_records": 9 * MILLION},
+            MeasuredThroughput(5_000.0),
+            5 * MILLION,
+            3 * MILLION,
+            "5000 records a second",
+        ),
+        ({"batch_seconds": 0}, MeasuredThroughput(500.0), 5 * MILLION, MILLION, ""),
+        (
+            {"max_bytes": 10**9},
+            MeasuredThroughput(500.0, 10_000.0),
+            5 * MILLION,
+            100_000,
+            "10000 bytes for each record",
+        ),
+        ({"max_bytes": 0}, MeasuredThroughput(None, 10_000.0), 5 * MILLION, MILLION, ""),
+        ({}, MeasuredThroughput(0.1), 5 * MILLION, MIN_BATCH_RECORDS, "0 records a second"),
+        ({"max_records": 10}, MeasuredThroughput(0.1), 5 * MILLION, 10, ""),
+        ({}, MeasuredThroughput(500.0), 200_000, 300_000, ""),  # all that waits goes at once: there is nothing to tell
     ],
 )
 def test_batch_takes_what_its_time_and_its_bytes_allow(
-    merge: dict, found: Measured, backlog: int, records: int, reason: str
+    merge: dict, found: MeasuredThroughput, backlog: int, records: int, reason: str
 ) -> None:
-    size = sized(World().ports(with_merge(**merge)), backlog, found)
+    size = compute_batch_size(World().ports(with_merge(**merge)), backlog, found)
     assert size.records == records
     assert reason in size.reason
     assert bool(reason) == bool(size.reason)
@@ -110,16 +122,16 @@ def test_batch_takes_what_its_time_and_its_bytes_allow(
 
 def test_plan_says_why_a_batch_is_smaller_than_it_may_be(world: World, few: None) -> None:
     remember(world, told(1, 50_000, 100.0))
-    fill(world, 2 * LEAST)
+    fill(world, 2 * MIN_BATCH_RECORDS)
     planned = plan(world.ports(with_merge(batch_seconds=3)))
     assert planned.tables[0].ranges.span == 1500
     assert "500 records a second" in planned.sized
-    assert "merge.batch_time=3s" in output.planned(planned)
+    assert "merge.batch_time=3s" in output.format_plan(planned)
 
 
 def test_tables_in_step_stay_so(world: World, few: None) -> None:
     remember(world, told(1, 50_000, 100.0))
-    fill(world, 2 * LEAST)
+    fill(world, 2 * MIN_BATCH_RECORDS)
     pipeline = a_pipeline(a_table("lake.shop.orders"), a_table("lake.shop.copy"))
     planned = plan(world.ports(replace(pipeline, merge=Merge(batch_seconds=3))))
     first, second = (batch.ranges for batch in planned.tables)
@@ -130,7 +142,7 @@ def test_small_backlog_asks_no_history(world: World, monkeypatch: pytest.MonkeyP
     def asked(*_: Any) -> None:
         raise AssertionError("asked")
 
-    monkeypatch.setattr(world.destination, "history", asked)
+    monkeypatch.setattr(world.destination, "read_history", asked)
     fill(world, 3)
     assert plan(world.ports(a_pipeline())).sized == ""
 
@@ -140,7 +152,7 @@ def test_history_tells_what_staging_took_and_wrote(world: World) -> None:
     ports = world.ports(a_pipeline())
     slow = iter(range(0, 10**9, 1500))
     flush(replace(ports, now_ms=lambda: next(slow)))
-    (row,) = world.destination.history(CONTROL, 9)
+    (row,) = world.destination.read_history(CONTROL, 9)
     assert (row["stage_seconds"], row["staged_bytes"] > 0) == (1.5, True)
 
 

@@ -16,8 +16,8 @@ from tidegate.errors import (
     SomeTablesFailed,
     TidegateError,
 )
-from tidegate.monitoring.status import status
-from tidegate.reprocess.rebase import propose, rebase
+from tidegate.monitoring.status import read_status
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.spec.pipeline import Heartbeat, Pipeline
 from tidegate.spec.source import Start
 from tidegate.steps.commit_offsets import commit_offsets
@@ -78,7 +78,7 @@ def committed(world: World, topic: str = "orders") -> int | None:
 
 
 def problem(world: World, table: str = COPY, pipeline: Pipeline = TWO, **instead: object) -> str | None:
-    tables = status(world.ports(pipeline, **instead))["tables"]
+    tables = read_status(world.ports(pipeline, **instead))["tables"]
     return next(found["problem"] for found in tables if found["table"] == table)
 
 
@@ -136,7 +136,7 @@ def test_table_that_is_mended_catches_up_alone_and_then_shares_the_read_again(wo
     if answer == "forward":
         world.destination.rollback(COPY, before)
     if answer == "rebase":
-        rebase(world.ports(TWO), propose(world.ports(TWO), "earliest"))
+        rebase_positions(world.ports(TWO), propose_moves(world.ports(TWO), "earliest"))
     flush(world.ports(pipeline))
     kept = [{"id": "a", "name": "1"}, *world.rows(ORDERS)[1:]]
     assert world.rows(COPY) == (kept if answer == "keep" else world.rows(ORDERS))
@@ -191,7 +191,7 @@ def test_damage_to_one_topic_stops_the_tables_that_read_it_alone(damage: Callabl
     assert committed(world) == 2
     if damage is not deleted:
         assert world.broker.groups["tidegate-shop"].get(OTHER, {0: 1}) == {0: 1}
-        rebase(world.ports(APART), propose(world.ports(APART), "earliest"))
+        rebase_positions(world.ports(APART), propose_moves(world.ports(APART), "earliest"))
         rest(world, APART)
         assert committed(world, OTHER) == world.broker.partitions[OTHER][0].end
 
@@ -212,7 +212,7 @@ class NoSchema:
     def __init__(self) -> None:
         self.missing = COPY
 
-    def described(self, table):
+    def describe_table(self, table):
         if table.name == self.missing:
             raise ConfigurationError(f"table={table.name}: subject={OTHER}-value has no version; register a schema")
         return table
@@ -236,7 +236,7 @@ def test_table_without_a_schema_never_begins_and_loses_nothing_when_it_has_one(s
         with pytest.raises(SomeTablesFailed, match="has no version"):
             flush(with_schemas(world, schemas, pipeline))
     ports = with_schemas(world, schemas, pipeline)
-    assert "has no version" in next(t["problem"] for t in status(ports)["tables"] if t["table"] == COPY)
+    assert "has no version" in next(t["problem"] for t in read_status(ports)["tables"] if t["table"] == COPY)
     assert world.rows(COPY) == []
     schemas.missing = ""
     rest(world, pipeline)
@@ -298,7 +298,7 @@ def test_queue_of_a_refused_table_neither_grows_nor_holds_up_the_others(world: W
         produce(world, "a", name)
         told(world, pipeline)
     assert world.rows(ORDERS) == [{"id": "a", "name": "5"}]
-    assert world.destination.staged("lake.shop.copy_shop_tmp", COPY) == []
+    assert world.destination.list_staged("lake.shop.copy_shop_tmp", COPY) == []
 
 
 def damaged() -> World:
@@ -356,7 +356,7 @@ def test_table_rolled_back_or_mended_between_any_two_calls_of_a_run_ends_equal()
 
 
 def mended_or_damaged(world: World) -> None:
-    state = world.destination.state(COPY, "shop")
+    state = world.destination.read_state(COPY, "shop")
     if state is not None and state.rolled_back:
         world.destination.rollback(COPY, world.destination.tables[COPY].ancestors("tidegate_shop")[0].id)
     else:

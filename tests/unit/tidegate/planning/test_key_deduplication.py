@@ -10,16 +10,16 @@ from tidegate.cli import output
 from tidegate.model.batch import Plan
 from tidegate.model.offsets import Ranges
 from tidegate.planning import key_deduplication
-from tidegate.planning.key_deduplication import last_per_raw_key, superseded_share
+from tidegate.planning.key_deduplication import can_keep_last_per_key, estimate_superseded_share
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Route
-from tidegate.steps.merge import ALL_DIFFER, merge
+from tidegate.steps.merge import DISTINCT_KEYS_CONF, merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
 
 def test_last_record_of_each_raw_key_is_enough_where_it_alone_decides() -> None:
-    assert last_per_raw_key(a_pipeline(), a_table())
+    assert can_keep_last_per_key(a_pipeline(), a_table())
 
 
 @pytest.mark.parametrize(
@@ -38,19 +38,19 @@ def test_last_record_of_each_raw_key_is_enough_where_it_alone_decides() -> None:
     ids=["append", "delete-only", "upsert-only", "when", "route", "delete_when", "never", "soft", "sequence"],
 )
 def test_every_record_is_staged_where_earlier_ones_count_too(table) -> None:
-    assert not last_per_raw_key(a_pipeline(table), table)
+    assert not can_keep_last_per_key(a_pipeline(table), table)
 
 
 @pytest.mark.parametrize("word", ["json", "canal-json", "maxwell-json", "ogg-json"])
 def test_every_record_is_staged_where_the_raw_key_is_not_the_key(word: str) -> None:
     table = a_table()
     other = replace(table, value=replace(table.value, format=word), key=replace(table.key, from_value=word == "json"))
-    assert not last_per_raw_key(a_pipeline(other), other)
+    assert not can_keep_last_per_key(a_pipeline(other), other)
 
 
 @pytest.mark.parametrize("source", [{"errors": Errors("all")}, {"verify_integrity": True}])
 def test_every_record_is_decoded_where_every_bad_one_has_to_be_found(source) -> None:
-    assert not last_per_raw_key(a_pipeline(source=source), a_table())
+    assert not can_keep_last_per_key(a_pipeline(source=source), a_table())
 
 
 @pytest.mark.parametrize(("choice", "last"), [("auto", True), ("never", False)])
@@ -60,7 +60,7 @@ def test_plan_says_which_records_it_will_stage(choice: str, last: bool) -> None:
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
     planned = plan(world.ports(a_pipeline(a_table(last_per_key=choice))))
     assert planned.tables[0].to_dict()["last_per_key"] is last
-    assert ("reads 1 offsets, the last record of each key" in output.planned(planned)) is last
+    assert ("reads 1 offsets, the last record of each key" in output.format_plan(planned)) is last
 
 
 def test_records_without_a_key_do_not_supersede_each_other() -> None:
@@ -83,7 +83,7 @@ def seen(key_of: Callable[[int], int | None]) -> float | None:
     """The share that a sample from eight places of one partition tells."""
     offsets = (at for start in range(0, SPAN, SPAN // 8) for at in range(start, start + SEEN // 8))
     keys = [None if (key := key_of(at)) is None else b"%d" % key for at in offsets]
-    return superseded_share({("t", 0): keys}, Ranges({"t": {0: (0, SPAN)}}))
+    return estimate_superseded_share({("t", 0): keys}, Ranges({"t": {0: (0, SPAN)}}))
 
 
 def repeated(keys: int) -> Callable[[int], int | None]:
@@ -114,16 +114,16 @@ def test_share_of_superseded_records_is_told_from_a_sample(
 
 def test_few_keys_say_nothing() -> None:
     ranges = Ranges({"t": {0: (0, SPAN), 1: (0, SPAN)}})
-    assert superseded_share({}, ranges) is None
-    assert superseded_share({("t", 0): [b"1"] * 20}, ranges) is None
-    assert superseded_share({("t", 0): [b"1"] * 20, ("t", 1): [b"%d" % n for n in range(500)]}, ranges) == 0
+    assert estimate_superseded_share({}, ranges) is None
+    assert estimate_superseded_share({("t", 0): [b"1"] * 20}, ranges) is None
+    assert estimate_superseded_share({("t", 0): [b"1"] * 20, ("t", 1): [b"%d" % n for n in range(500)]}, ranges) == 0
 
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> World:
     """Batches of ten records are large ones."""
     monkeypatch.setattr("tidegate.steps.plan.LARGE", 10)
-    monkeypatch.setattr(key_deduplication, "ENOUGH", 10)
+    monkeypatch.setattr(key_deduplication, "MIN_SAMPLED_KEYS", 10)
     world = World()
     world.broker.create("orders")
     return world
@@ -143,7 +143,7 @@ def test_large_batch_leaves_out_what_is_superseded_where_that_is_much(
     (batch,) = planned.tables
     assert (batch.last_per_key, batch.superseded_share) == (last, share)
     assert Plan.from_dict(planned.to_dict()) == planned
-    assert f"about {share:.0%} of the records superseded" in output.planned(planned)
+    assert f"about {share:.0%} of the records superseded" in output.format_plan(planned)
     (staged,) = stage(large.ports(a_pipeline()), planned)
     assert (staged.counts.staged, staged.counts.superseded) == (keys, 20 - keys)
     assert staged.keys_differ
@@ -168,5 +168,5 @@ def test_rows_whose_keys_differ_are_not_sorted_once_more(large: World, choice: s
     (staged,) = stage(ports, planned)
     merge(ports, staged)
     told = large.engine.jobs[-1].conf
-    assert (ALL_DIFFER.items() <= told.items()) is (choice == "auto")
+    assert (DISTINCT_KEYS_CONF.items() <= told.items()) is (choice == "auto")
     assert len(large.rows("lake.shop.orders")) == 20

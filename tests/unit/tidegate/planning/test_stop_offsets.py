@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 from fakes import World, a_pipeline
 from tidegate.errors import ConfigurationError, NothingToDo
-from tidegate.monitoring.status import status
-from tidegate.planning.stop_offsets import ends
+from tidegate.monitoring.status import read_status
+from tidegate.planning.stop_offsets import resolve_stop_offsets
 from tidegate.steps.flush import flush
 
 ORDERS = "lake.shop.orders"
@@ -27,7 +27,7 @@ def ids(world: World) -> list[str]:
 
 def flushed(world: World, until: str) -> list[str]:
     ports = world.ports(a_pipeline())
-    end = ends(ports, until)
+    end = resolve_stop_offsets(ports, until)
     with suppress(NothingToDo):
         flush(ports, until=end)
     with pytest.raises(NothingToDo, match="end that was asked for"):
@@ -58,12 +58,12 @@ def test_end_that_lies_before_what_is_published_reads_nothing_and_takes_nothing_
     flush(world.ports(a_pipeline()))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, 0)
     assert len(flushed(world, '{"orders": {"0": 1}}')) == 6
-    assert status(world.ports(a_pipeline()))["lag"] == 1
+    assert read_status(world.ports(a_pipeline()))["lag"] == 1
 
 
 def test_what_comes_after_the_end_was_asked_for_is_not_chased(world: World) -> None:
     ports = world.ports(a_pipeline())
-    end = ends(ports, "latest")
+    end = resolve_stop_offsets(ports, "latest")
     world.broker.produce("orders", {"id": "late"}, {"id": "late", "name": "x"}, 0)
     flush(ports, until=end)
     assert "late" not in ids(world)
@@ -72,4 +72,4 @@ def test_what_comes_after_the_end_was_asked_for_is_not_chased(world: World) -> N
 @pytest.mark.parametrize("wrong", ["soon", "{", '{"orders": 5}', "2026-01-01T00:00:00", "latest-offset"])
 def test_other_words_are_refused_with_those_that_may_stand_there(world: World, wrong: str) -> None:
     with pytest.raises(ConfigurationError, match="until="):
-        ends(world.ports(a_pipeline()), wrong)
+        resolve_stop_offsets(world.ports(a_pipeline()), wrong)

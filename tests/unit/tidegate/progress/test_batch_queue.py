@@ -9,12 +9,12 @@ from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts, PublishedBatch, StagedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.monitoring.status import status
-from tidegate.progress.batch_queue import groups, queue_of, together
+from tidegate.monitoring.status import read_status
+from tidegate.progress.batch_queue import combine, merge_groups, read_queue
 from tidegate.spec.pipeline import Heartbeat
 from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge
-from tidegate.steps.merge_queue import Awaited, drain, queues
+from tidegate.steps.merge_queue import DeferredJob, group_by_table, merge_queue
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -53,8 +53,8 @@ def committed(world: World) -> int | None:
 
 def waiting_for(world: World, pipeline=TWO) -> list[tuple[int, tuple[int, int]]]:
     ports = world.ports(pipeline)
-    state = world.destination.state(COPY, "shop")
-    queue = queue_of(ports, pipeline.tables[1], state, state.position if state else None)
+    state = world.destination.read_state(COPY, "shop")
+    queue = read_queue(ports, pipeline.tables[1], state, state.position if state else None)
     return [(staged.batch, staged.ranges.by_topic["orders"][0]) for staged in queue]
 
 
@@ -88,8 +88,8 @@ def test_recovered_table_drains_its_queue_in_one_run_without_reading_kafka_again
 def test_queue_stops_at_its_first_failure_and_keeps_what_was_published_before(world: World) -> None:
     failing(world, 3)
     ports = world.ports(TWO, engine=FailsOneMerge(world.engine, 2))
-    (queue,) = queues(stage(ports, plan(ports)))
-    outcome = drain(ports, queue)
+    (queue,) = group_by_table(stage(ports, plan(ports)))
+    outcome = merge_queue(ports, queue)
     assert [b.batch for b in outcome.published] == [1]
     assert "Spark failed in one merge" in str(outcome.failure)
     assert [batch for batch, _ in waiting_for(world)] == [2, 3]
@@ -98,12 +98,12 @@ def test_queue_stops_at_its_first_failure_and_keeps_what_was_published_before(wo
 def test_retried_merge_of_a_queue_goes_on_where_the_first_attempt_ended(world: World) -> None:
     failing(world, 3)
     ports = world.ports(TWO)
-    (queue,) = queues(stage(ports, plan(ports)))
+    (queue,) = group_by_table(stage(ports, plan(ports)))
     for done in (1, 2):
         assert merge(ports, queue[done - 1]).outcome == "published"
-    outcome = drain(ports, queue)
+    outcome = merge_queue(ports, queue)
     assert [(b.batch, b.outcome) for b in outcome.published] == [(3, "published")]
-    again = drain(ports, queue)
+    again = merge_queue(ports, queue)
     assert [(b.batch, b.outcome) for b in again.published] == [(3, "already published")]
     assert world.rows(COPY) == [{"id": "a", "name": "2"}]
 
@@ -116,7 +116,7 @@ class Away(BaseException):
 def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(world: World, calls: int) -> None:
     failing(world, 3)
     staged = stage(world.ports(TWO), plan(world.ports(TWO)))
-    (queue,) = (one for one in queues(staged) if one[0].table == COPY)
+    (queue,) = (one for one in group_by_table(staged) if one[0].table == COPY)
     left, published = iter(range(calls - 1, -1, -1)), list[PublishedBatch]()
 
     def leave(call: str, when: str) -> None:
@@ -124,20 +124,20 @@ def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(
             raise Away
 
     with pytest.raises(Away):
-        drain(world.ports(TWO, leave), queue, published)
-    drained = drain(world.ports(TWO), queue, published, Awaited("", 5.0))
+        merge_queue(world.ports(TWO, leave), queue, published)
+    drained = merge_queue(world.ports(TWO), queue, published, DeferredJob("", 5.0))
     numbers = [batch.batch for batch in queue]
     assert [(one.batch, one.outcome) for one in published] == [(number, "published") for number in numbers]
     assert drained.total.batches == len(numbers) == 3
-    rows = world.destination.history("lake.shop.tidegate_shop_batches", 100)
+    rows = world.destination.read_history("lake.shop.tidegate_shop_batches", 100)
     assert sorted(row["batch"] for row in rows if row["table"] == COPY) == numbers
 
 
 def test_result_of_a_queue_is_its_total(world: World) -> None:
     failing(world, 2)
     ports = world.ports(TWO)
-    (queue,) = queues(stage(ports, plan(ports)))
-    total = drain(ports, queue).total
+    (queue,) = group_by_table(stage(ports, plan(ports)))
+    total = merge_queue(ports, queue).total
     assert (total.batches, total.staged, total.inserted, total.updated) == (2, 2, 1, 1)
     assert total.ranges.to_dict() == {"orders": {"0": [0, 2]}}
 
@@ -199,7 +199,9 @@ def test_empty_batches_in_the_middle_of_a_queue_travel_with_the_next_rows(world:
     assert world.rows(COPY) == world.rows(ORDERS)
     assert len(world.destination.tables[COPY].snapshots) == before + 2
     assert committed(world) == world.broker.partitions["orders"][0].end
-    rows = [row for row in world.destination.history("lake.shop.tidegate_shop_batches", 99) if row["table"] == COPY]
+    rows = [
+        row for row in world.destination.read_history("lake.shop.tidegate_shop_batches", 99) if row["table"] == COPY
+    ]
     assert sorted((r["batch"], r["staged"], r["span"]) for r in rows) == [
         (1, 1, 1),
         (2, 1, 1),
@@ -221,7 +223,7 @@ def test_empty_batches_never_pile_up_beyond_max_pending(world: World) -> None:
         aborted(world)
         with suppress(NothingToDo):
             flush(world.ports(pipeline))
-        assert len(world.destination.staged("lake.shop.copy_shop_tmp", COPY)) < 3
+        assert len(world.destination.list_staged("lake.shop.copy_shop_tmp", COPY)) < 3
 
 
 def test_table_in_step_without_rows_shares_the_read_of_the_others(world: World) -> None:
@@ -238,7 +240,7 @@ def test_batch_behind_an_unpublished_one_is_refused_by_a_table_without_a_positio
     """The queue was staged before the table existed; the table came, took the first batch, and was dropped by hand."""
     failing(world, 2)
     ports = world.ports(TWO)
-    (queue,) = queues(stage(ports, plan(ports)))
+    (queue,) = group_by_table(stage(ports, plan(ports)))
     merge(ports, queue[0])
     del world.destination.tables[COPY]
     with pytest.raises(PositionLost, match=r"table=lake.shop.copy .*was dropped|has no position"):
@@ -260,7 +262,7 @@ def test_queue_starts_at_the_position_and_has_no_hole(world: World) -> None:
 
 def test_status_shows_the_queue(world: World) -> None:
     failing(world, 2)
-    table = next(t for t in status(world.ports(TWO))["tables"] if t["table"] == COPY)
+    table = next(t for t in read_status(world.ports(TWO))["tables"] if t["table"] == COPY)
     assert table["open_batches"] == [1, 2]
 
 
@@ -294,7 +296,7 @@ def test_batches_that_stand_for_one_keep_the_latest_time_of_each_partition() -> 
         )
         for number, times in enumerate(({0: 900, 1: 100}, {1: 700}, {0: 300, 1: 200}))
     )  # fmt: skip
-    assert together((first, second, last)).timestamps == {"orders": {0: 900, 1: 700}}
+    assert combine((first, second, last)).timestamps == {"orders": {0: 900, 1: 700}}
 
 
 def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
@@ -305,10 +307,10 @@ def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
             flush(world.ports(TWO, engine=broken))
     aborted(world)
     ports = world.ports(TWO)
-    queue = queues(stage(ports, plan(ports)))[1]
-    cut = list(groups(queue))
+    queue = group_by_table(stage(ports, plan(ports)))[1]
+    cut = list(merge_groups(queue))
     assert [[staged.batch for staged in group] for group in cut] == [[1], [2, 3, 4], [5]]
-    joined = together(cut[1])
+    joined = combine(cut[1])
     assert (joined.batch, joined.together, joined.counts.span, joined.counts.staged) == (4, 3, 5, 1)
     assert joined.ranges.to_dict() == {"orders": {"0": [1, 6]}}
 

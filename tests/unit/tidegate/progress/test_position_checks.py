@@ -8,7 +8,7 @@ from tidegate.errors import PositionLost, RetryLater
 from tidegate.model.position import Position
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, TableState
-from tidegate.progress.position_checks import check_log, effective_position, starts
+from tidegate.progress.position_checks import check_log, resolve_next_start, resolve_position
 
 TABLE = a_table()
 PIPELINE = a_pipeline(TABLE)
@@ -36,36 +36,36 @@ def told(message: str, what: str, *values: str, way_out: str = "tidegate rebase"
 
 
 def test_table_that_is_missing_has_no_position() -> None:
-    assert effective_position(PIPELINE, TABLE, None) is None
+    assert resolve_position(PIPELINE, TABLE, None) is None
 
 
 def test_position_of_a_sound_table_is_its_own() -> None:
-    assert effective_position(PIPELINE, TABLE, state(NEW, rolled_back=False)) == NEW
+    assert resolve_position(PIPELINE, TABLE, state(NEW, rolled_back=False)) == NEW
 
 
 @pytest.mark.parametrize("choice", ["fail", "rewind", "keep"])
 def test_lost_position_is_not_begun_anew_whatever_answers_a_rollback(choice: str) -> None:
     found = replace(state(None, rolled_back=False), recorded=None, snapshot_id=None, position_lost=True)
     with pytest.raises(PositionLost) as raised:
-        effective_position(a_pipeline(TABLE, on_rollback=choice), TABLE, found)
+        resolve_position(a_pipeline(TABLE, on_rollback=choice), TABLE, found)
     told(str(raised.value), "its position is gone", f"{TABLE.name}_tidegate_position", way_out="rebase shop --to group")
 
 
 @pytest.mark.parametrize(("choice", "position"), [("rewind", OLD), ("keep", NEW)])
 def test_rollback_is_answered_as_configured(choice: str, position: Position) -> None:
     pipeline = a_pipeline(TABLE, on_rollback=choice)
-    assert effective_position(pipeline, TABLE, state(OLD, rolled_back=True)) == position
+    assert resolve_position(pipeline, TABLE, state(OLD, rolled_back=True)) == position
 
 
 def test_rollback_fails_by_default_and_names_both_ways_out() -> None:
     with pytest.raises(PositionLost) as caught:
-        effective_position(PIPELINE, TABLE, state(OLD, rolled_back=True))
+        resolve_position(PIPELINE, TABLE, state(OLD, rolled_back=True))
     told(str(caught.value), "was rolled back", "on_rollback: rewind", way_out="on_rollback: keep")
 
 
 def test_rewind_without_a_snapshot_to_rewind_to_fails_instead_of_starting_over() -> None:
     with pytest.raises(PositionLost, match="was rolled back"):
-        effective_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, state(None, rolled_back=True))
+        resolve_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, state(None, rolled_back=True))
 
 
 @pytest.mark.parametrize("offset", [0, 100])
@@ -116,39 +116,39 @@ GROWN = Log("c1", {}, {"orders": {0: 0, 1: 3}}, {"orders": {0: 50, 1: 9}})
 @pytest.mark.parametrize("mode", ["upsert_delete", "upsert", "delete"])
 def test_partition_growth_is_refused_where_offsets_order_keys(mode: str) -> None:
     with pytest.raises(PositionLost) as caught:
-        starts(PIPELINE, a_table(mode=mode), OLD, GROWN)
+        resolve_next_start(PIPELINE, a_table(mode=mode), OLD, GROWN)
     told(str(caught.value), "new partition=1", "topic=orders", way_out="on_partition_growth: accept")
 
 
 def test_growth_is_harmless_where_sequences_order_keys() -> None:
-    assert starts(PIPELINE, a_table(sequence_by=("name",)), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
+    assert resolve_next_start(PIPELINE, a_table(sequence_by=("name",)), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
 
 
 def test_accepted_growth_starts_at_the_logs_begin() -> None:
     accepting = a_pipeline(TABLE, on_partition_growth="accept")
-    assert starts(accepting, TABLE, OLD, GROWN) == {"orders": {0: 10, 1: 3}}
+    assert resolve_next_start(accepting, TABLE, OLD, GROWN) == {"orders": {0: 10, 1: 3}}
 
 
 def test_append_has_no_order_of_keys_to_lose_to_growth() -> None:
-    assert starts(PIPELINE, a_table(mode="append"), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
+    assert resolve_next_start(PIPELINE, a_table(mode="append"), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
 
 
 def test_new_topic_under_a_pattern_starts_at_its_begin_and_is_no_growth() -> None:
     found = Log("c1", {}, {"orders": {0: 0}, "orders2": {0: 4}}, {"orders": {0: 50}, "orders2": {0: 9}})
-    assert starts(PIPELINE, TABLE, OLD, found) == {"orders": {0: 10}, "orders2": {0: 4}}
+    assert resolve_next_start(PIPELINE, TABLE, OLD, found) == {"orders": {0: 10}, "orders2": {0: 4}}
 
 
 def test_rollback_that_cannot_be_told_apart_from_expiry_says_so() -> None:
     unclear = TableState("u", 1, 0, None, 2, (), rolled_back=True, recorded=NEW, untraceable=True)
     with pytest.raises(PositionLost) as caught:
-        effective_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, unclear)
+        resolve_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, unclear)
     told(str(caught.value), "nobody can tell", "on_rollback: keep", str(NEW.offsets))
-    assert effective_position(a_pipeline(TABLE, on_rollback="keep"), TABLE, unclear) == NEW
+    assert resolve_position(a_pipeline(TABLE, on_rollback="keep"), TABLE, unclear) == NEW
 
 
 def test_rollback_with_nothing_to_rewind_to_names_what_is_left_to_do() -> None:
     with pytest.raises(PositionLost) as caught:
-        effective_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, state(None, rolled_back=True))
+        resolve_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, state(None, rolled_back=True))
     told(str(caught.value), "no snapshot of main tells a position", "on_rollback: keep")
 
 

@@ -10,9 +10,9 @@ from fakes.producing import Killed
 from fakes.publications import Outside
 from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.model.publication_progress import Progress
-from tidegate.publications.plan import plan
+from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
-from tidegate.publications.republish import Again
+from tidegate.publications.republish import RepublishRequest
 from tidegate.spec.publication import KeyOut
 
 ROWS = dict.fromkeys("abcdefgh", "1")
@@ -28,10 +28,10 @@ def outside() -> Outside:
 
 def die_between_the_parts(outside: Outside, **words: Any) -> None:
     """The first part is done, the second one was not begun."""
-    before = outside.topic.broker.epochs.copy()
+    before = outside.topic.broker.read_leader_epochs.copy()
 
     def meet(number: int, name: str) -> None:
-        if name == "init_transactions" and outside.topic.broker.epochs != before:
+        if name == "init_transactions" and outside.topic.broker.read_leader_epochs != before:
             outside.topic.broker.meet = lambda number, name: None
             raise Killed
 
@@ -50,7 +50,7 @@ def test_comparison_that_died_between_two_parts_of_a_new_topic_is_finished_thoug
 ) -> None:
     replace_topic(outside)
     die_between_the_parts(outside, resynchronise=True)
-    run = plan(outside.ports())
+    run = plan_run(outside.ports())
     assert (run.position.mode, run.resumed, [part.number for part in run.parts]) == ("topic", True, [1])
     publish(outside.ports())
     assert outside.topic.latest() == ROWS
@@ -77,7 +77,7 @@ def test_comparison_under_a_changed_file_that_died_between_two_parts_leaves_none
     outside.publication = replace(outside.publication, key=KeyOut(("id",), prefix="k_"))
     die_between_the_parts(outside, resynchronise=True)
     publish(outside.ports())
-    digests = {part.digest for part in outside.topic.standing(outside.publication).known}
+    digests = {part.digest for part in outside.topic.read_progress(outside.publication).known}
     assert digests == {outside.publication.digest}
 
 
@@ -86,7 +86,7 @@ def test_comparison_is_never_resumed_behind_a_key_for_the_topic_may_have_changed
     outside.die_at(7)  # behind the first commit of the first part
     with pytest.raises(Killed):
         publish(outside.ports(), resynchronise=True)
-    (first, *_) = outside.topic.standing(outside.publication).known
+    (first, *_) = outside.topic.read_progress(outside.publication).known
     assert (first.mode, first.is_complete) == ("topic", False)
     outside.topic.receive(*((key, "damaged again") for key in ROWS))
     publish(outside.ports())
@@ -104,11 +104,13 @@ class Overtaken:
         self._outside.spark.run(job)
 
 
-@pytest.mark.parametrize("words", [{"again": Again()}, {"resynchronise": True}], ids=["again", "resynchronise"])
+@pytest.mark.parametrize(
+    "words", [{"again": RepublishRequest()}, {"resynchronise": True}], ids=["again", "resynchronise"]
+)
 def test_run_that_had_to_produce_every_key_does_not_claim_a_part_that_another_run_took(
     outside: Outside, words: dict[str, Any]
 ) -> None:
-    late = replace(outside.ports(), engine=Overtaken(outside, again=Again()))
+    late = replace(outside.ports(), engine=Overtaken(outside, again=RepublishRequest()))
     with pytest.raises(RetryLater, match="1 of 2 parts arrived there"):
         publish(late, **words)
 
@@ -138,14 +140,14 @@ def test_parts_in_three_states_come_together_where_the_newest_is_and_no_reader_i
     outside = Outside(delivery="exactly-once", parallelism=3, transaction_records=2)
     outside.table.commit(**ROWS)
     publish(outside.ports())
-    stay = [outside.topic.standing(outside.publication)]
+    stay = [outside.topic.read_progress(outside.publication)]
     for value in "23":
         outside.table.commit(**dict.fromkeys(ROWS, value))
         publish(outside.ports())
-        stay.append(outside.topic.standing(outside.publication))
+        stay.append(outside.topic.read_progress(outside.publication))
     undo(outside, 0, stay[0].raw[0] or "", {"2", "3"})
     undo(outside, 1, stay[1].raw[1] or "", {"3"})
-    assert [part.to for part in outside.topic.standing(outside.publication).known] == [10, 11, 12]
+    assert [part.to for part in outside.topic.read_progress(outside.publication).known] == [10, 11, 12]
     before = len(outside.topic.records)
     publish(outside.ports())
     assert set(dict(outside.topic.records[before:]).values()) == {"3"}
@@ -177,8 +179,8 @@ def test_progress_of_an_unknown_pair_is_no_key_to_go_on_behind(outside: Outside)
     outside.die_at(7)
     with pytest.raises(Killed):
         publish(outside.ports())
-    run = plan(outside.ports())
+    run = plan_run(outside.ports())
     assert [bool(part.after) for part in run.parts] == [True, False]
-    standing = outside.topic.standing(outside.publication)
+    standing = outside.topic.read_progress(outside.publication)
     assert isinstance(standing.parts[0], Progress)
     assert standing.parts[0].pair == run.position.pair

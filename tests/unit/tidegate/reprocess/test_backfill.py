@@ -17,10 +17,10 @@ from tidegate.errors import (
 )
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
-from tidegate.monitoring.status import status
+from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Publication
-from tidegate.reprocess.backfill import abandon, backfill, open_backfills
-from tidegate.reprocess.backfill_plan import Wanted, propose, wanted
+from tidegate.reprocess.backfill import abandon_backfill, apply_backfill, read_open_backfills
+from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
 from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
 
@@ -54,7 +54,7 @@ def flush_all(world: World, pipeline=PIPELINE) -> None:
 
 def run(world: World, ranges: str = ALL, pipeline=PIPELINE, hook=None, **instead) -> list[AppliedSlice]:
     ports, results = world.ports(pipeline, hook, **instead), []
-    backfill(ports, propose(ports, wanted(ranges, None, None)).backfill, results.append)
+    apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, results.append)
     return results
 
 
@@ -119,20 +119,20 @@ def test_every_record_is_read_once_and_what_only_decides_without_its_value(world
 
 
 def test_position_tag_and_batch_number_stay_as_the_flush_left_them(world: World) -> None:
-    before = world.destination.state(NAME, "shop")
-    tagged = world.destination.head(NAME, resource_names.tag("shop"))
+    before = world.destination.read_state(NAME, "shop")
+    tagged = world.destination.read_head(NAME, resource_names.name_tag("shop"))
     run(world)
-    after = world.destination.state(NAME, "shop")
+    after = world.destination.read_state(NAME, "shop")
     assert (after.position, after.highest_batch, after.rolled_back) == (before.position, before.highest_batch, False)
-    assert world.destination.head(NAME, resource_names.tag("shop")) == tagged
+    assert world.destination.read_head(NAME, resource_names.name_tag("shop")) == tagged
 
 
 def test_snapshot_of_a_backfill_tells_of_it_and_carries_no_position(world: World) -> None:
     run(world)
-    head = world.destination.head(NAME, "main")
+    head = world.destination.read_head(NAME, "main")
     told = json.loads(head.summary["tidegate.backfill"])
     assert (told["slice"], told["slices"], told["ranges"]) == (1, 3, {"orders": {"0": [0, 2]}})
-    assert resource_names.mark("shop", "position") not in head.summary
+    assert resource_names.name_pipeline_property("shop", "position") not in head.summary
 
 
 def test_flush_goes_on_after_a_backfill(world: World) -> None:
@@ -159,7 +159,7 @@ def test_rolling_back_the_backfill_alone_is_no_rollback_of_the_pipeline(world: W
     damage(world, {"id": "x", "name": "foreign"})
     run(world)
     world.destination.rollback(NAME, before)
-    assert world.destination.state(NAME, "shop").rolled_back is False
+    assert world.destination.read_state(NAME, "shop").rolled_back is False
 
 
 def test_nothing_is_left_behind(world: World) -> None:
@@ -180,7 +180,7 @@ def test_flush_leaves_an_open_backfill_alone(world: World) -> None:
 def test_same_command_goes_on_where_it_stopped(world: World) -> None:
     damage(world)
     ports = world.ports(PIPELINE)
-    planned = propose(ports, wanted(ALL, None, None)).backfill
+    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
     stopped: list[AppliedSlice] = []
 
     def stop(result: AppliedSlice) -> None:
@@ -189,8 +189,8 @@ def test_same_command_goes_on_where_it_stopped(world: World) -> None:
             raise Crash
 
     with pytest.raises(Crash):
-        backfill(ports, planned, stop)
-    again = propose(ports, wanted(ALL, None, None))
+        apply_backfill(ports, planned, stop)
+    again = propose_backfill(ports, parse_request(ALL, None, None))
     assert (again.backfill, again.resumed) == (planned, True)
     before, results = len(world.engine.stages), run(world)
     assert [(r.slice, r.outcome) for r in results] == [
@@ -203,7 +203,7 @@ def test_same_command_goes_on_where_it_stopped(world: World) -> None:
 @pytest.mark.parametrize("losses", [1, 99])
 def test_backfill_whose_clean_up_lost_every_race_leaves_the_same_command_its_work(world: World, losses: int) -> None:
     """What is applied is known from the backfill's own table alone, and that is gone."""
-    forget, calls = world.destination.forget, []
+    forget, calls = world.destination.forget_backfill, []
 
     def race(*given: str) -> None:
         calls.append(given)
@@ -211,19 +211,19 @@ def test_backfill_whose_clean_up_lost_every_race_leaves_the_same_command_its_wor
             raise CommitRefused("another writer was faster")
         forget(*given)
 
-    world.destination.forget = race
+    world.destination.forget_backfill = race
     run(world)
     assert len(calls) > 1
-    world.destination.forget = forget
+    world.destination.forget_backfill = forget
     damage(world)
     assert [result.outcome for result in run(world)] == ["published"] * 3
     assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_mark_that_an_earlier_version_left_on_the_table_counts_for_nothing(world: World) -> None:
-    planned = propose(world.ports(PIPELINE), wanted(ALL, None, None)).backfill
+    planned = propose_backfill(world.ports(PIPELINE), parse_request(ALL, None, None)).backfill
     left = '{"slices":3,"done":[3,2,1],"attempt":"a"}'
-    world.destination.tables[NAME].properties[resource_names.backfill_mark("shop", planned.id)] = left
+    world.destination.tables[NAME].properties[resource_names.name_backfill_property("shop", planned.id)] = left
     damage(world)
     run(world)
     assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
@@ -235,7 +235,7 @@ def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: W
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "1", "age": age})
     flush_all(world)
     ports, everything = world.ports(PIPELINE), '{"orders": {"0": [0, 8]}}'
-    planned = propose(ports, wanted(everything, None, None)).backfill
+    planned = propose_backfill(ports, parse_request(everything, None, None)).backfill
     stopped: list[AppliedSlice] = []
 
     def stop(result: AppliedSlice) -> None:
@@ -244,10 +244,10 @@ def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: W
             raise Crash
 
     with pytest.raises(Crash):
-        backfill(ports, planned, stop)
+        apply_backfill(ports, planned, stop)
     columns = (Column("id", "STRING"), Column("name", "STRING"), Column("age", "INT"))
     wider = a_pipeline(a_table(columns=columns), max_records=2)
-    assert propose(world.ports(wider), wanted(everything, None, None)).resumed
+    assert propose_backfill(world.ports(wider), parse_request(everything, None, None)).resumed
     assert [result.outcome for result in run(world, everything, wider)] == ["published"] * 4
     ages = {row["id"]: row.get("age") for row in world.rows(NAME)}
     assert ages == {"a": None, "b": None, "d": 7, "e": 8, "f": 9}
@@ -259,11 +259,11 @@ def test_slice_whose_mark_was_lost_is_applied_once_more_and_changes_nothing(worl
         raise RetryLater("no answer")
 
     marked, world.destination.mark_applied = world.destination.mark_applied, lose
-    planned = propose(world.ports(PIPELINE), wanted(ALL, None, None)).backfill
+    planned = propose_backfill(world.ports(PIPELINE), parse_request(ALL, None, None)).backfill
     damage(world)
     for _ in range(2):
         with pytest.raises(Crash):
-            backfill(world.ports(PIPELINE), planned, crash)
+            apply_backfill(world.ports(PIPELINE), planned, crash)
     assert shown(world) == {"a": "2"}
     world.destination.mark_applied = marked
     run(world)
@@ -294,53 +294,58 @@ def test_answer_to_a_publish_that_was_lost_is_looked_up(world: World, takes_effe
 
 
 def test_range_of_times_is_gone_on_with_although_it_means_other_offsets_by_now(world: World) -> None:
-    ports, times = world.ports(PIPELINE), Wanted(None, 0, 2**50)
-    planned = propose(ports, times).backfill
+    ports, times = world.ports(PIPELINE), BackfillRequest(None, 0, 2**50)
+    planned = propose_backfill(ports, times).backfill
     with pytest.raises(Crash):
-        backfill(world.ports(PIPELINE, CrashAt(60)), planned, print)
+        apply_backfill(world.ports(PIPELINE, CrashAt(60)), planned, print)
     produce(world, "d", "1")
     flush_all(world)
-    assert propose(ports, times).backfill == planned
+    assert propose_backfill(ports, times).backfill == planned
 
 
 def test_range_of_times_is_clipped_to_the_position(world: World) -> None:
     produce(world, "d", "1")
     first = world.broker.partitions["orders"][0].records[1].timestamp
-    found = propose(world.ports(PIPELINE), Wanted(None, first, 2**50)).backfill
+    found = propose_backfill(world.ports(PIPELINE), BackfillRequest(None, first, 2**50)).backfill
     assert found.ranges(NAME).to_dict() == {"orders": {"0": [1, 5]}}
 
 
 def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World) -> None:
     damage(world)
     ports = world.ports(PIPELINE)
-    planned = propose(ports, wanted(ALL, None, None)).backfill
+    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
 
     def stop(_: AppliedSlice) -> None:
         raise Crash
 
     with pytest.raises(Crash):
-        backfill(ports, planned, stop)
-    assert list(open_backfills(ports)) == [planned.id]
-    assert abandon(ports, planned.id) == [resource_names.backfill_table(PIPELINE, PIPELINE.tables[0], planned.id)]
+        apply_backfill(ports, planned, stop)
+    assert list(read_open_backfills(ports)) == [planned.id]
+    assert abandon_backfill(ports, planned.id) == [
+        resource_names.name_backfill_table(PIPELINE, PIPELINE.tables[0], planned.id)
+    ]
     assert (shown(world), leftovers(world)) == ({"a": "2"}, [])
     with pytest.raises(GiveUp, match="no such backfill"):
-        abandon(ports, planned.id)
+        abandon_backfill(ports, planned.id)
 
 
 def test_status_lists_open_backfills_and_history_tells_of_their_slices(world: World) -> None:
     ports = world.ports(PIPELINE)
-    planned = propose(ports, wanted(ALL, None, None)).backfill
+    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
 
     def stop(_: AppliedSlice) -> None:
         raise Crash
 
     with pytest.raises(Crash):
-        backfill(ports, planned, stop)
-    found = status(ports)
+        apply_backfill(ports, planned, stop)
+    found = read_status(ports)
     assert found["backfills"] == [{"backfill": planned.id, "tables": [NAME], "slices": 3, "applied": {NAME: [3]}}]
     run(world)
-    assert status(ports)["backfills"] == []
-    assert {row["backfill"] for row in status(ports)["batches"]} == {None, *(f"{planned.id} {n}/3" for n in (1, 2, 3))}
+    assert read_status(ports)["backfills"] == []
+    assert {row["backfill"] for row in read_status(ports)["batches"]} == {
+        None,
+        *(f"{planned.id} {n}/3" for n in (1, 2, 3)),
+    }
 
 
 def interrupted(world: World, when: str, meanwhile: Callable[[], object], ranges: str) -> list[AppliedSlice]:
@@ -355,7 +360,9 @@ def interrupted(world: World, when: str, meanwhile: Callable[[], object], ranges
     return run(world, ranges, hook=hook)
 
 
-@pytest.mark.parametrize("when", ["engine.run", "destination.cut", "destination.head", "destination.publish"])
+@pytest.mark.parametrize(
+    "when", ["engine.run", "destination.start_branch", "destination.read_head", "destination.publish"]
+)
 def test_flush_that_publishes_during_a_backfill_decides_about_its_keys(world: World, when: str) -> None:
     damage(world)
 
@@ -450,7 +457,7 @@ def test_ignored_topic_is_refused_as_such() -> None:
     for topic in ("orders", "__debezium-heartbeat.x"):
         world.broker.create(topic)
     with pytest.raises(ConfigurationError, match="carries no rows"):
-        propose(world.ports(pipeline), wanted('{"__debezium-heartbeat.x": {"0": [0, 1]}}', None, None))
+        propose_backfill(world.ports(pipeline), parse_request('{"__debezium-heartbeat.x": {"0": [0, 1]}}', None, None))
 
 
 @pytest.mark.parametrize(
@@ -466,7 +473,7 @@ def test_ignored_topic_is_refused_as_such() -> None:
 )
 def test_wrong_words_are_refused(words: tuple, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        wanted(*words)
+        parse_request(*words)
 
 
 def test_range_below_the_logs_start_is_refused_with_the_number_of_lost_offsets(world: World) -> None:
@@ -487,16 +494,16 @@ def test_later_records_that_are_gone_are_named_and_nothing_is_written(world: Wor
         world.broker.retain_from("orders", 6)
 
     with pytest.raises(PositionLost, match=r"later offsets, .* 1 offsets \[5, 6\) that are needed are gone"):
-        interrupted(world, "destination.cut", flush_and_forget, '{"orders": {"0": [0, 2]}}')
+        interrupted(world, "destination.start_branch", flush_and_forget, '{"orders": {"0": [0, 2]}}')
     assert shown(world) == {}
 
 
 def test_range_that_the_topic_lost_since_it_was_planned_is_refused(world: World) -> None:
     ports = world.ports(PIPELINE)
-    planned = propose(ports, wanted('{"orders": {"0": [0, 2]}}', None, None)).backfill
+    planned = propose_backfill(ports, parse_request('{"orders": {"0": [0, 2]}}', None, None)).backfill
     world.broker.retain_from("orders", 4)
     with pytest.raises(PositionLost, match=r"2 offsets \[0, 2\) that are needed are gone"):
-        backfill(ports, planned, print)
+        apply_backfill(ports, planned, print)
 
 
 def test_table_without_a_key_is_refused() -> None:
@@ -531,18 +538,18 @@ def test_recreated_topic_is_refused(world: World) -> None:
 
 
 def test_topic_recreated_during_a_backfill_is_noticed_and_the_way_out_works(world: World) -> None:
-    from tidegate.reprocess.rebase import propose as proposed_move
-    from tidegate.reprocess.rebase import rebase
+    from tidegate.reprocess.rebase import propose_moves as proposed_move
+    from tidegate.reprocess.rebase import rebase_positions
 
     ports = world.ports(PIPELINE)
-    planned = propose(ports, wanted(ALL, None, None)).backfill
+    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
     with pytest.raises(Crash):
-        backfill(world.ports(PIPELINE, CrashAt(60)), planned, print)
+        apply_backfill(world.ports(PIPELINE, CrashAt(60)), planned, print)
     world.broker.create("orders")
-    rebase(ports, proposed_move(ports, "earliest"))
+    rebase_positions(ports, proposed_move(ports, "earliest"))
     with pytest.raises(PositionLost, match=f"--abandon {planned.id}"):
-        backfill(ports, planned, print)
-    abandon(ports, planned.id)
+        apply_backfill(ports, planned, print)
+    abandon_backfill(ports, planned.id)
     assert leftovers(world) == []
 
 
@@ -562,7 +569,7 @@ def test_empty_range_is_nothing_to_do(world: World) -> None:
 
 def test_unknown_table_is_refused_by_name(world: World) -> None:
     with pytest.raises(ConfigurationError, match=r"no table=lake\.shop\.x"):
-        propose(world.ports(PIPELINE), wanted(ALL, None, None, ("lake.shop.x",)))
+        propose_backfill(world.ports(PIPELINE), parse_request(ALL, None, None, ("lake.shop.x",)))
 
 
 def test_range_of_too_many_batches_is_refused_before_anything_is_written(world: World) -> None:
@@ -631,13 +638,13 @@ def test_chosen_table_alone_is_applied() -> None:
     for name in ("lake.shop.one", "lake.shop.two"):
         world.destination.add_snapshot(name, "main", (), {})
     ports = world.ports(pipeline)
-    found = propose(ports, wanted('{"orders": {"0": [0, 3]}}', None, None, ("lake.shop.two",)))
-    backfill(ports, found.backfill, lambda _: None)
+    found = propose_backfill(ports, parse_request('{"orders": {"0": [0, 3]}}', None, None, ("lake.shop.two",)))
+    apply_backfill(ports, found.backfill, lambda _: None)
     assert (world.rows("lake.shop.one"), len(world.rows("lake.shop.two"))) == ([], 1)
 
 
 def test_proposal_counts_records_batches_and_later_offsets(world: World) -> None:
-    found = propose(world.ports(PIPELINE), wanted('{"orders": {"0": [0, 3]}}', None, None))
+    found = propose_backfill(world.ports(PIPELINE), parse_request('{"orders": {"0": [0, 3]}}', None, None))
     assert found.to_dict()["tables"] == [
         {"table": NAME, "ranges": {"orders": {"0": [0, 3]}}, "records": 3, "batches": 2, "later": 2}
     ]

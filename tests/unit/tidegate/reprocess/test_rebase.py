@@ -8,9 +8,9 @@ import pytest
 from fakes import BusyTable, PauseAt, World, a_pipeline, a_table
 from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.model.position import Position
-from tidegate.monitoring.status import status
+from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports, TableState
-from tidegate.reprocess.rebase import propose, rebase
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
@@ -35,11 +35,11 @@ def produce(world: World, key: str, name: str) -> None:
 
 
 def moved(ports: Ports, to: str) -> None:
-    rebase(ports, propose(ports, to))
+    rebase_positions(ports, propose_moves(ports, to))
 
 
 def offsets(world: World) -> dict[str, dict[int, int]]:
-    state = world.destination.state(NAME, "shop")
+    state = world.destination.read_state(NAME, "shop")
     assert state is not None
     assert state.position is not None
     return state.position.offsets
@@ -47,8 +47,8 @@ def offsets(world: World) -> dict[str, dict[int, int]]:
 
 def test_preview_counts_what_is_skipped_or_read_again_and_changes_nothing(world: World) -> None:
     produce(world, "d", "1")
-    [forward] = propose(world.ports(PIPELINE), "latest")[0].moves
-    [back] = propose(world.ports(PIPELINE), "earliest")[0].moves
+    [forward] = propose_moves(world.ports(PIPELINE), "latest")[0].moves
+    [back] = propose_moves(world.ports(PIPELINE), "earliest")[0].moves
     assert (forward.before, forward.after, forward.skipped, forward.read_again) == (3, 4, 1, 0)
     assert (back.before, back.after, back.skipped, back.read_again) == (3, 0, 0, 3)
     assert offsets(world) == {"orders": {0: 3}}
@@ -67,7 +67,7 @@ def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A destination keeps positions beside its tables, and that of this one is gone: only a person knows where."""
-    state, seeds = world.destination.state, []
+    state, seeds = world.destination.read_state, []
 
     def without_position(table: str, pipeline: str) -> TableState | None:
         found = state(table, pipeline)
@@ -79,20 +79,20 @@ def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
         seeds.append(position)
         world.destination.tables[table].properties |= position.to_properties(pipeline)
 
-    monkeypatch.setattr(world.destination, "state", without_position)
+    monkeypatch.setattr(world.destination, "read_state", without_position)
     monkeypatch.setattr(world.destination, "seed", seed)
     with pytest.raises(PositionLost, match="its position is gone"):
         flush(world.ports(PIPELINE))
-    proposed = propose(world.ports(PIPELINE), '{"orders": {"0": 2}}')
+    proposed = propose_moves(world.ports(PIPELINE), '{"orders": {"0": 2}}')
     assert [(move.before, move.after) for move in proposed[0].moves] == [(None, 2)]
-    rebase(world.ports(PIPELINE), proposed)
+    rebase_positions(world.ports(PIPELINE), proposed)
     assert seeds == [Position({})]
     assert offsets(world) == {"orders": {0: 2}}
 
 
 def test_the_move_leaves_a_mark_and_never_reuses_a_batch_number(world: World) -> None:
     moved(world.ports(PIPELINE), "earliest")
-    head = world.destination.head(NAME, "tidegate_shop")
+    head = world.destination.read_head(NAME, "tidegate_shop")
     assert head is not None
     assert json.loads(head.summary["tidegate.rebase"]) == {"from": {"orders": {"0": 3}}, "to": {"orders": {"0": 0}}}
     assert plan(world.ports(PIPELINE)).tables[0].batch == 2
@@ -128,7 +128,7 @@ def test_a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_
 def test_what_is_shown_is_what_is_moved_the_log_is_read_once(world: World) -> None:
     calls: list[str] = []
     moved(world.ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None), "earliest")
-    assert calls.count("broker.log") == 1
+    assert calls.count("broker.read_log") == 1
     assert calls.count("destination.publish") == 1
 
 
@@ -137,7 +137,7 @@ def test_positions_of_several_tables_move_each_from_where_it_stands() -> None:
     world.broker.create("orders")
     produce(world, "a", "1")
     flush(world.ports(pipeline))
-    moves = [move for table in propose(world.ports(pipeline), "earliest") for move in table.moves]
+    moves = [move for table in propose_moves(world.ports(pipeline), "earliest") for move in table.moves]
     assert [(m.table, m.read_again) for m in moves] == [("lake.shop.one", 1), ("lake.shop.two", 1)]
     moved(world.ports(pipeline), "earliest")
     flush(world.ports(pipeline))
@@ -214,7 +214,7 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
     produce(world, "z", "1")
     with pytest.raises(PositionLost):
         flush(world.ports(PIPELINE))
-    [problem] = [table["problem"] for table in status(world.ports(PIPELINE))["tables"]]
+    [problem] = [table["problem"] for table in read_status(world.ports(PIPELINE))["tables"]]
     assert "tidegate rebase" in problem
     moved(world.ports(PIPELINE), "earliest")
     flush(world.ports(PIPELINE))

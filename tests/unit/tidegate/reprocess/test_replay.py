@@ -7,8 +7,8 @@ import pytest
 from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
 from tidegate.errors import ConfigurationError, GiveUp, IncompatibleSchema, NothingToDo, PositionLost
 from tidegate.model.offsets import Ranges
-from tidegate.reprocess.replay import replay
-from tidegate.reprocess.replay_stage import Replay, letters_of
+from tidegate.reprocess.replay import replay_dead_letters
+from tidegate.reprocess.replay_stage import Replay, find_letter_ranges
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
@@ -55,7 +55,7 @@ def test_dead_letters_that_can_be_read_now_come_in_and_are_marked() -> None:
     world = a_world(row("a", "x"), ("b", BAD), ("c", BAD), row("d", "y"))
     ports = world.ports(tolerant())
     flush(ports)
-    (result,) = replay(world.ports(tolerant()) if mended(world, 1) else ports)
+    (result,) = replay_dead_letters(world.ports(tolerant()) if mended(world, 1) else ports)
     assert (result.tried, result.replayed, result.still_bad, result.inserted) == (2, 1, 1, 1)
     assert table(world) == {"a": "x", "b": "mended", "d": "y"}
     assert waiting(world) == [2]
@@ -65,7 +65,7 @@ def test_newer_row_is_not_overwritten_and_a_deleted_one_not_brought_back() -> No
     world = a_world(("a", BAD), ("b", BAD), ("c", BAD), row("a", "newer"), ("b", None), row("d", "other"))
     flush(world.ports(tolerant()))
     mended(world, 0, 1, 2)
-    replay(world.ports(tolerant()))
+    replay_dead_letters(world.ports(tolerant()))
     assert table(world) == {"a": "newer", "c": "mended", "d": "other"}
     assert waiting(world) == []
 
@@ -74,7 +74,7 @@ def test_row_that_came_before_the_dead_letter_is_overwritten() -> None:
     world = a_world(row("a", "before"), row("b", "x"), ("b", BAD), ("a", BAD))
     flush(world.ports(tolerant()))
     mended(world, 2, 3)
-    replay(world.ports(tolerant()))
+    replay_dead_letters(world.ports(tolerant()))
     assert table(world) == {"a": "mended", "b": "mended"}
 
 
@@ -82,10 +82,10 @@ def test_position_stays_and_the_next_flush_goes_on() -> None:
     world = a_world(row("a", "x"), ("b", BAD))
     ports = world.ports(tolerant())
     flush(ports)
-    before = world.destination.state(TABLE, "shop").position
+    before = world.destination.read_state(TABLE, "shop").position
     mended(world, 1)
-    replay(ports)
-    state = world.destination.state(TABLE, "shop")
+    replay_dead_letters(ports)
+    state = world.destination.read_state(TABLE, "shop")
     assert (state.position, state.rolled_back) == (before, False)
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
     flush(ports)
@@ -97,7 +97,7 @@ def test_dead_letters_are_read_from_their_own_bytes_when_the_log_no_longer_has_t
     flush(world.ports(tolerant()))
     mended(world, 0)
     world.broker.retain_from("orders", 1)
-    replay(world.ports(tolerant()))
+    replay_dead_letters(world.ports(tolerant()))
     assert table(world) == {"a": "mended", "b": "x"}
 
 
@@ -107,7 +107,7 @@ def test_log_that_lost_what_would_decide_is_refused_and_nothing_changes() -> Non
     mended(world, 0)
     world.broker.retain_from("orders", 2)
     with pytest.raises(PositionLost, match=r"the records \[1, 2\) are gone"):
-        replay(world.ports(tolerant()))
+        replay_dead_letters(world.ports(tolerant()))
     assert (table(world), waiting(world)) == ({"a": "x", "b": "x"}, [0])
 
 
@@ -119,12 +119,12 @@ def test_append_gets_each_dead_letter_once_whenever_it_is_killed() -> None:
         flush(world.ports(tolerant("append")))
         mended(world, 1)
         try:
-            replay(world.ports(tolerant("append"), hook))
+            replay_dead_letters(world.ports(tolerant("append"), hook))
             finished = True
         except Crash:
             finished = False
         for _ in range(2):
-            replay(world.ports(tolerant("append")))
+            replay_dead_letters(world.ports(tolerant("append")))
         assert sorted(found["name"] for found in world.rows(TABLE)) == ["mended", "x", "y"], hook.at
         assert waiting(world) == [], hook.at
         assert not [name for name in world.destination.tables if "replay" in name], hook.at
@@ -144,33 +144,33 @@ def test_flush_that_publishes_during_a_replay_wins() -> None:
             world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "newest"})
             flush(world.ports(tolerant()))
 
-    replay(world.ports(tolerant(), meanwhile))
+    replay_dead_letters(world.ports(tolerant(), meanwhile))
     assert table(world) == {"a": "newest", "b": "x"}
     assert waiting(world) == []
 
 
 def test_nothing_to_replay_changes_nothing() -> None:
     world = a_world(row("a", "x"))
-    assert replay(world.ports(tolerant())) == []
+    assert replay_dead_letters(world.ports(tolerant())) == []
     flush(world.ports(tolerant()))
-    assert replay(world.ports(tolerant())) == []
+    assert replay_dead_letters(world.ports(tolerant())) == []
 
 
 def test_replay_of_a_table_with_deletes_alone_is_refused() -> None:
     world = a_world(("a", BAD), row("b", "x"))
     flush(world.ports(tolerant("delete")))
     with pytest.raises(ConfigurationError, match="insert its dead letters by hand"):
-        replay(world.ports(tolerant("delete")))
+        replay_dead_letters(world.ports(tolerant("delete")))
 
 
 def test_replayed_twice_changes_nothing() -> None:
     world = a_world(("a", BAD), row("b", "x"))
     flush(world.ports(tolerant()))
     mended(world, 0)
-    replay(world.ports(tolerant()))
+    replay_dead_letters(world.ports(tolerant()))
     with suppress(NothingToDo):
         flush(world.ports(tolerant()))
-    assert replay(world.ports(tolerant())) == []
+    assert replay_dead_letters(world.ports(tolerant())) == []
     assert table(world) == {"a": "mended", "b": "x"}
 
 
@@ -186,7 +186,7 @@ def test_dead_letter_with_the_highest_sequence_wins_over_later_records_with_lowe
     flush(world.ports(pipeline))
     for offset, key in ((0, "a"), (2, "b")):
         world.engine.mended[offset] = {"id": key, "name": "mended", "lsn": 5}
-    replay(world.ports(pipeline))
+    replay_dead_letters(world.ports(pipeline))
     assert table(world) == {"a": "mended", "b": "higher"}
     assert waiting(world) == []
 
@@ -208,9 +208,9 @@ def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() ->
         flush(world.ports(tolerant(), dies))
     assert waiting(world) == [0, 0, 1, 1]
     work = Replay(world.ports(tolerant()), tolerant().tables[0])
-    assert letters_of(work, {"orders": {0: 1, 1: 1}}) == Ranges({"orders": {0: (0, 1), 1: (0, 1)}})
-    assert letters_of(work, {"orders": {0: 2, 1: 1}}) == Ranges({"orders": {0: (0, 2), 1: (0, 1)}})
-    (result,) = replay(world.ports(tolerant()))
+    assert find_letter_ranges(work, {"orders": {0: 1, 1: 1}}) == Ranges({"orders": {0: (0, 1), 1: (0, 1)}})
+    assert find_letter_ranges(work, {"orders": {0: 2, 1: 1}}) == Ranges({"orders": {0: (0, 2), 1: (0, 1)}})
+    (result,) = replay_dead_letters(world.ports(tolerant()))
     assert result.tried == 2
 
 
@@ -233,7 +233,7 @@ def test_replay_under_another_key_is_refused_before_it_finds_rows_by_it() -> Non
     assert (len(rows), waiting(world)) == (2, [2])
     world.engine.mended[2] = {"id": "a", "line": "3", "name": "mended"}
     with pytest.raises(IncompatibleSchema, match="column=line is no longer part"):
-        replay(world.ports(after))
+        replay_dead_letters(world.ports(after))
     assert (world.rows(TABLE), waiting(world)) == (rows, [2])
 
 
@@ -244,7 +244,7 @@ def test_dead_letter_of_a_partial_update_leaves_the_columns_that_it_lacks() -> N
     world = a_world(("a", first), ("a", BAD), ("b", BAD), ("b", last))
     flush(world.ports(partial))
     mended(world, 1, 2)
-    replay(world.ports(partial))
+    replay_dead_letters(world.ports(partial))
     assert world.rows(TABLE) == [
         {"id": "b", "name": None, "city": "Oslo"},  # of a key that has a later record nothing is taken
         {"id": "a", "name": "mended", "city": "Rome"},

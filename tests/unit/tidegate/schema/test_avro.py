@@ -5,9 +5,16 @@ from typing import Any
 
 import pytest
 from tidegate.errors import ConfigurationError
-from tidegate.schema.avro import BARE, END, columns_of, named_types, spark_type, with_references
-from tidegate.schema.avro_resolution import decoding, meaning_lost, plain, with_end
-from tidegate.schema.avro_versions import with_dropped_fields
+from tidegate.schema.avro import (
+    BARE_FIELD,
+    END_FIELD,
+    collect_named_types,
+    inline_references,
+    to_columns,
+    to_spark_type,
+)
+from tidegate.schema.avro_resolution import append_end_field, find_meaning_lost, plan_decoding, strip_logical_types
+from tidegate.schema.avro_versions import restore_dropped_fields
 
 INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
 TYPES: list[tuple[Any, str]] = [
@@ -40,12 +47,12 @@ def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
 
 @pytest.mark.parametrize(("schema", "expected"), TYPES, ids=json.dumps)
 def test_type_arrives_as(schema: Any, expected: str) -> None:
-    assert spark_type(schema, {}) == expected
+    assert to_spark_type(schema, {}) == expected
 
 
 def test_named_type_that_is_used_again_is_known_by_its_name() -> None:
     again = record(("a", INNER), ("b", ["null", "Inner"]), ("c", {"type": "array", "items": "Inner"}))
-    assert [c.type for c in columns_of(again)] == ["STRUCT<`x`: INT>", "STRUCT<`x`: INT>", "ARRAY<STRUCT<`x`: INT>>"]
+    assert [c.type for c in to_columns(again)] == ["STRUCT<`x`: INT>", "STRUCT<`x`: INT>", "ARRAY<STRUCT<`x`: INT>>"]
 
 
 @pytest.mark.parametrize(
@@ -58,15 +65,15 @@ def test_named_type_that_is_used_again_is_known_by_its_name() -> None:
 )
 def test_schema_that_no_table_holds_is_refused(schema: Any, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        columns_of(schema)
+        to_columns(schema)
 
 
 def test_references_are_put_in_where_they_are_first_named() -> None:
     known = {"shop.Inner": {**INNER, "namespace": "shop"}}
-    whole = with_references(record(("a", "shop.Inner"), ("b", "shop.Inner")), known)
+    whole = inline_references(record(("a", "shop.Inner"), ("b", "shop.Inner")), known)
     assert whole["fields"][0]["type"]["name"] == "Inner"
     assert whole["fields"][1]["type"] == "shop.Inner"
-    assert [c.type for c in columns_of(whole)] == ["STRUCT<`x`: INT>"] * 2
+    assert [c.type for c in to_columns(whole)] == ["STRUCT<`x`: INT>"] * 2
 
 
 def timed(meaning: str) -> dict[str, Any]:
@@ -99,34 +106,34 @@ def test_version_that_counts_something_else_is_not_read_as_the_latest(old: Any, 
         (["null", old], new),
         (record(("n", old), name="N"), record(("n", new), name="N")),
     ):
-        reason = meaning_lost(record(("a", before)), record(("a", after)))
+        reason = find_meaning_lost(record(("a", before)), record(("a", after)))
         assert bool(reason) == lost
         assert not lost or reason.startswith("field a")
 
 
 def test_refused_version_has_no_writer_and_the_others_do() -> None:
     latest = record(("a", timed("timestamp-micros")))
-    made = decoding(latest, {1: record(("a", timed("timestamp-millis"))), 2: latest})
+    made = plan_decoding(latest, {1: record(("a", timed("timestamp-millis"))), 2: latest})
     assert (list(made.writers), list(made.refused)) == (["2"], ["1"])
 
 
 def test_decoder_is_told_the_bare_number_of_what_the_product_converts_itself() -> None:
     given = record(("a", ["null", timed("timestamp-nanos")]), ("b", timed("timestamp-micros")))
-    shown = plain(given)
+    shown = strip_logical_types(given)
     assert [f["type"] for f in shown["fields"]] == [["null", {"type": "long"}], timed("timestamp-micros")]
 
 
 def test_schema_gets_one_field_more_at_its_end_and_a_bare_value_becomes_a_record() -> None:
-    ended = with_end(record(("a", "int")))
-    assert [f["name"] for f in ended["fields"]] == ["a", END]
-    assert with_end("long")["fields"][0] == {"name": BARE, "type": "long"}
+    ended = append_end_field(record(("a", "int")))
+    assert [f["name"] for f in ended["fields"]] == ["a", END_FIELD]
+    assert append_end_field("long")["fields"][0] == {"name": BARE_FIELD, "type": "long"}
 
 
 def test_field_found_by_its_alias_counts_in_the_same_unit_or_its_version_is_refused() -> None:
     latest = record(("at", timed("timestamp-micros")))
     latest["fields"][0]["aliases"] = ["created"]
-    assert meaning_lost(record(("created", timed("timestamp-micros"))), latest) == ""
-    assert meaning_lost(record(("created", timed("timestamp-millis"))), latest).startswith("field at was ")
+    assert find_meaning_lost(record(("created", timed("timestamp-micros"))), latest) == ""
+    assert find_meaning_lost(record(("created", timed("timestamp-millis"))), latest).startswith("field at was ")
 
 
 def field_names(schema: Any) -> list[str]:
@@ -137,21 +144,21 @@ def test_field_that_the_latest_version_dropped_is_read_as_an_optional_one() -> N
     first = record(("id", "int"), ("gone", "string"), ("at", timed("timestamp-micros")))
     second = record(("id", "int"), ("gone", ["string", "null"]), ("other", "long"))
     latest = record(("id", "int"))
-    made = decoding(latest, {1: first, 2: second, 3: latest})
+    made = plan_decoding(latest, {1: first, 2: second, 3: latest})
     read = json.loads(made.reader)
-    assert columns_of(read) == columns_of(
+    assert to_columns(read) == to_columns(
         record(("id", "int"), ("gone", ["null", "string"]), ("other", "long"), ("at", timed("timestamp-micros")))
     )
     assert [f["default"] for f in read["fields"][1:]] == [None] * 3
     assert [f["type"][0] for f in read["fields"][1:]] == ["null"] * 3
     assert list(made.writers) == ["1", "2", "3"]
-    assert with_dropped_fields(latest, [latest]) is latest
+    assert restore_dropped_fields(latest, [latest]) is latest
 
 
 def test_field_that_was_renamed_by_an_alias_was_not_dropped() -> None:
     latest = record(("name", "string"))
     latest["fields"][0]["aliases"] = ["title"]
-    assert field_names(with_dropped_fields(latest, [record(("title", "string"))])) == ["name"]
+    assert field_names(restore_dropped_fields(latest, [record(("title", "string"))])) == ["name"]
 
 
 def test_fields_dropped_inside_of_a_change_event_are_found_in_before_and_after() -> None:
@@ -160,8 +167,8 @@ def test_fields_dropped_inside_of_a_change_event_are_found_in_before_and_after()
 
     state = {"type": "enum", "name": "State", "symbols": ["a"]}
     old, new = record(("id", "int"), ("state", ["null", state]), name="Row"), record(("id", "int"), name="Row")
-    read = with_dropped_fields(event(new), [event(old)])
-    assert [c.type for c in columns_of(read)] == ["STRUCT<`id`: INT, `state`: STRING>"] * 2
+    read = restore_dropped_fields(event(new), [event(old)])
+    assert [c.type for c in to_columns(read)] == ["STRUCT<`id`: INT, `state`: STRING>"] * 2
     assert json.dumps(read).count('"symbols"') == 1  # a type is defined once, or no parser takes the schema
     import fastavro
 
@@ -173,9 +180,9 @@ def test_dropped_fields_are_found_in_lists_and_maps() -> None:
         line = record(*fields, name="Line")
         return record(("a", {"type": "array", "items": line}), ("m", {"type": "map", "values": ["null", "Line"]}))
 
-    read = with_dropped_fields(nested(("x", "int")), [nested(("x", "int"), ("y", "long"))])
+    read = restore_dropped_fields(nested(("x", "int")), [nested(("x", "int"), ("y", "long"))])
     line = "STRUCT<`x`: INT, `y`: BIGINT>"
-    assert [c.type for c in columns_of(read)] == [f"ARRAY<{line}>", f"MAP<STRING, {line}>"]
+    assert [c.type for c in to_columns(read)] == [f"ARRAY<{line}>", f"MAP<STRING, {line}>"]
 
 
 @pytest.mark.parametrize(
@@ -183,17 +190,17 @@ def test_dropped_fields_are_found_in_lists_and_maps() -> None:
 )
 def test_union_of_numbers_that_spark_reads_as_one_is_refused_where_they_mean_different_things(numbers: Any) -> None:
     with pytest.raises(ConfigurationError, match="cannot be told apart"):
-        columns_of(record(("a", numbers)))
+        to_columns(record(("a", numbers)))
 
 
 def test_decimal_beyond_a_tables_precision_is_read_with_the_highest_and_one_of_such_a_scale_is_refused() -> None:
     wide = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 4}
-    assert columns_of(record(("a", wide)))[0].type == "DECIMAL(38,4)"
-    assert plain(record(("a", ["null", wide])))["fields"][0]["type"][1]["precision"] == 38
+    assert to_columns(record(("a", wide)))[0].type == "DECIMAL(38,4)"
+    assert strip_logical_types(record(("a", ["null", wide])))["fields"][0]["type"][1]["precision"] == 38
     with pytest.raises(ConfigurationError, match="beyond a table's"):
-        columns_of(record(("a", {**wide, "scale": 39})))
+        to_columns(record(("a", {**wide, "scale": 39})))
 
 
 def test_names_are_known_in_full_and_short() -> None:
-    names = named_types({**record(("a", INNER)), "namespace": "shop"})
+    names = collect_named_types({**record(("a", INNER)), "namespace": "shop"})
     assert {"R", "shop.R", "Inner", "shop.Inner"} <= set(names)

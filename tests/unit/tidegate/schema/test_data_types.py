@@ -1,9 +1,9 @@
 """Spark's type texts taken apart: nested, quoted, with every spelling that a user may choose."""
 
 import pytest
-from tidegate.adapters.iceberg.table.type_mapping import iceberg_type, spark_type
+from tidegate.adapters.iceberg.table.type_mapping import to_iceberg_type, to_spark_text
 from tidegate.errors import ConfigurationError
-from tidegate.schema.data_types import Array, Map, Primitive, Struct, parse
+from tidegate.schema.data_types import Array, Map, Primitive, Struct, parse_type
 
 
 @pytest.mark.parametrize(
@@ -21,39 +21,39 @@ from tidegate.schema.data_types import Array, Map, Primitive, Struct, parse
     ],
 )
 def test_every_spelling_of_a_type_means_the_same(text: str, name: str) -> None:
-    assert parse(text) == Primitive(name)
+    assert parse_type(text) == Primitive(name)
 
 
 @pytest.mark.parametrize(
     ("text", "decimal"), [("DECIMAL(12,2)", (12, 2)), ("DECIMAL(7)", (7, 0)), ("DECIMAL", (10, 0)), ("INT", None)]
 )
 def test_bare_decimal_has_sparks_precision(text: str, decimal: tuple[int, int] | None) -> None:
-    found = parse(text)
+    found = parse_type(text)
     assert isinstance(found, Primitive)
     assert found.decimal == decimal
 
 
 def test_comma_inside_a_decimal_does_not_end_a_struct_field() -> None:
-    assert parse("STRUCT<a: DECIMAL(12,2), b: MAP<STRING, INT>>") == Struct(
+    assert parse_type("STRUCT<a: DECIMAL(12,2), b: MAP<STRING, INT>>") == Struct(
         (("a", Primitive("DECIMAL(12,2)")), ("b", Map(Primitive("STRING"), Primitive("INT"))))
     )
 
 
 def test_field_names_may_hold_what_separates_fields() -> None:
-    assert parse("STRUCT<`a, b: <c>`: INT, `d``e` STRING>") == Struct(
+    assert parse_type("STRUCT<`a, b: <c>`: INT, `d``e` STRING>") == Struct(
         (("a, b: <c>", Primitive("INT")), ("d`e", Primitive("STRING")))
     )
 
 
 def test_nesting_is_kept() -> None:
     inner = Struct((("x", Array(Primitive("INT"))),))
-    assert parse("ARRAY<MAP<STRING, STRUCT<x: ARRAY<INT>>>>") == Array(Map(Primitive("STRING"), inner))
+    assert parse_type("ARRAY<MAP<STRING, STRUCT<x: ARRAY<INT>>>>") == Array(Map(Primitive("STRING"), inner))
 
 
 @pytest.mark.parametrize("text", ["ARRAY<INT", "MAP<INT>", "ARRAY<INT, INT>", "LIST<INT>"])
 def test_type_that_cannot_be_read_is_named(text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        parse(text)
+        parse_type(text)
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_type_that_cannot_be_read_is_named(text: str) -> None:
     ],
 )
 def test_type_read_back_from_a_table_is_the_one_that_was_asked_for(text: str) -> None:
-    assert spark_type(iceberg_type(text)) == text
+    assert to_spark_text(to_iceberg_type(text)) == text
 
 
 @pytest.mark.parametrize("text", ["TINYINT", "SMALLINT"])
 def test_small_integers_widen_as_iceberg_has_none(text: str) -> None:
-    assert spark_type(iceberg_type(text)) == "INT"
+    assert to_spark_text(to_iceberg_type(text)) == "INT"
 
 
 def test_type_without_a_counterpart_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="INTERVAL"):
-        iceberg_type("INTERVAL")
+        to_iceberg_type("INTERVAL")

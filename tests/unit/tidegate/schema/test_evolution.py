@@ -3,31 +3,39 @@
 import pytest
 from tidegate.errors import IncompatibleSchema
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, Map, Primitive, Struct, parse
-from tidegate.schema.evolution import Rules, aligned, aligned_field, changes, maps_as_entries, readable, struct_of
+from tidegate.schema.data_types import Array, Map, Primitive, Struct, parse_type
+from tidegate.schema.evolution import (
+    EvolutionRules,
+    add_old_names,
+    find_changes,
+    render_aligned,
+    render_aligned_field,
+    replace_maps,
+    to_struct,
+)
 
 INT, TEXT = Primitive("INT"), Primitive("STRING")
 
 
 def held(*fields: str, required: tuple[str, ...] = (), aliases: tuple[tuple[str, str], ...] = ()) -> Struct:
     columns = [Column(*field.split(" ", 1)) for field in fields]
-    return Struct(struct_of(columns).fields, frozenset(required), aliases)
+    return Struct(to_struct(columns).fields, frozenset(required), aliases)
 
 
 def made(table: Struct, *columns: str, **rules: bool) -> list[str]:
     wanted = [Column(*column.removesuffix(" NOT NULL").split(" ", 1), "NOT NULL" not in column) for column in columns]
-    return [str(change) for change in changes("lake.shop.t", table, wanted, Rules(**rules))]
+    return [str(change) for change in find_changes("lake.shop.t", table, wanted, EvolutionRules(**rules))]
 
 
 def test_map_is_its_entries_in_a_table_that_knows_no_maps() -> None:
     columns = (Column("m", "MAP<STRING, INT>"), Column("s", "STRUCT<a: ARRAY<STRUCT<m: MAP<STRING, DATE>>>>"))
-    entries = maps_as_entries(columns)
+    entries = replace_maps(columns)
     assert entries[0].type == "ARRAY<STRUCT<`key`: STRING, `value`: INT>>"
     table = held(
         "m ARRAY<STRUCT<key: STRING, value: BIGINT>>",
         "s STRUCT<a: ARRAY<STRUCT<m: ARRAY<STRUCT<key: STRING, value: DATE>>>>>",
     )
-    assert changes("dwh.shop.t", table, entries, Rules()) == ()
+    assert find_changes("dwh.shop.t", table, entries, EvolutionRules()) == ()
 
 
 GROWS = [
@@ -115,7 +123,9 @@ def test_renamed_column_is_known_by_its_old_name() -> None:
 def test_table_without_a_declared_schema_reads_a_renamed_column_under_every_name() -> None:
     inner = Struct((("b", INT),), aliases=(("a", "b"),))
     table = Struct((("full_name", TEXT), ("x", inner)), aliases=(("name", "full_name"),))
-    assert readable(table) == Struct((("full_name", TEXT), ("x", parse("STRUCT<b: INT, a: INT>")), ("name", TEXT)))
+    assert add_old_names(table) == Struct(
+        (("full_name", TEXT), ("x", parse_type("STRUCT<b: INT, a: INT>")), ("name", TEXT))
+    )
 
 
 ALIGNED = [
@@ -134,11 +144,11 @@ ALIGNED = [
 
 @pytest.mark.parametrize(("staged", "table", "sql"), ALIGNED)
 def test_staged_value_is_fitted_to_the_tables_type(staged: str, table: str, sql: str) -> None:
-    assert aligned("e", parse(staged), parse(table)) == sql
+    assert render_aligned("e", parse_type(staged), parse_type(table)) == sql
 
 
 def test_field_staged_under_several_of_its_names_is_the_first_that_is_there() -> None:
     table = held("full_name STRING", "y INT", aliases=(("name", "full_name"),))
     staged = held("name STRING", "full_name STRING")
-    assert aligned_field("value", staged, table, "full_name") == "coalesce(value.`full_name`, value.`name`)"
-    assert aligned_field("value", staged, table, "y") is None
+    assert render_aligned_field("value", staged, table, "full_name") == "coalesce(value.`full_name`, value.`name`)"
+    assert render_aligned_field("value", staged, table, "y") is None

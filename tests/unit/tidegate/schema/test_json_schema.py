@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tidegate.errors import ConfigurationError
-from tidegate.schema.json_schema import columns_of, kinds_of
+from tidegate.schema.json_schema import kinds_of, to_columns
 
 TYPES: dict[str, tuple[Any, str]] = {
     "whole": ({"type": "integer"}, "BIGINT"),
@@ -39,32 +39,32 @@ def a_schema(**properties: Any) -> str:
 
 def test_each_property_is_a_column() -> None:
     text = a_schema(**{name: node for name, (node, _) in TYPES.items()})
-    assert [(c.name, c.type) for c in columns_of(text)] == [(name, kind) for name, (_, kind) in TYPES.items()]
+    assert [(c.name, c.type) for c in to_columns(text)] == [(name, kind) for name, (_, kind) in TYPES.items()]
 
 
 def test_property_that_the_latest_version_dropped_is_still_a_column() -> None:
     number, text = {"type": "integer"}, {"type": "string"}
-    found = columns_of(a_schema(id=number), [a_schema(id=text, gone=number), a_schema(gone=text, first=text), "true"])
+    found = to_columns(a_schema(id=number), [a_schema(id=text, gone=number), a_schema(gone=text, first=text), "true"])
     assert [(c.name, c.type) for c in found] == [("id", "BIGINT"), ("gone", "BIGINT"), ("first", "STRING")]
 
 
 @pytest.mark.parametrize("node", [{"$ref": "#/$defs/tree"}, {"$ref": "other.json"}])
 def test_definition_inside_itself_or_elsewhere_has_to_be_declared(node: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"leaves the type of a.* open; declare the columns"):
-        columns_of(a_schema(a=node))
+        to_columns(a_schema(a=node))
 
 
 @pytest.mark.parametrize("node", [{}, True, False, {"type": ["string", "integer"]}, {"$ref": "#/x"}, {"type": "object"},
     {"oneOf": [{"type": "string"}, {"type": "integer"}]}])  # fmt: skip
 def test_what_leaves_the_type_open_has_to_be_declared(node: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"leaves the type of a\.b\[\] open; declare the columns"):
-        columns_of(json.dumps({"properties": {"a": {"type": "object", "properties": {"b": {
+        to_columns(json.dumps({"properties": {"a": {"type": "object", "properties": {"b": {
             "type": "array", "items": node}}}}}))  # fmt: skip
 
 
 def test_schema_without_properties_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="has no properties"):
-        columns_of('{"type": "object"}')
+        to_columns('{"type": "object"}')
 
 
 DATA = "org.apache.kafka.connect.data."
@@ -96,7 +96,7 @@ def test_logical_types_of_connect_are_columns_of_their_meaning() -> None:
         inside={"type": "object", "properties": {"day": day}},
         time=a_meaning("integer", DATA + "Time", "int32"),
     )
-    assert {c.name: c.type for c in columns_of(text, logical=True)} == {
+    assert {c.name: c.type for c in to_columns(text, logical=True)} == {
         "amount": "DECIMAL(38,2)", "narrow": "DECIMAL(12,2)", "day": "DATE", "at": "TIMESTAMP",
         "micros": "TIMESTAMP_NTZ", "times": "ARRAY<TIMESTAMP>", "bytes": "BINARY", "titled": "BIGINT",
         "inside": "STRUCT<`day`: BIGINT>", "time": "BIGINT",
@@ -109,4 +109,4 @@ def test_logical_types_of_connect_are_columns_of_their_meaning() -> None:
 def test_decimal_whose_bytes_nobody_would_read_has_to_be_declared() -> None:
     inside = {"type": "object", "properties": {"amount": a_meaning("number", DATA + "Decimal", "bytes", scale="2")}}
     with pytest.raises(ConfigurationError, match=r"leaves the type of a\.amount open"):
-        columns_of(a_schema(a=inside), logical=True)
+        to_columns(a_schema(a=inside), logical=True)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from fakes import World, a_pipeline
-from tidegate.monitoring.status import as_time, status
-from tidegate.spec.time_text import moment_at
+from tidegate.monitoring.status import format_time_ms, read_status
+from tidegate.spec.time_text import to_utc_datetime
 from tidegate.steps.flush import flush
 
 IN_MICROSECONDS = 1_795_000_000_000_000  # a time of the year 2026, by a producer that should write milliseconds
@@ -25,8 +25,8 @@ IN_MICROSECONDS = 1_795_000_000_000_000  # a time of the year 2026, by a produce
     ],
 )
 def test_time_is_shown_within_the_years_that_others_can_read(milliseconds: int, shown: str) -> None:
-    assert as_time(milliseconds) == shown
-    assert moment_at(milliseconds).utcoffset() is not None
+    assert format_time_ms(milliseconds) == shown
+    assert to_utc_datetime(milliseconds).utcoffset() is not None
 
 
 def test_status_of_records_with_times_beyond_year_9999_is_shown() -> None:
@@ -34,12 +34,12 @@ def test_status_of_records_with_times_beyond_year_9999_is_shown() -> None:
     world.broker.create("orders")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, timestamp=IN_MICROSECONDS)
     flush(world.ports(a_pipeline()))
-    (table,) = status(world.ports(a_pipeline()))["tables"]
+    (table,) = read_status(world.ports(a_pipeline()))["tables"]
     assert (table["valid_through"], table["lag"]) == ("9999-12-31T23:59:59.999Z", 0)
 
 
 def test_publish_of_records_with_times_beyond_year_9999_is_announced_to_airflow() -> None:
-    from tidegate_airflow.assets import announce
+    from tidegate_airflow.assets import emit_asset_event
 
     added: list[Any] = []
 
@@ -52,5 +52,5 @@ def test_publish_of_records_with_times_beyond_year_9999_is_announced_to_airflow(
 
     published = {"table": "lake.shop.orders", "snapshot_id": 1, "valid_through_ms": IN_MICROSECONDS}
     counts = dict.fromkeys(("batch", "inserted", "updated", "deleted"), 1)
-    announce({"outlet_events": Events()}, {**published, **counts}, "orders")  # type: ignore[arg-type]
+    emit_asset_event({"outlet_events": Events()}, {**published, **counts}, "orders")  # type: ignore[arg-type]
     assert added == [("lake.shop.orders", "9999-12-31T23:59:59.999000+00:00")]

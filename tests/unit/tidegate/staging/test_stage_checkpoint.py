@@ -7,7 +7,7 @@ from fakes import World, a_pipeline, a_table
 from tidegate.errors import RetryLater
 from tidegate.model.batch import Plan, StagedBatch
 from tidegate.spec.pipeline import Pipeline
-from tidegate.staging.stage_checkpoint import Memory, remembering
+from tidegate.staging.stage_checkpoint import StageCheckpoint, wrap_with_checkpoint
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -27,24 +27,26 @@ def world() -> World:
     return made
 
 
-def staged(world: World, pipeline: Pipeline, planned: Plan, memory: Memory, away_after: int = 0) -> list[StagedBatch]:
+def staged(
+    world: World, pipeline: Pipeline, planned: Plan, memory: StageCheckpoint, away_after: int = 0
+) -> list[StagedBatch]:
     """Stage as a task does; it may go away when so many tables' results have been asked for."""
     asked = iter(range(away_after - 1, -1, -1)) if away_after else iter(())
 
     def leave(call: str, when: str) -> None:
-        if call == "destination.staged_outcome" and when == "before" and next(asked, None) == 0:
+        if call == "destination.read_staged_outcome" and when == "before" and next(asked, None) == 0:
             raise Away
 
-    return stage(remembering(world.ports(pipeline, leave), memory), planned)
+    return stage(wrap_with_checkpoint(world.ports(pipeline, leave), memory), planned)
 
 
-def carried(memory: Memory) -> Memory:
-    return Memory.of({**asdict(memory), "job_id": "of the trigger"})
+def carried(memory: StageCheckpoint) -> StageCheckpoint:
+    return StageCheckpoint.of({**asdict(memory), "job_id": "of the trigger"})
 
 
 @pytest.mark.parametrize("away_after", [1, 2])
 def test_stage_that_comes_back_reads_nothing_again_and_keeps_its_attempts(world: World, away_after: int) -> None:
-    pipeline, memory = a_pipeline(*TWO), Memory()
+    pipeline, memory = a_pipeline(*TWO), StageCheckpoint()
     planned = plan(world.ports(pipeline))
     with pytest.raises(Away):
         staged(world, pipeline, planned, memory, away_after)
@@ -58,7 +60,7 @@ def test_stage_that_comes_back_reads_nothing_again_and_keeps_its_attempts(world:
 
 
 def test_stage_whose_pipeline_was_changed_meanwhile_begins_anew(world: World) -> None:
-    pipeline, memory = a_pipeline(a_table()), Memory()
+    pipeline, memory = a_pipeline(a_table()), StageCheckpoint()
     planned = plan(world.ports(pipeline))
     with pytest.raises(Away):
         staged(world, pipeline, planned, memory, 1)
@@ -72,6 +74,6 @@ def test_stage_whose_pipeline_was_changed_meanwhile_begins_anew(world: World) ->
 
 def test_stage_that_nothing_interrupts_gives_new_attempts(world: World) -> None:
     pipeline = a_pipeline(*TWO)
-    batches = staged(world, pipeline, plan(world.ports(pipeline)), memory := Memory())
+    batches = staged(world, pipeline, plan(world.ports(pipeline)), memory := StageCheckpoint())
     assert sorted(batch.attempt for batch in batches) == memory.attempts
     assert len(memory.jobs) == len(world.engine.stages) == 2

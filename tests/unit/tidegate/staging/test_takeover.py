@@ -12,9 +12,9 @@ from fakes.faults import _Delegating
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import SignedAttempt
 from tidegate.model.offsets import Ranges
-from tidegate.staging.takeover import request_of, run_or_take_over
+from tidegate.staging.takeover import compute_request_digest, run_or_take_over
 from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage_table
+from tidegate.steps.stage import build_stage_table
 
 
 class Folders:
@@ -76,8 +76,8 @@ class Scene:
         tables = []
         for one in planned.tables:
             self.attempt += 1
-            table = stage_table(replace(ports, new_attempt=lambda: f"a{self.attempt}"), planned, one)
-            folder = self.destination.landing(table.intermediate, one.batch, table.attempt)
+            table = build_stage_table(replace(ports, new_attempt=lambda: f"a{self.attempt}"), planned, one)
+            folder = self.destination.find_landing_folder(table.intermediate, one.batch, table.attempt)
             tables.append(replace(table, create=(), folder=folder))
         asked = StageJob("shop", first.batch, first.ranges, "read_committed", tuple(tables))
         return replace(asked, **more)
@@ -107,7 +107,7 @@ def test_another_request_or_half_of_it_is_run(change: str) -> None:
         other = replace(other, tables=(other.tables[0], replace(other.tables[1], value_columns=())))
     elif change == "one table":
         lines = job.tables[1]
-        del scene.destination.signed[lines.intermediate, job.batch, request_of(job, lines)]
+        del scene.destination.signed[lines.intermediate, job.batch, compute_request_digest(job, lines)]
     else:
         scene.destination.outcome["read"] = 9
     assert [table.attempt for table in run_or_take_over(scene.ports, other)] == ["a3", "a4"]

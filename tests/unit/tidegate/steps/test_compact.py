@@ -8,7 +8,7 @@ from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.ports.context import TableFiles
 from tidegate.spec.runtime import Maintenance
 from tidegate.steps.clean_up import clean_up
-from tidegate.steps.compact import NEVER, compact, is_due
+from tidegate.steps.compact import DISABLED_COUNT, compact, is_due
 from tidegate.steps.flush import flush
 
 NAME = "lake.shop.orders"
@@ -39,7 +39,7 @@ class _Measured(World):
         super().__init__()
         self.measured, self.outcome, self.asked = files, outcome, dict[str, dict]()
         self.destination.create(NAME, ())
-        self.destination.files = lambda _: self.measured
+        self.destination.read_files = lambda _: self.measured
 
     def run(self, job: MaintainJob) -> None:
         self.asked = {name: json.loads(text) for name, text in job.statements.items()}
@@ -90,9 +90,9 @@ def test_nothing_is_due_where_the_clock_alone_or_nothing_compacts(settings: Main
 
 def test_rows_position_and_tag_stay(world: World) -> None:
     publish(world, *"abcdef")
-    rows, before = world.rows(NAME), world.destination.state(NAME, "shop")
+    rows, before = world.rows(NAME), world.destination.read_state(NAME, "shop")
     (done,) = compact(world.ports(PIPELINE), [NAME])
-    after = world.destination.state(NAME, "shop")
+    after = world.destination.read_state(NAME, "shop")
     assert done["compacted"]
     assert done["before"]["data_files"] > done["after"]["data_files"] == 1
     assert (world.rows(NAME), after.position, after.rolled_back) == (rows, before.position, False)
@@ -129,7 +129,7 @@ def test_what_is_rewritten_follows_what_is_measured(files: TableFiles, wanted: l
 
 def test_large_files_are_rewritten_for_the_share_of_their_deletes_and_never_for_the_number_of_delete_files() -> None:
     _, asked = _Measured(TableFiles(data_files=1, rows=1000, delete_files=99, deleted_rows=101)).compacts()
-    assert (asked["compact"]["delete_files"], asked["compact"]["deleted_share"]) == (NEVER, 0.1)
+    assert (asked["compact"]["delete_files"], asked["compact"]["deleted_share"]) == (DISABLED_COUNT, 0.1)
 
 
 def test_a_branch_is_not_rewritten() -> None:
@@ -164,7 +164,7 @@ def test_one_table_that_cannot_be_looked_at_holds_up_no_other() -> None:
             raise OSError("the catalog does not answer")
         return world.measured
 
-    world.destination.files = files
+    world.destination.read_files = files
     told = compact(world.ports(PIPELINE, engine=world), ["lake.shop.broken", NAME])
     assert [("failed" in one, one["compacted"]) for one in told] == [(True, False), (False, True)]
     assert list(world.asked) == ["compact"]

@@ -17,7 +17,7 @@ from fakes import (
     a_table,
 )
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater, SomeTablesDelayed, TidegateError
-from tidegate.monitoring.status import status
+from tidegate.monitoring.status import read_status
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.flush import flush
@@ -64,7 +64,7 @@ def test_flush_leaves_no_intermediate_row_snapshot_or_branch_behind(world: World
 
 def test_flush_writes_history(world: World) -> None:
     flush(world.ports(a_pipeline()))
-    (row,) = world.destination.history("lake.shop.tidegate_shop_batches", 10)
+    (row,) = world.destination.read_history("lake.shop.tidegate_shop_batches", 10)
     assert (row["batch"], row["table"], row["span"], row["read"], row["inserted"]) == (1, ORDERS, 1, 1, 1)
 
 
@@ -98,16 +98,16 @@ def test_clean_up_keeps_what_is_staged_and_not_published(world: World) -> None:
     ports = world.ports(pipeline)
     (staged,) = stage(ports, plan(ports))
     clean_up(ports)
-    assert world.destination.staged("lake.shop.orders_shop_tmp", ORDERS) == [staged]
+    assert world.destination.list_staged("lake.shop.orders_shop_tmp", ORDERS) == [staged]
 
 
 def test_clean_up_before_the_first_publish_removes_nothing(world: World) -> None:
     ports = world.ports(a_pipeline())
     stage(ports, plan(ports))
-    before = world.destination.staged(f"{ORDERS}_shop_tmp", ORDERS)
+    before = world.destination.list_staged(f"{ORDERS}_shop_tmp", ORDERS)
     nothing = {"batches": 0, "snapshots": 0, "files": 0}
     assert clean_up(ports) == [{"table": ORDERS, "published": None, **nothing}]
-    assert world.destination.staged(f"{ORDERS}_shop_tmp", ORDERS) == before != []
+    assert world.destination.list_staged(f"{ORDERS}_shop_tmp", ORDERS) == before != []
     assert len(world.destination.tables["lake.shop.orders_shop_tmp"].rows()) == 1
 
 
@@ -325,7 +325,7 @@ def test_status_reads_everything_and_changes_nothing(world: World) -> None:
     def refuse_writes(call: str, when: str) -> None:
         assert call.split(".")[1] not in {"commit", "run", "publish", "cut", "clean_up", "record", "seed"}
 
-    found = status(world.ports(a_pipeline(), refuse_writes))
+    found = read_status(world.ports(a_pipeline(), refuse_writes))
     (partition,) = found["partitions"]
     (table,) = found["tables"]
     assert (found["lag"], partition["lag"], partition["published"], partition["end"]) == (1, 1, 1, 2)
@@ -337,9 +337,9 @@ def test_status_counts_what_was_read_and_holds_no_rows_as_done(world: World) -> 
     """The position follows later; lag would stay above 0 behind an aborted transaction until then."""
     flush(world.ports(a_pipeline()))
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "z"})], ending="abort")
-    assert status(world.ports(a_pipeline()))["lag"] == 2
+    assert read_status(world.ports(a_pipeline()))["lag"] == 2
     flush(world.ports(a_pipeline()))
-    found = status(world.ports(a_pipeline()))
+    found = read_status(world.ports(a_pipeline()))
     assert (found["lag"], found["partitions"][0]["lag"], found["partitions"][0]["committed"]) == (0, 0, 3)
 
 
@@ -347,11 +347,11 @@ def test_status_beside_a_flush_tells_of_no_log_cut_short(world: World) -> None:
     flush(world.ports(a_pipeline()))
 
     def other_run(call: str, when: str) -> None:
-        if (call, when) in (("destination.state", "before"), ("broker.log", "after")):
+        if (call, when) in (("destination.read_state", "before"), ("broker.read_log", "after")):
             produce(world, "b", "y")
             flush(world.ports(a_pipeline()))
 
-    found = status(world.ports(a_pipeline(), other_run))
+    found = read_status(world.ports(a_pipeline(), other_run))
     assert [table["problem"] for table in found["tables"]] == [None]
 
 

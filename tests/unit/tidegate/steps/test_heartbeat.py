@@ -7,13 +7,13 @@ import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.model.offsets import Offsets
-from tidegate.monitoring.status import status
+from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Retention
-from tidegate.progress.topic_log import row_topics
+from tidegate.progress.topic_log import list_row_topics
 from tidegate.spec.pipeline import Heartbeat, Pipeline
 from tidegate.spec.source import Start
 from tidegate.steps.flush import flush
-from tidegate.steps.heartbeat import Beat, heartbeat
+from tidegate.steps.heartbeat import HeartbeatResult, heartbeat
 
 MINUTE = 60_000
 GROUP = "tidegate-shop"
@@ -36,7 +36,7 @@ def world() -> World:
     return made
 
 
-def beat(world: World, pipeline: Pipeline | None = None, **instead: Any) -> Beat:
+def beat(world: World, pipeline: Pipeline | None = None, **instead: Any) -> HeartbeatResult:
     return heartbeat(world.ports(pipeline or beating(), **instead))
 
 
@@ -161,7 +161,7 @@ def test_the_topic_of_heartbeats_is_never_read_as_rows(world: World) -> None:
     pattern = a_pipeline(
         a_table(topics=()), source={"topics": (), "topic_pattern": ".*"}, heartbeat=everything.heartbeat
     )
-    assert row_topics(world.ports(pattern)) == ("orders",)
+    assert list_row_topics(world.ports(pattern)) == ("orders",)
 
 
 def test_a_connectors_heartbeat_proves_freshness_when_nothing_waits(world: World) -> None:
@@ -258,7 +258,7 @@ def test_what_a_file_probably_does_not_mean_is_warned_of(world: World) -> None:
     flush(world.ports(pipeline))
     world.clock.tick(11 * MINUTE)
     assert beat(world, pipeline).warnings == pipeline.warnings
-    assert status(world.ports(pipeline))["warnings"] == list(pipeline.warnings)
+    assert read_status(world.ports(pipeline))["warnings"] == list(pipeline.warnings)
 
 
 def test_a_transaction_that_never_ends_is_warned_of(world: World) -> None:

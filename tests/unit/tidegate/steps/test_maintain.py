@@ -11,7 +11,7 @@ from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.ports.context import TableFiles
 from tidegate.spec.runtime import Maintenance
 from tidegate.steps.flush import flush
-from tidegate.steps.maintain import MEANWHILE, maintain, maintained_tables, needs_compaction
+from tidegate.steps.maintain import EXPECTED_COMMITS_MEANWHILE, list_maintained_tables, maintain, needs_compaction
 
 NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 PIPELINE = a_pipeline(maintenance=Maintenance(keep_snapshots=1))
@@ -39,8 +39,8 @@ def statements(world: World, table: str = NAME, pipeline=PIPELINE) -> dict[str, 
 
 
 def test_every_table_of_a_pipeline_that_exists_is_maintained(world: World) -> None:
-    assert maintained_tables(world.ports(PIPELINE)) == [NAME, INTERMEDIATE]
-    assert maintained_tables(World().ports(PIPELINE)) == []
+    assert list_maintained_tables(world.ports(PIPELINE)) == [NAME, INTERMEDIATE]
+    assert list_maintained_tables(World().ports(PIPELINE)) == []
 
 
 def test_table_that_does_not_exist_is_told() -> None:
@@ -49,9 +49,9 @@ def test_table_that_does_not_exist_is_told() -> None:
 
 
 def test_rows_position_and_tag_stay_and_snapshots_go(world: World) -> None:
-    rows, before = world.rows(NAME), world.destination.state(NAME, "shop")
+    rows, before = world.rows(NAME), world.destination.read_state(NAME, "shop")
     done = maintain(world.ports(PIPELINE), NAME)
-    after = world.destination.state(NAME, "shop")
+    after = world.destination.read_state(NAME, "shop")
     assert done["compacted"]
     assert done["before"]["data_files"] > done["after"]["data_files"]
     assert world.rows(NAME) == rows
@@ -78,8 +78,8 @@ def test_limits_are_counted_back_from_now(world: World) -> None:
 def test_snapshots_between_main_and_the_last_published_one_are_kept(world: World) -> None:
     for _ in range(30):
         world.destination.foreign_append(NAME)
-    assert statements(world)["expire"]["retain_last"] == 31 + MEANWHILE
-    assert not world.destination.state(NAME, "shop").rolled_back
+    assert statements(world)["expire"]["retain_last"] == 31 + EXPECTED_COMMITS_MEANWHILE
+    assert not world.destination.read_state(NAME, "shop").rolled_back
 
 
 def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_published_one_off(world: World) -> None:
@@ -88,21 +88,23 @@ def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_
     for _ in range(5):
         world.destination.foreign_append(NAME)
     world.clock.ms += 30 * 86_400_000  # a pipeline that has been quiet for long
-    before, maintained = world.destination.state(NAME, "shop"), world.engine._maintain
+    before, maintained = world.destination.read_state(NAME, "shop"), world.engine._maintain
 
     def slowly(name: str, statement: dict) -> dict:
         done = maintained(name, statement)
         if name == "compact":
-            for _ in range(10 * MEANWHILE):
+            for _ in range(10 * EXPECTED_COMMITS_MEANWHILE):
                 world.destination.foreign_append(NAME)
         return done
 
     world.engine._maintain = slowly
     snapshots = len(world.destination.tables[NAME].snapshots)
     assert maintain(world.ports(PIPELINE), NAME)["compacted"]
-    after = world.destination.state(NAME, "shop")
+    after = world.destination.read_state(NAME, "shop")
     assert (after.position, after.rolled_back) == (before.position, False)
-    assert len(world.destination.tables[NAME].snapshots) == 1 + 5 + 1 + 10 * MEANWHILE  # what is older still goes
+    assert (
+        len(world.destination.tables[NAME].snapshots) == 1 + 5 + 1 + 10 * EXPECTED_COMMITS_MEANWHILE
+    )  # what is older still goes
     assert snapshots > 6
 
 
@@ -118,7 +120,7 @@ def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_le
 
         def files(self, table: str) -> TableFiles:
             age_ms = None if age_days is None else age_days * 86_400_000
-            return replace(world.destination.files(table), branch_age_ms=age_ms)
+            return replace(world.destination.read_files(table), branch_age_ms=age_ms)
 
     maintain(world.ports(PIPELINE, destination=OwnRetention()), NAME)
     (job,) = [job for job in world.engine.jobs if isinstance(job, MaintainJob)]

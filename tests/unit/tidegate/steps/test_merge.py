@@ -17,7 +17,7 @@ from fakes import (
 from fakes.clock import Crash
 from fakes.faults import DiesBetweenStatements
 from tidegate.errors import GiveUp, NothingToDo, OutcomeUnknown, PositionLost, PublishedElsewhere, RetryLater
-from tidegate.merge.compare_and_swap import CUTS, PAUSES
+from tidegate.merge.compare_and_swap import MAX_ROUNDS, RETRY_PAUSES_SECONDS
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.position import Position
@@ -54,7 +54,7 @@ def staged(world: World, pipeline=PIPELINE) -> StagedBatch:
 
 
 def position(world: World, name: str = NAME) -> Position:
-    state = world.destination.state(name, "shop")
+    state = world.destination.read_state(name, "shop")
     assert state is not None
     assert state.position is not None
     return state.position
@@ -196,18 +196,18 @@ def test_main_moved_before_the_cut_is_noticed(world: World) -> None:
     flush(world.ports(PIPELINE))
     produce(world, "b", "y")
     foreign = {"id": "f", "name": "foreign"}
-    interrupted(world, "destination.cut", lambda: world.destination.foreign_append(NAME, foreign))
+    interrupted(world, "destination.start_branch", lambda: world.destination.foreign_append(NAME, foreign))
     assert world.rows(NAME) == [A, B, foreign]
 
 
 def test_table_that_never_rests_is_left_to_the_tasks_own_retry(world: World) -> None:
     flush(world.ports(PIPELINE))
     produce(world, "b", "y")
-    busy, began = BusyTable(world.destination, CUTS, {"id": "b", "name": "foreign"}), world.clock.ms
-    with pytest.raises(RetryLater, match=f"moved main {CUTS} times"):
+    busy, began = BusyTable(world.destination, MAX_ROUNDS, {"id": "b", "name": "foreign"}), world.clock.ms
+    with pytest.raises(RetryLater, match=f"moved main {MAX_ROUNDS} times"):
         merge(world.ports(PIPELINE, destination=busy), staged(world))
-    assert world.rows(NAME) == [A, *[{"id": "b", "name": "foreign"}] * CUTS]
-    assert world.clock.ms - began >= sum(PAUSES) * 1000  # others' bursts are waited out
+    assert world.rows(NAME) == [A, *[{"id": "b", "name": "foreign"}] * MAX_ROUNDS]
+    assert world.clock.ms - began >= sum(RETRY_PAUSES_SECONDS) * 1000  # others' bursts are waited out
 
 
 def test_position_moved_during_the_merge_changes_nothing(world: World) -> None:
@@ -339,11 +339,11 @@ def test_branch_that_somebody_else_wrote_to_is_not_published(world: World) -> No
 
     def meddle() -> None:
         table = world.destination.tables[NAME]
-        branch = next(ref for ref in table.refs if resource_names.branch_batch("shop", ref))
+        branch = next(ref for ref in table.refs if resource_names.parse_branch_batch("shop", ref))
         world.destination.add_snapshot(NAME, branch, (), {"operation": "overwrite"})
 
     with pytest.raises(RetryLater, match="not as this attempt left it"):
-        interrupted(world, "destination.head", meddle)
+        interrupted(world, "destination.read_head", meddle)
     assert world.rows(NAME) == [A]
 
 
@@ -354,7 +354,7 @@ def test_snapshot_that_somebody_put_below_ours_on_the_branch_is_not_published(wo
 
     def meddle() -> None:
         table = world.destination.tables[NAME]
-        branch = next(ref for ref in table.refs if resource_names.branch_batch("shop", ref))
+        branch = next(ref for ref in table.refs if resource_names.parse_branch_batch("shop", ref))
         world.destination.add_snapshot(NAME, branch, ({"id": "foreign", "name": "f"},), {"operation": "append"})
 
     with pytest.raises(RetryLater, match="not as this attempt left it"):

@@ -158,7 +158,7 @@ def test_table_does_not_start_behind_records_that_were_asked_for_and_are_gone(
     pipeline = replace(PIPELINE, source=replace(PIPELINE.source, start=start), tables=(table,))
     with pytest.raises(PositionLost, match=r"offset=1 of topic=orders partition=0, .* offset=5, so 4 offsets are gone"):
         plan(world.ports(pipeline))
-    end = world.broker.log(("orders",), "read_committed").end["orders"]
+    end = world.broker.read_log(("orders",), "read_committed").end["orders"]
     accepted = planned(world, replace(pipeline, on_incomplete_start="accept"))
     assert accepted.ranges == Ranges({"orders": {0: (5, end[0]), 1: (0, end[1])}})
     world.broker.groups.clear()
@@ -306,7 +306,7 @@ def test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log
     flush(world.ports(PIPELINE))
 
     def other_run(call: str, when: str) -> None:
-        if (call, when) == ("destination.state", "before"):
+        if (call, when) == ("destination.read_state", "before"):
             world.broker.produce("orders", {"id": "n"}, {"id": "n", "name": "x"})
             flush(world.ports(PIPELINE))
 

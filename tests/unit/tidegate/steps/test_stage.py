@@ -49,7 +49,7 @@ def test_staged_batch_says_where_its_records_went(world: World) -> None:
 
 def test_staged_batch_is_pinned_by_its_snapshot(world: World) -> None:
     (staged,) = run(world)
-    (again,) = world.destination.staged("lake.shop.orders_shop_tmp", "lake.shop.orders")
+    (again,) = world.destination.list_staged("lake.shop.orders_shop_tmp", "lake.shop.orders")
     world.destination.foreign_append("lake.shop.orders_shop_tmp", {"batch_number": 99})
     assert staged == again
     assert len(world.destination.tables["lake.shop.orders_shop_tmp"].snapshots[staged.snapshot_id].rows) == 2
@@ -94,7 +94,7 @@ def test_bad_record_fails_with_where_it_lies_and_can_never_be_merged(world: Worl
     world.broker.produce("orders", {"id": "c"}, BAD, partition=1)
     with pytest.raises(BadRecord, match=r"1 records .* topic=orders partition=1 offset=1 reason=not readable"):
         run(world)
-    assert world.destination.staged("lake.shop.orders_shop_tmp", "lake.shop.orders") == []
+    assert world.destination.list_staged("lake.shop.orders_shop_tmp", "lake.shop.orders") == []
 
 
 def test_counts_that_do_not_add_up_fail_the_step(world: World) -> None:

@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, IncompatibleSchema, NothingToDo, RetryLater
-from tidegate.merge.scd2_statements import changes_columns
-from tidegate.planning.key_deduplication import last_per_raw_key
+from tidegate.merge.scd2_statements import list_change_columns
+from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.reprocess import rebase
-from tidegate.reprocess.backfill_plan import propose, wanted
-from tidegate.reprocess.replay import replay
+from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
+from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.schema.column import Column
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.steps.flush import flush
-from tidegate.tables.columns import destination_columns
+from tidegate.tables.columns import list_destination_columns
 
 NAME = "lake.shop.orders"
 COLUMNS = (Column("id", "INT"), Column("v", "STRING"), Column("at", "TIMESTAMP"), Column("sub", "INT"))
@@ -113,7 +113,7 @@ def test_records_that_are_read_again_change_nothing(changes: list) -> None:
         runner.flush()
     before = runner.rows
     ports = runner.world.ports(runner.pipeline)
-    rebase.rebase(ports, rebase.propose(ports, "earliest"))
+    rebase.rebase_positions(ports, rebase.propose_moves(ports, "earliest"))
     runner.finish()
     assert runner.rows == before == runner.model
 
@@ -178,11 +178,15 @@ def test_version_without_a_time_is_a_bad_record() -> None:
 
 def test_every_change_is_staged_and_types_follow_the_time() -> None:
     table = pipeline_of(timed=False).tables[0]
-    assert not last_per_raw_key(pipeline_of(timed=False), table)
-    assert [c.type for c in destination_columns(table, {})[-3:]] == ["TIMESTAMP", "TIMESTAMP", "BOOLEAN"]
+    assert not can_keep_last_per_key(pipeline_of(timed=False), table)
+    assert [c.type for c in list_destination_columns(table, {})[-3:]] == ["TIMESTAMP", "TIMESTAMP", "BOOLEAN"]
     by_number = a_table(NAME, columns=COLUMNS, history=History("a", "b", "c"), sequence_by=("sub",))
-    assert destination_columns(by_number, {})[-3:] == (Column("a", "INT"), Column("b", "INT"), Column("c", "BOOLEAN"))
-    assert changes_columns(by_number, {})[-1] == Column("_tidegate_sequence", "STRUCT<`sub`: INT>")
+    assert list_destination_columns(by_number, {})[-3:] == (
+        Column("a", "INT"),
+        Column("b", "INT"),
+        Column("c", "BOOLEAN"),
+    )
+    assert list_change_columns(by_number, {})[-1] == Column("_tidegate_sequence", "STRUCT<`sub`: INT>")
 
 
 def test_changes_are_forgotten_by_the_records_own_time() -> None:
@@ -215,9 +219,9 @@ def test_backfill_and_replay_point_to_rebase() -> None:
     runner = Runner(pipeline_of())
     ports = runner.world.ports(runner.pipeline)
     with pytest.raises(GiveUp, match=r"backfill does not know tables with history.*rebase"):
-        propose(ports, wanted(json.dumps({"orders": {"0": [0, 1]}}), None, None))
+        propose_backfill(ports, parse_request(json.dumps({"orders": {"0": [0, 1]}}), None, None))
     with pytest.raises(GiveUp, match="replay does not know tables with history"):
-        replay(ports)
+        replay_dead_letters(ports)
 
 
 @pytest.mark.parametrize(("table", "told"), [

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 from fakes import Crash, CrashAt, FailsToMerge, LosesARecord, World, a_pipeline, a_table
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, SomeTablesDelayed, SomeTablesFailed
-from tidegate.monitoring.status import status
+from tidegate.monitoring.status import read_status
 from tidegate.reprocess import rebase
-from tidegate.reprocess.backfill_plan import propose, wanted
-from tidegate.reprocess.replay import replay
+from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
+from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.schema.column import Column
-from tidegate.spec.table_template import Naming
+from tidegate.spec.table_template import TableTemplate
 from tidegate.steps.flush import flush
-from tidegate.steps.maintain import maintained_tables
+from tidegate.steps.maintain import list_maintained_tables
 
 COLUMNS = (Column("id", "STRING"), Column("type", "STRING"))
 
@@ -83,7 +83,7 @@ def test_value_that_makes_no_name_is_a_bad_record(world: World, kind: str | None
 
 
 def test_namespace_outside_the_list_is_a_bad_record() -> None:
-    naming = Naming("{ns}.{t}", ("shop", "archive"), "x")
+    naming = TableTemplate("{ns}.{t}", ("shop", "archive"), "x")
     assert naming.name_of({"ns": "Archive", "t": "A"}) == "archive.a"
     assert naming.name_of({"ns": "other", "t": "a"}) is None
 
@@ -152,10 +152,10 @@ def test_status_and_rebase_see_tables_that_records_named(world: World) -> None:
     produce(world, "1", "order")
     produce(world, "2", "line")
     flush(world.ports(template()))
-    shown = status(world.ports(template()))["tables"]
+    shown = read_status(world.ports(template()))["tables"]
     assert [table["table"] for table in shown] == ["lake.shop.line", "lake.shop.order"]
     ports = world.ports(template())
-    rebase.rebase(ports, rebase.propose(ports, "earliest"))
+    rebase.rebase_positions(ports, rebase.propose_moves(ports, "earliest"))
     reads = len(world.engine.stages)
     flush(world.ports(template()))
     assert (len(world.engine.stages), keys(world, "order"), keys(world, "line")) == (reads + 1, ["1"], ["2"])
@@ -180,13 +180,13 @@ def test_table_that_fails_holds_the_offsets_and_its_own_batches_and_no_others(wo
 def test_maintenance_sees_tables_that_records_named(world: World) -> None:
     produce(world, "1", "order")
     flush(world.ports(template()))
-    assert "lake.shop.order" in maintained_tables(world.ports(template()))
+    assert "lake.shop.order" in list_maintained_tables(world.ports(template()))
 
 
 def test_backfill_and_replay_are_refused(world: World) -> None:
     produce(world, "1", "order")
     flush(world.ports(template()))
     with pytest.raises(ConfigurationError, match="backfill does not know tables that records name"):
-        propose(world.ports(template()), wanted({"orders": {"0": [0, 1]}}, None, None))
+        propose_backfill(world.ports(template()), parse_request({"orders": {"0": [0, 1]}}, None, None))
     with pytest.raises(ConfigurationError, match="replay does not know"):
-        replay(world.ports(template()))
+        replay_dead_letters(world.ports(template()))

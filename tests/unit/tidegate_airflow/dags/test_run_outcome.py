@@ -45,7 +45,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     def ports(name: str, engine: Any = None, watcher: Any = None, pipeline: Pipeline = PIPELINE) -> Ports:
         return made.ports(pipeline)
 
-    monkeypatch.setattr(tasks, "ports", ports)
+    monkeypatch.setattr(tasks, "assemble_ports", ports)
     monkeypatch.setattr(tasks, "run_measure", lambda name: {})
     for topic in ("broken", "good"):
         made.broker.create(topic, 2)
@@ -60,7 +60,7 @@ def run_of(world: World, monkeypatch: pytest.MonkeyPatch) -> Results:
     context["params"] = {"max_records": None, "until_current": True, "dry_run": False}
     monkeypatch.setattr(run_outcome, "get_current_context", lambda: context)
     results.left["plan", "return_value"] = planned = plan(world.ports(PIPELINE)).to_dict()
-    for queue in step.stage(context, "shop", planned, {}):
+    for queue in step.run_stage_step(context, "shop", planned, {}):
         tasks.run_merge("shop", queue)
     return results
 
@@ -75,7 +75,7 @@ def test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others
     assert (refused["table"], refused["kind"]) == (BROKEN, "BadRecord")
     results.task = "heartbeat"
     with pytest.raises(AirflowFailException) as red:
-        run_outcome.last_of_the_run("shop")
+        run_outcome.finish_run("shop")
     for words in (f"table={BROKEN} is refused, the others go on", "topic=broken partition=1 offset=0"):
         assert words in str(red.value)
         assert words in results.xcom_pull("heartbeat", "error")["message"]
@@ -85,7 +85,7 @@ def test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others
 def test_run_in_which_every_table_is_staged_is_green(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     results = run_of(world, monkeypatch)
     assert results.xcom_pull("stage", "refused") == []
-    assert run_outcome.last_of_the_run("shop")["committed"] == {"broken": {0: 1, 1: 0}, "good": {0: 1, 1: 0}}
+    assert run_outcome.finish_run("shop")["committed"] == {"broken": {0: 1, 1: 0}, "good": {0: 1, 1: 0}}
     assert (world.rows(GOOD), world.rows(BROKEN)) == (
         [{"id": "a", "name": "good"}],
         [{"id": "a", "name": "broken"}],

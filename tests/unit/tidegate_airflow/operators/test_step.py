@@ -17,7 +17,7 @@ from tidegate.spec.catalog import Catalog
 from tidegate.steps.plan import plan
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.operators import step as waiting
-from tidegate_airflow.operators.step import InTriggerer, StepOperator
+from tidegate_airflow.operators.step import DeferringWatcher, StepOperator
 from tidegate_airflow.triggers import bigquery_job
 
 ORDERS = "lake.shop.orders"
@@ -77,14 +77,14 @@ class SlowWarehouse(_Delegating):
         table.snapshots[publication.head].summary["tidegate.job"] = str(JOB)
         self._wait()
 
-    def staged_outcome(self, intermediate: str, attempt: str) -> Any:
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> Any:
         self._wait()
-        return self._port.staged_outcome(intermediate, attempt)
+        return self._port.read_staged_outcome(intermediate, attempt)
 
     def _wait(self) -> None:
-        self._watcher.sent(JOB)
+        self._watcher.report_sent(JOB)
         if self._watcher.awaited != JOB.job_id:
-            self._watcher.runs(JOB, LONG)
+            self._watcher.report_running(JOB, LONG)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def airflow(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
         destination = SlowWarehouse(world.destination, watcher) if watcher else world.destination
         return world.ports(PIPELINE, destination=destination)
 
-    monkeypatch.setattr(tasks, "ports", ports)
+    monkeypatch.setattr(tasks, "assemble_ports", ports)
     monkeypatch.setattr(waiting.time, "time", lambda: clock.now)
     return clock
 
@@ -120,7 +120,7 @@ def test_merge_that_waits_in_the_triggerer_goes_on_and_counts_its_batch_once(
     assert refused == []
     step = operator("merge", queue)
     away, memory = deferred(step, context)
-    assert (away.method_name, away.timeout) == ("resume_step", waiting.LONGEST)
+    assert (away.method_name, away.timeout) == ("resume_step", waiting.DEFERRAL_TIMEOUT)
     assert context["ti"].pushed[waiting.JobLink().xcom_key] == JOB.address
     assert context["outlet_events"].told == []
     airflow.now += 100
@@ -128,7 +128,7 @@ def test_merge_that_waits_in_the_triggerer_goes_on_and_counts_its_batch_once(
     assert (result["outcome"], result["batches"], result["staged"], result["inserted"]) == ("published", 1, 2, 2)
     assert result["seconds"] >= LONG + 100, "what was waited for elsewhere is part of it"
     assert context["outlet_events"].told == [(ORDERS, 1, 2)]
-    assert [row["batch"] for row in world.destination.history("lake.shop.tidegate_shop_batches", 9)] == [1]
+    assert [row["batch"] for row in world.destination.read_history("lake.shop.tidegate_shop_batches", 9)] == [1]
     assert [row["id"] for row in world.rows(ORDERS)] == ["a", "b"]
 
 
@@ -144,16 +144,16 @@ def test_stage_that_waits_in_the_triggerer_goes_on_without_reading_again(
 
 
 def test_task_stays_on_the_worker_for_a_job_that_is_quick(context: Any) -> None:
-    watcher = InTriggerer(context, {})
-    assert watcher.runs(JOB, waiting.IN_PLACE - 0.1) is None
+    watcher = DeferringWatcher(context, {})
+    assert watcher.report_running(JOB, waiting.MAX_IN_PLACE_SECONDS - 0.1) is None
     with pytest.raises(TaskDeferred):
-        watcher.runs(JOB, waiting.IN_PLACE)
-    assert (watcher.awaited, watcher.back) == ("", None)
+        watcher.report_running(JOB, waiting.MAX_IN_PLACE_SECONDS)
+    assert (watcher.awaited, watcher.resumed_from) == ("", None)
 
 
 def test_link_that_cannot_be_left_fails_no_publish(caplog: pytest.LogCaptureFixture) -> None:
     broken: Any = {"ti": None}
-    InTriggerer(broken, {}).sent(JOB)
+    DeferringWatcher(broken, {}).report_sent(JOB)
     assert "no link to the job: job=p:EU.tidegate_shop_1" in caplog.text
 
 
@@ -163,7 +163,7 @@ def test_link_that_cannot_be_left_fails_no_publish(caplog: pytest.LogCaptureFixt
 def trigger_of(context: Any) -> Any:
     """The trigger as the triggerer makes it, from what the task has left in Airflow's database."""
     with pytest.raises(TaskDeferred) as away:
-        InTriggerer(context, {}).runs(JOB, LONG)
+        DeferringWatcher(context, {}).report_running(JOB, LONG)
     path, kwargs = away.value.trigger.serialize()
     assert path == "tidegate_airflow.triggers.bigquery_job.JobTrigger"
     return bigquery_job.JobTrigger(**json.loads(json.dumps(kwargs)))
@@ -174,10 +174,10 @@ def test_trigger_asks_for_the_job_as_the_worker_does_and_never_cancels_it(
 ) -> None:
     trigger, asked = trigger_of(context), list[Any]()
     place = (trigger.conn_id, trigger.project_id, trigger.location, trigger.job_id, trigger.poll_interval)
-    assert place == ("google_one", "p", "EU", JOB.job_id, bigquery_job.SECONDS)
+    assert place == ("google_one", "p", "EU", JOB.job_id, bigquery_job.POLL_SECONDS)
     hook = trigger._get_async_hook()
     assert hook._warehouse._catalog == CATALOG
-    monkeypatch.setattr(hook._warehouse, "job", lambda job_id: asked.append(job_id) or "the job")
+    monkeypatch.setattr(hook._warehouse, "read_job", lambda job_id: asked.append(job_id) or "the job")
     assert asyncio.run(hook._get_job(JOB.job_id, "elsewhere", "US")) == "the job"
     assert asked == [JOB.job_id]
     monkeypatch.setattr(trigger, "_get_async_hook", lambda: pytest.fail("a publish that has begun is never cancelled"))
@@ -202,7 +202,7 @@ def test_trigger_waits_a_while_before_its_first_look_and_fires_when_the_job_has_
         return await anext(trigger.run())
 
     assert asyncio.run(first()).payload["status"] == "success"
-    assert slept == [bigquery_job.FIRST, bigquery_job.SECONDS]
+    assert slept == [bigquery_job.FIRST_POLL_SECONDS, bigquery_job.POLL_SECONDS]
     assert states == []
 
 
@@ -225,7 +225,7 @@ def test_failure_becomes_what_airflow_does_next_and_leaves_its_reason(
     error: Exception, kind: type[Exception], is_told: bool, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
-    with pytest.raises(kind) as raised, errors.told_to_airflow():
+    with pytest.raises(kind) as raised, errors.translate_errors():
         raise error
     assert type(raised.value) is kind
     assert (str(raised.value), raised.value.__cause__) == (str(error), error)
@@ -237,9 +237,9 @@ def test_foreign_failure_is_raised_as_it_is_and_its_text_is_kept_to_the_log(
     context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
-    with pytest.raises(KeyError, match="hunter2"), errors.told_to_airflow():
+    with pytest.raises(KeyError, match="hunter2"), errors.translate_errors():
         raise KeyError("password=hunter2")
     assert context["ti"].pushed == {"error": {"error": "KeyError", "message": "see the log of this task"}}
     monkeypatch.setattr(errors, "get_current_context", lambda: {})
-    with pytest.raises(AirflowFailException, match="mend this"), errors.told_to_airflow():
+    with pytest.raises(AirflowFailException, match="mend this"), errors.translate_errors():
         raise GiveUp("mend this")

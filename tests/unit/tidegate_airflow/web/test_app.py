@@ -19,7 +19,7 @@ from tidegate.errors import RetryLater
 from tidegate.publications.publish import publish
 from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
-from tidegate_airflow.web.pipeline_contexts import Source
+from tidegate_airflow.web.pipeline_contexts import PipelineContext
 
 TOKEN = "a-token-for-the-scraper"
 ALL = Errors("all", 9)
@@ -43,13 +43,13 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 class Memory:
     """Two pipelines in memory: the DAG of one of them is unknown to Airflow."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: PipelineContext) -> None:
         self._source = source
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         return ["orphan", "shop"]
 
-    def source(self, name: str) -> Source:
+    def get_context(self, name: str) -> PipelineContext:
         return self._source
 
 
@@ -66,14 +66,14 @@ def world() -> World:
 
 @pytest.fixture
 def desk(airflow: Any, world: World) -> Any:
-    from tidegate_airflow.web.overview_cache import Watch
-    from tidegate_airflow.web.pipelines import Desk
+    from tidegate_airflow.web.overview_cache import OverviewCache
+    from tidegate_airflow.web.pipelines import PipelinesView
 
     table = replace(a_table(), errors=ALL)
     ports = world.ports(a_pipeline(table, source={"errors": ALL}))
     flush(ports)
-    memory: Any = Memory(Source((), ports))
-    return Desk(memory, Watch(memory))
+    memory: Any = Memory(PipelineContext((), ports))
+    return PipelinesView(memory, OverviewCache(memory))
 
 
 @pytest.fixture
@@ -87,12 +87,12 @@ def outside() -> Outside:
 @pytest.fixture
 def published(airflow: Any, outside: Outside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """One publication in memory."""
-    from tidegate_airflow.web.publications import Publications
+    from tidegate_airflow.web.publications import PublicationsView
 
     (tmp_path / "publications").mkdir()
     (tmp_path / "publications" / "out.yaml").touch()
-    made = Publications(tmp_path, lambda conn_id: None)
-    monkeypatch.setattr(made, "ports", lambda name: outside.ports())
+    made = PublicationsView(tmp_path, lambda conn_id: None)
+    monkeypatch.setattr(made, "get_ports", lambda name: outside.ports())
     return made
 
 
@@ -102,9 +102,9 @@ def client(desk: Any, published: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     from tidegate_airflow.web import app as application
 
     monkeypatch.setenv("TIDEGATE_METRICS_TOKEN", TOKEN)
-    app = application.application()
-    app.dependency_overrides[application.desk] = lambda: desk
-    app.dependency_overrides[application.publications] = lambda: published
+    app = application.build_application()
+    app.dependency_overrides[application.get_pipelines_view] = lambda: desk
+    app.dependency_overrides[application.get_publications_view] = lambda: published
     return TestClient(app, follow_redirects=False)
 
 
@@ -164,7 +164,7 @@ def test_committed_offsets_expire_as_brokers_say_or_after_seven_days_and_that_is
 ) -> None:
     from tidegate_airflow.web import airflow_runs
 
-    monkeypatch.setattr(airflow_runs, "last_success", lambda *asked: datetime(2026, 1, 1, tzinfo=UTC))
+    monkeypatch.setattr(airflow_runs, "read_last_success", lambda *asked: datetime(2026, 1, 1, tzinfo=UTC))
     for told, expires in ((None, "2026-01-08T00:00:00.000Z"), (7200.0, "2026-01-01T02:00:00.000Z")):
         world.broker.group_retention_seconds = told
         seen = client.get("/api/pipelines/shop", headers=login(airflow, "viewer")).json()
@@ -176,7 +176,7 @@ def test_part_that_fails_says_so_and_the_others_are_there(client: Any, airflow: 
     def gone(group: str, topics: Any) -> Any:
         raise RetryLater("brokers=b gave no answer within 30 s")
 
-    world.broker.committed = gone  # type: ignore[method-assign]
+    world.broker.read_committed = gone  # type: ignore[method-assign]
     seen = client.get("/api/pipelines/shop", headers=login(airflow, "admin")).json()
     assert seen["offsets"] == {"error": "brokers=b gave no answer within 30 s"}
     assert seen["storage"]
@@ -195,7 +195,7 @@ def test_catalog_that_does_not_answer_is_told_about_without_its_password(
     def gone(name: str, limit: int) -> Any:
         raise OSError("cannot reach postgresql://lake:hunter2@db/catalog")
 
-    world.destination.dead_letters = gone  # type: ignore[method-assign]
+    world.destination.read_dead_letters = gone  # type: ignore[method-assign]
     answer = client.get("/api/pipelines/shop/dead-letters", headers=login(airflow, "admin"))
     assert (answer.status_code, answer.json()) == (503, {"detail": "OSError: cannot reach postgresql://***@db/catalog"})
 
@@ -229,12 +229,12 @@ def test_tab_on_a_dag_leads_to_its_pipeline(client: Any, airflow: Any) -> None:
 
 
 def test_secrets_in_a_foreign_error_are_hidden(airflow: Any) -> None:
-    from tidegate_airflow.web.messages import told
+    from tidegate_airflow.web.messages import describe_problem
 
     problem = OSError("cannot connect to postgresql://lake:hunter2@db/x sasl.password=hunter2 token: 'hunter2'")
-    assert "hunter2" not in told(problem)
-    assert told(problem).startswith("OSError: cannot connect to postgresql://")
-    assert told(RetryLater("group=g: committed offset=5")) == "group=g: committed offset=5"
+    assert "hunter2" not in describe_problem(problem)
+    assert describe_problem(problem).startswith("OSError: cannot connect to postgresql://")
+    assert describe_problem(RetryLater("group=g: committed offset=5")) == "group=g: committed offset=5"
 
 
 def test_every_file_of_the_page_is_small_and_calls_nobody_else() -> None:

@@ -10,8 +10,8 @@ from fakes import World, a_pipeline, a_table
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.ports.context import Ports
 from tidegate.steps.flush import flush
-from tidegate_airflow.web.overview_cache import Watch
-from tidegate_airflow.web.pipeline_contexts import Source
+from tidegate_airflow.web.overview_cache import OverviewCache
+from tidegate_airflow.web.pipeline_contexts import PipelineContext
 
 
 class Onlooker:
@@ -34,7 +34,7 @@ class Onlooker:
         assert self.gate.wait(60)
         if self.failure:
             raise self.failure
-        return self._broker.log(*asked)
+        return self._broker.read_log(*asked)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)
@@ -43,13 +43,13 @@ class Onlooker:
 class Files:
     """Pipelines by name: a source, or what is wrong with the file."""
 
-    def __init__(self, found: dict[str, Source | Exception]) -> None:
+    def __init__(self, found: dict[str, PipelineContext | Exception]) -> None:
         self.found = found
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         return sorted(self.found)
 
-    def source(self, name: str) -> Source:
+    def get_context(self, name: str) -> PipelineContext:
         one = self.found[name]
         if isinstance(one, Exception):
             raise one
@@ -75,20 +75,20 @@ def ports(world: World, broker: Any, name: str = "shop") -> Ports:
     return replace(world.ports(a_pipeline(a_table(f"lake.shop.{name}"), name=name)), broker=broker)
 
 
-def watch_of(**found: Source | Exception) -> Watch:
-    return Watch(Files(found))
+def watch_of(**found: PipelineContext | Exception) -> OverviewCache:
+    return OverviewCache(Files(found))
 
 
 def test_pipelines_of_one_cluster_are_read_with_one_look_at_its_brokers(world: World, broker: Onlooker) -> None:
-    sources = {name: Source(("one",), ports(world, broker, name)) for name in ("left", "right")}
-    rows = watch_of(**sources).rows(patience=60)
+    sources = {name: PipelineContext(("one",), ports(world, broker, name)) for name in ("left", "right")}
+    rows = watch_of(**sources).get_rows(patience=60)
     assert {name: row["lag"] for name, row in rows.items()} == {"left": 1, "right": 1}
     assert broker.forgot == 1
 
 
 def test_wrong_file_is_told_about_and_hides_no_other(world: World, broker: Onlooker) -> None:
-    watch = watch_of(bad=ConfigurationError("bad.yaml: no"), good=Source((), ports(world, broker, "good")))
-    rows = watch.rows(patience=60)
+    watch = watch_of(bad=ConfigurationError("bad.yaml: no"), good=PipelineContext((), ports(world, broker, "good")))
+    rows = watch.get_rows(patience=60)
     assert rows["bad"]["error"] == "bad.yaml: no"
     assert rows["bad"]["needs_person"]
     assert rows["good"]["error"] is None
@@ -96,24 +96,24 @@ def test_wrong_file_is_told_about_and_hides_no_other(world: World, broker: Onloo
 
 def test_brokers_that_do_not_answer_keep_nobody_waiting(world: World, broker: Onlooker) -> None:
     broker.gate.clear()
-    other = Source(("other",), ports(world, Onlooker(world.broker), "other"))
-    watch = watch_of(shop=Source(("dead",), ports(world, broker)), other=other)
-    rows = watch.rows(patience=0.5)
+    other = PipelineContext(("other",), ports(world, Onlooker(world.broker), "other"))
+    watch = watch_of(shop=PipelineContext(("dead",), ports(world, broker)), other=other)
+    rows = watch.get_rows(patience=0.5)
     while rows["other"]["error"] or rows["shop"]["error"] == "not read yet":
-        rows = watch.rows(patience=0.5)
+        rows = watch.get_rows(patience=0.5)
     assert "no answer" in rows["shop"]["error"]
 
 
 def test_failure_keeps_the_last_numbers_and_says_what_happened(world: World, broker: Onlooker) -> None:
     one = ports(world, broker)
     flush(world.ports(one.pipeline))
-    watch = watch_of(shop=Source((), one))
-    assert watch.rows(patience=60)["shop"]["lag"] == 0
+    watch = watch_of(shop=PipelineContext((), one))
+    assert watch.get_rows(patience=60)["shop"]["lag"] == 0
     broker.failure = RetryLater("brokers=b:9092 gave no answer")
     watch._read_group([one])
-    row = watch.rows(patience=60)["shop"]
+    row = watch.get_rows(patience=60)["shop"]
     assert row["error"] == "brokers=b:9092 gave no answer"
     assert row["lag"] == 0
     broker.failure = None
     watch._read_group([one])
-    assert watch.rows(patience=60)["shop"]["error"] is None
+    assert watch.get_rows(patience=60)["shop"]["error"] is None

@@ -11,7 +11,7 @@ from tidegate.adapters.iceberg.destination import IcebergDestination
 from tidegate.connections import Connection
 from tidegate.model import resource_names
 from tidegate_airflow.web import pipeline_contexts
-from tidegate_airflow.web.pipeline_contexts import Sources
+from tidegate_airflow.web.pipeline_contexts import PipelineContexts
 
 VALUE = {"format": "json", "schema": "id STRING, n INT"}
 
@@ -33,7 +33,7 @@ class Vault:
         return Connection(conn_id, host="sc://nowhere", extra={"bootstrap.servers": "localhost:1"})
 
 
-def the_sources(folder: Path, vault: Vault, **tables: dict[str, Any]) -> Sources:
+def the_sources(folder: Path, vault: Vault, **tables: dict[str, Any]) -> PipelineContexts:
     """Pipelines by name, each with its one table, on one catalog that has a connection."""
     place = {"uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder / 'warehouse'}"}
     lake = {"type": "iceberg", "properties": {"type": "sql", **place}, "connection": "lake_login"}
@@ -43,7 +43,7 @@ def the_sources(folder: Path, vault: Vault, **tables: dict[str, Any]) -> Sources
         source = {"topics": ["t"], "key": {"fields": ["id"], "schema": "id STRING"}, "value": VALUE}
         text = yaml.safe_dump({"source": source, "tables": [table]})
         (folder / "pipelines" / f"{name}.yaml").write_text(text)
-    return Sources(folder, vault)
+    return PipelineContexts(folder, vault)
 
 
 def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_first(kit: Kit, tmp_path: Path) -> None:
@@ -55,17 +55,17 @@ def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_fi
     found = the_sources(
         tmp_path, Vault(), aaa={"name": "lake.shop.other"}, branched={"name": TABLE, "branch": "staging"}
     )
-    for name in found.names():
-        found.source(name)
-    state = found.source("branched").ports.destination.state(TABLE, "branched")
+    for name in found.list_names():
+        found.get_context(name)
+    state = found.get_context("branched").ports.destination.read_state(TABLE, "branched")
     assert (state.rolled_back, state.position) == (False, FIRST)
     assert state.snapshot_id == kit.load(TABLE).metadata.refs["staging"].snapshot_id
     assert kit.load(TABLE).metadata.refs["main"].snapshot_id != state.snapshot_id
-    assert resource_names.tag("branched") in kit.load(TABLE).metadata.refs
+    assert resource_names.name_tag("branched") in kit.load(TABLE).metadata.refs
 
 
-def client_of(found: Sources, name: str) -> Any:
-    return found.source(name).ports.destination.catalogs.catalog("lake")
+def client_of(found: PipelineContexts, name: str) -> Any:
+    return found.get_context(name).ports.destination.catalogs.catalog("lake")
 
 
 def test_pipelines_share_a_catalogs_client_until_its_secret_is_another(
@@ -78,6 +78,6 @@ def test_pipelines_share_a_catalogs_client_until_its_secret_is_another(
     assert old.properties["s3.secret-access-key"] == "old"
     vault.extra["s3.secret-access-key"] = "new"
     assert client_of(found, "one") is old, "kept for some minutes"
-    monkeypatch.setattr(pipeline_contexts, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(pipeline_contexts, "CONTEXT_TTL_SECONDS", -1.0)
     assert client_of(found, "one").properties["s3.secret-access-key"] == "new"
     assert client_of(found, "two") is client_of(found, "one")

@@ -7,12 +7,12 @@ import pytest
 from decoding import a_stage
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.offsets import Ranges
-from tidegate.schema.avro_limits import JAVA_OPTIONS, LIMITS, has_limits, with_limits
+from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, has_limits, with_limits
 from tidegate.spec.formats import KeyFormat, ValueFormat
-from tidegate_spark.fields.avro_lengths import compiled, fits_schema
-from tidegate_spark.fields.avro_limits import CHECK, guard_lengths
+from tidegate_spark.fields.avro_lengths import compile_skip, fits_schema
+from tidegate_spark.fields.avro_limits import LENGTH_CHECK_OPTION, guard_lengths
 
-WHOLE = " ".join(f"-D{name}={value}" for name, value in LIMITS.items())
+WHOLE = " ".join(f"-D{name}={value}" for name, value in AVRO_LIMITS.items())
 DRIVER, EXECUTOR = JAVA_OPTIONS
 
 
@@ -28,7 +28,7 @@ def a_job(**formats: Any) -> StageJob:
     return StageJob("p", 1, Ranges({}), "read_committed", (table, table), finder=table)
 
 
-@pytest.mark.parametrize("missing", LIMITS)
+@pytest.mark.parametrize("missing", AVRO_LIMITS)
 def test_server_has_limits_only_with_all_of_them(missing: str) -> None:
     assert has_limits(WHOLE)
     assert not has_limits(WHOLE.replace(missing, "x"))
@@ -55,8 +55,8 @@ def test_records_are_checked_before_decoding_where_the_decoding_jvm_has_no_limit
 ) -> None:
     job = guard_lengths(Server(**settings), a_job(key="avro"))
     tables = [*job.tables, job.finder]
-    assert [bool(t.value.options.get(CHECK)) for t in tables if t] == [is_checked] * 3
-    assert [bool(t.key.options.get(CHECK)) for t in tables if t] == [is_checked] * 3
+    assert [bool(t.value.options.get(LENGTH_CHECK_OPTION)) for t in tables if t] == [is_checked] * 3
+    assert [bool(t.key.options.get(LENGTH_CHECK_OPTION)) for t in tables if t] == [is_checked] * 3
 
 
 def test_formats_without_avro_are_never_checked() -> None:
@@ -82,7 +82,7 @@ def test_whole_records_of_every_type_fit_and_cut_ones_do_not() -> None:
     }  # fmt: skip
     out = BytesIO()
     fastavro.schemaless_writer(out, schema, row)
-    walks = {"": compiled(schema)}
+    walks = {"": compile_skip(schema)}
     assert fits_schema(out.getvalue(), walks)
     assert not any(fits_schema(out.getvalue()[:end], walks) for end in range(len(out.getvalue())))
     framed = {"5": walks[""]}

@@ -15,7 +15,7 @@ from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
-from tidegate_spark.fields.protobuf_decoder import Reader, arrow_type
+from tidegate_spark.fields.protobuf_decoder import MessageDecoder, to_arrow_type
 
 G = ".google.protobuf."
 STATE = {"NONE": 0, "OPEN": 1}
@@ -100,11 +100,11 @@ def written(registry: SchemaRegistry, made: Any, part: str = "value") -> bytes:
 
 def described(options: dict[str, Any], folder: Path = Path(), **more: Any) -> Table:
     table = Table("lake.shop.orders", ("orders",), KeyFormat(), ValueFormat("protobuf", options=options), True, True)
-    return RegistrySchemas(lambda _: None, folder).described(replace(table, **more))
+    return RegistrySchemas(lambda _: None, folder).describe_table(replace(table, **more))
 
 
-def reader(registry: SchemaRegistry, **more: Any) -> Reader:
-    return Reader(described({"registry": registry.url, **more}).value.options, "value")
+def reader(registry: SchemaRegistry, **more: Any) -> MessageDecoder:
+    return MessageDecoder(described({"registry": registry.url, **more}).value.options, "value")
 
 
 def test_every_type_arrives_at_its_limits_and_unset_as_protobuf_says(registry: SchemaRegistry) -> None:
@@ -116,12 +116,12 @@ def test_every_type_arrives_at_its_limits_and_unset_as_protobuf_says(registry: S
     value = written(registry, full)
     table = described({"registry": registry.url})
     assert [(c.name, c.type) for c in table.value.columns or ()] == [(n, given[2]) for n, given in TYPES.items()]
-    reads = Reader(table.value.options, "value")
-    row, reason = reads.made(value) or ({}, "none")
+    reads = MessageDecoder(table.value.options, "value")
+    row, reason = reads.decode(value) or ({}, "none")
     assert (row, reason) == ({name: given[3] for name, given in TYPES.items()}, None)
-    empty, _ = reads.made(written(registry, made())) or ({}, None)
+    empty, _ = reads.decode(written(registry, made())) or ({}, None)
     assert empty == {**dict.fromkeys(TYPES), **UNSET}
-    assert len(pa.array([row, empty], arrow_type(table.value.options["shape"]))) == 2
+    assert len(pa.array([row, empty], to_arrow_type(table.value.options["shape"]))) == 2
 
 
 def test_each_version_is_read_by_its_own_descriptor_and_fields_are_known_by_number(registry: SchemaRegistry) -> None:
@@ -130,8 +130,8 @@ def test_each_version_is_read_by_its_own_descriptor_and_fields_are_known_by_numb
     first = written(registry, classes(a_file(old))["shop.Order"](id=-5, total=7, gone="x"))
     second = written(registry, classes(a_file(new))["shop.Order"](id=-5, amount=2**63, note="n"))
     reads = reader(registry)
-    assert reads.made(first) == ({"id": -5, "amount": 7, "note": None, "gone": "x"}, None)
-    assert reads.made(second) == ({"id": -5, "amount": 2**63, "note": "n", "gone": None}, None)
+    assert reads.decode(first) == ({"id": -5, "amount": 7, "note": None, "gone": "x"}, None)
+    assert reads.decode(second) == ({"id": -5, "amount": 2**63, "note": "n", "gone": None}, None)
 
 
 def test_field_dropped_inside_lists_and_maps_keeps_the_values_of_older_records(registry: SchemaRegistry) -> None:
@@ -148,7 +148,7 @@ def test_field_dropped_inside_lists_and_maps_keeps_the_values_of_older_records(r
     first.named["k"].price = 7
     values = [written(registry, first), written(registry, new(lines=[{"sku": "b"}]))]
     reads = reader(registry)
-    assert [reads.made(value) for value in values] == [
+    assert [reads.decode(value) for value in values] == [
         ({"lines": [{"sku": "a", "price": 5}], "named": [("k", {"sku": "", "price": 7})]}, None),
         ({"lines": [{"sku": "b", "price": None}], "named": []}, None),
     ]
@@ -159,10 +159,10 @@ def test_field_whose_name_was_taken_by_another_number_is_bad_in_older_records(re
     new = classes(a_file(message("Order", field("id", 1, "int32"), field("note", 3, "string"))))["shop.Order"]
     values = [written(registry, old(note="x")), written(registry, new(note="y"))]
     reads = reader(registry)
-    assert reads.made(values[0]) == (
+    assert reads.decode(values[0]) == (
         None, "the value has schema id=1, whose field note had number=2 and has another"
     )  # fmt: skip
-    assert reads.made(values[1]) == ({"id": 0, "note": "y"}, None)
+    assert reads.decode(values[1]) == ({"id": 0, "note": "y"}, None)
 
 
 def test_latest_version_is_the_one_registered_last_also_with_an_older_id(registry: SchemaRegistry) -> None:
@@ -186,8 +186,8 @@ def test_files_that_every_producer_has_need_not_be_registered(path: str) -> None
     kind = {"confluent/type/decimal.proto": ".confluent.type.Decimal", "google/type/money.proto": ".google.type.Money"}
     file = a_file(message("Order", field("x", 1, kind.get(path, "int32"))), imports=(path,))
     made = from_registry([Version(1, "PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), {})], None)
-    reads = Reader(made, "value")
-    row, reason = reads.made(b"\x00\x00\x00\x00\x01\x00" + (b"\x08\x07" if path not in kind else b"\x0a\x00")) or (
+    reads = MessageDecoder(made, "value")
+    row, reason = reads.decode(b"\x00\x00\x00\x00\x01\x00" + (b"\x08\x07" if path not in kind else b"\x0a\x00")) or (
         {},
         "",
     )
@@ -205,9 +205,9 @@ def test_number_that_a_closed_enum_does_not_name_is_bad_and_not_missing(registry
     made = classes(a_file(order, enums={"State": STATE}, syntax="proto2"))["shop.Order"]
     good = written(registry, made(one=1, many=[0, 1], named={"a": 1}))
     header, reads = good[:6], reader(registry)
-    assert reads.made(good) == ({"one": "OPEN", "many": ["NONE", "OPEN"], "named": [("a", "OPEN")]}, None)
+    assert reads.decode(good) == ({"one": "OPEN", "many": ["NONE", "OPEN"], "named": [("a", "OPEN")]}, None)
     for name, body in {"one": b"\x08\x07", "many": b"\x10\x07", "named": b"\x1a\x05\x0a\x01a\x10\x07"}.items():
-        row, reason = reads.made(header + body) or ({}, "")
+        row, reason = reads.decode(header + body) or ({}, "")
         assert row is None
         assert str(reason).startswith(f"the field {name} has ")
         assert str(reason).endswith("which its enum does not name")
@@ -225,10 +225,10 @@ def test_version_that_means_something_else_is_bad_records_not_other_values(
         for kind in (before, after)
     ]
     reads = reader(registry)
-    row, reason = reads.made(values[0]) or ({}, "")
+    row, reason = reads.decode(values[0]) or ({}, "")
     assert row is None
     assert "the value has schema id=1, whose field x was a " in str(reason)
-    assert reads.made(values[1]) is not None
+    assert reads.decode(values[1]) is not None
 
 
 def test_nested_message_is_found_by_its_indexes_and_another_one_is_bad(registry: SchemaRegistry) -> None:
@@ -237,9 +237,9 @@ def test_nested_message_is_found_by_its_indexes_and_another_one_is_bad(registry:
     made = classes(file)
     line, first = written(registry, made["shop.Order.Line"](sku="a")), written(registry, made["shop.First"](id=1))
     reads = reader(registry, message="shop.Order.Line")
-    assert reads.made(line) == ({"sku": "a"}, None)
-    assert reads.made(first) == (None, "the value is a message=shop.First, not shop.Order.Line")
-    assert reader(registry).made(first) == ({"id": 1}, None)
+    assert reads.decode(line) == ({"sku": "a"}, None)
+    assert reads.decode(first) == (None, "the value is a message=shop.First, not shop.Order.Line")
+    assert reader(registry).decode(first) == ({"id": 1}, None)
     with pytest.raises(ConfigurationError, match=r"protobuf.message=Nope .*shop.First, shop.Order, shop.Order.Line"):
         reader(registry, message="Nope")
 
@@ -249,7 +249,7 @@ def test_imported_files_come_from_the_registry(registry: SchemaRegistry) -> None
     file = a_file(message("Order", field("price", 1, ".shop.Money")), imports=("money.proto",))
     made = classes(imported, file)["shop.Order"]
     value = written(registry, made(price={"cents": 5}))
-    assert reader(registry).made(value) == ({"price": {"cents": 5}}, None)
+    assert reader(registry).decode(value) == ({"price": {"cents": 5}}, None)
 
 
 def test_bytes_that_are_no_message_say_why(registry: SchemaRegistry) -> None:
@@ -273,8 +273,8 @@ def test_bytes_that_are_no_message_say_why(registry: SchemaRegistry) -> None:
         written(registry, made(span={"seconds": 2**62})): "the field span does not fit its column without loss",
         written(registry, made(state=7)): "the field state has number=7, which its enum does not name",
     }
-    assert {value: reads.made(value) for value in told} == {value: (None, text) for value, text in told.items()}
-    assert reads.made(None) is None
+    assert {value: reads.decode(value) for value in told} == {value: (None, text) for value, text in told.items()}
+    assert reads.decode(None) is None
 
 
 def test_value_that_no_column_holds_takes_no_other_record_of_its_batch_down(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,8 +283,8 @@ def test_value_that_no_column_holds_takes_no_other_record_of_its_batch_down(monk
 
     shape = {"kind": "message", "fields": [{"name": "n", "number": 1, "shape": {"kind": "int64"}}]}
     rows = {b"a": 1, b"b": 2**63, b"c": 3}
-    monkeypatch.setattr(protobuf_decoder.Reader, "made", lambda self, value: ({"n": rows[value]}, None))
-    found = protobuf_decoder.decoder({"shape": shape}, "value")(pa.array(list(rows))).to_pylist()
+    monkeypatch.setattr(protobuf_decoder.MessageDecoder, "decode", lambda self, value: ({"n": rows[value]}, None))
+    found = protobuf_decoder.build_decoder({"shape": shape}, "value")(pa.array(list(rows))).to_pylist()
     assert [row["row"] for row in found] == [{"n": 1}, None, {"n": 3}]
     assert [row["reason"] for row in found] == [None, "the value has a value that its column cannot hold", None]
 
@@ -298,10 +298,10 @@ def test_descriptor_file_reads_bare_messages_without_a_registry(tmp_path: Path) 
     known.file.append(file)
     (tmp_path / "orders.desc").write_bytes(known.SerializeToString())
     options = {"descriptor": "orders.desc", "message": "Order"}
-    reads = Reader(described(options, tmp_path).value.options, "value")
-    assert reads.made(made(id=7).SerializeToString()) == ({"id": 7}, None)
-    assert reads.made(b"") == ({"id": 0}, None)
-    assert reads.made(b"\x08") == (None, "the value is not a Protobuf message of its schema")
+    reads = MessageDecoder(described(options, tmp_path).value.options, "value")
+    assert reads.decode(made(id=7).SerializeToString()) == ({"id": 7}, None)
+    assert reads.decode(b"") == ({"id": 0}, None)
+    assert reads.decode(b"\x08") == (None, "the value is not a Protobuf message of its schema")
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
         described({**options, "descriptor": "none.desc"}, tmp_path)
     (tmp_path / "text.desc").write_text("syntax = 'proto3';")
@@ -328,7 +328,7 @@ def test_key_is_a_message_with_the_key_fields(registry: SchemaRegistry) -> None:
     key = KeyFormat("protobuf", ("id",), options={"registry": registry.url})
     table = described({}, key=key, value=ValueFormat("raw"))
     assert [(c.name, c.type) for c in table.key.columns or ()] == [("id", "DECIMAL(20,0)")]
-    assert Reader(table.key.options, "key").made(value) == ({"id": Decimal(2**64 - 1)}, None)
+    assert MessageDecoder(table.key.options, "key").decode(value) == ({"id": Decimal(2**64 - 1)}, None)
     with pytest.raises(ConfigurationError, match=r"key.fields=\['nope'\] are not in the key's schema"):
         described({}, key=replace(key, fields=("nope",)), value=ValueFormat("raw"))
 

@@ -9,7 +9,7 @@ from google.protobuf import timestamp_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
-from tidegate_spark.publish.protobuf_encoder import Unfit, described, encoder
+from tidegate_spark.publish.protobuf_encoder import IncompatibleColumn, build_descriptor, build_encoder
 
 
 def field(name: str, kind: str, *fields: dict[str, Any], repeated: bool = False) -> dict[str, Any]:
@@ -53,9 +53,9 @@ def message_of(file: bytes, name: str, data: bytes) -> Any:
 
 
 def test_every_kind_of_column_is_read_back_and_null_is_told_from_zero() -> None:
-    file, name, index, is_known = described("out_value", FIELDS, None, None)
+    file, name, index, is_known = build_descriptor("out_value", FIELDS, None, None)
     assert (name, index, is_known) == ("out_value", 0, False)
-    encode = encoder(file, name, b"head")
+    encode = build_encoder(file, name, b"head")
     (made,) = encode(pa.array([ROW], TYPE)).to_pylist()
     assert made.startswith(b"head")
     found = message_of(file, name, made[4:])
@@ -70,13 +70,13 @@ def test_every_kind_of_column_is_read_back_and_null_is_told_from_zero() -> None:
 
 
 def test_schema_that_is_there_keeps_its_numbers_and_new_columns_get_new_ones() -> None:
-    first, name, _, _ = described("m", [field("a", "int32"), field("gone", "string")], None, None)
-    same, _, _, is_known = described("m", [field("gone", "string"), field("a", "int32")], first, None)
+    first, name, _, _ = build_descriptor("m", [field("a", "int32"), field("gone", "string")], None, None)
+    same, _, _, is_known = build_descriptor("m", [field("gone", "string"), field("a", "int32")], first, None)
     assert (same, is_known) == (first, True), "columns may come in any order"
-    second, _, _, is_known = described("m", [field("b", "bool"), field("a", "int32")], first, None)
+    second, _, _, is_known = build_descriptor("m", [field("b", "bool"), field("a", "int32")], first, None)
     numbers = {f.name: f.number for f in FileDescriptorProto.FromString(second).message_type[0].field}
     assert (numbers, is_known) == ({"a": 1, "gone": 2, "b": 3}, False)
-    data = encoder(second, name, b"")(pa.array([{"b": True, "a": 5}])).to_pylist()[0]
+    data = build_encoder(second, name, b"")(pa.array([{"b": True, "a": 5}])).to_pylist()[0]
     assert message_of(first, name, data).a == 5, "old readers read it"
 
 
@@ -86,17 +86,17 @@ def test_schema_of_somebody_else_is_used_as_it_is() -> None:
     order = given.message_type.add(name="Order")
     order.field.add(name="id", number=7, type="TYPE_SINT64", label="LABEL_OPTIONAL")
     order.reserved_range.add(start=8, end=10)
-    file, name, index, is_known = described("m", [field("id", "int32")], given.SerializeToString(), "Order")
+    file, name, index, is_known = build_descriptor("m", [field("id", "int32")], given.SerializeToString(), "Order")
     assert (name, index, is_known) == ("shop.Order", 1, True)
-    assert message_of(file, name, encoder(file, name, b"")(pa.array([{"id": -4}])).to_pylist()[0]).id == -4
-    more, *_ = described("m", [field("id", "int32"), field("n", "string")], given.SerializeToString(), "Order")
+    assert message_of(file, name, build_encoder(file, name, b"")(pa.array([{"id": -4}])).to_pylist()[0]).id == -4
+    more, *_ = build_descriptor("m", [field("id", "int32"), field("n", "string")], given.SerializeToString(), "Order")
     assert FileDescriptorProto.FromString(more).message_type[1].field[1].number == 10
     for wrong in (field("id", "string"), field("id", "int64", repeated=True), field("id", "message")):
-        with pytest.raises(Unfit, match="the field id is registered with another type"):
-            described("m", [wrong], given.SerializeToString(), "Order")
+        with pytest.raises(IncompatibleColumn, match="the field id is registered with another type"):
+            build_descriptor("m", [wrong], given.SerializeToString(), "Order")
 
 
 def test_null_in_a_list_or_a_map_is_refused() -> None:
-    file, name, *_ = described("m", [field("tags", "string", repeated=True)], None, None)
+    file, name, *_ = build_descriptor("m", [field("tags", "string", repeated=True)], None, None)
     with pytest.raises(ValueError, match="column=tags: Protobuf's lists hold no NULL"):
-        encoder(file, name, b"")(pa.array([{"tags": ["a", None]}]))
+        build_encoder(file, name, b"")(pa.array([{"tags": ["a", None]}]))

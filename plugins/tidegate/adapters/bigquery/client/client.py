@@ -10,17 +10,17 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
-from tidegate.adapters.bigquery.client.credentials import credentials
-from tidegate.adapters.bigquery.client.errors import JobFailed, judged, told
-from tidegate.adapters.bigquery.client.named_jobs import NamedJob, Nobody, Watcher
-from tidegate.adapters.bigquery.client.staging_files import Folder, folder_at
+from tidegate.adapters.bigquery.client.credentials import build_credentials
+from tidegate.adapters.bigquery.client.errors import JobFailed, translate_client_errors, translate_job_error
+from tidegate.adapters.bigquery.client.named_jobs import NamedJob, NoWatcher, Watcher
+from tidegate.adapters.bigquery.client.staging_files import Folder, open_folder
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
-from tidegate.failpoints import reached
+from tidegate.failpoints import hit_failpoint
 from tidegate.spec.catalog import Catalog
 
-CALL_SECONDS = 60  # one request; the client's own default is none at all
-RETRY_SECONDS = 120  # how long a request is repeated; the client's own default is ten minutes
+CALL_TIMEOUT_SECONDS = 60  # one request; the client's own default is none at all
+RETRY_TIMEOUT_SECONDS = 120  # how long a request is repeated; the client's own default is ten minutes
 
 
 class Warehouse:
@@ -29,7 +29,7 @@ class Warehouse:
     def __init__(
         self, catalog: Catalog, resolve: Resolve, watcher: Watcher | None = None, pipeline: str | None = None
     ) -> None:
-        self._catalog, self._resolve, self._watcher = catalog, resolve, watcher or Nobody()
+        self._catalog, self._resolve, self._watcher = catalog, resolve, watcher or NoWatcher()
         self._labels = {"tidegate_pipeline": pipeline} if pipeline else {}
 
     @property
@@ -51,7 +51,7 @@ class Warehouse:
         endpoint = self._catalog.properties.get("endpoint")
         return bigquery.Client(
             project=self.project,
-            credentials=credentials(self._catalog, self._resolve),
+            credentials=build_credentials(self._catalog, self._resolve),
             location=self._catalog.properties.get("location"),
             client_options={"api_endpoint": endpoint} if endpoint else None,
         )
@@ -65,78 +65,78 @@ class Warehouse:
                 f"catalog={self._catalog.name}: staging is missing; give gs://bucket/prefix, or file:///folder that "
                 "Spark and the workers share"
             )
-        return folder_at(str(staging), lambda: credentials(self._catalog, self._resolve), self.project)
+        return open_folder(str(staging), lambda: build_credentials(self._catalog, self._resolve), self.project)
 
     @cached_property
     def _limits(self) -> dict[str, Any]:
         from google.cloud.bigquery.retry import DEFAULT_RETRY
 
-        return {"retry": DEFAULT_RETRY.with_timeout(RETRY_SECONDS), "timeout": CALL_SECONDS}
+        return {"retry": DEFAULT_RETRY.with_timeout(RETRY_TIMEOUT_SECONDS), "timeout": CALL_TIMEOUT_SECONDS}
 
-    def reference(self, name: str) -> str:
+    def to_reference(self, name: str) -> str:
         """``project.dataset.table`` of ``catalog.dataset.table``."""
         return f"{self.project}.{name.split('.', 1)[1]}"
 
-    def table(self, name: str) -> Any:
+    def find_table(self, name: str) -> Any:
         """A fresh look at a table's metadata; None where there is none."""
         from google.api_core.exceptions import NotFound
 
-        with told(f"table={name}"):
+        with translate_client_errors(f"table={name}"):
             try:
-                return self.client.get_table(self.reference(name), **self._limits)
+                return self.client.get_table(self.to_reference(name), **self._limits)
             except NotFound:
                 return None
 
-    def tables_in(self, namespace: str) -> list[str]:
+    def list_tables(self, namespace: str) -> list[str]:
         """Names of the tables in ``catalog.dataset``."""
         from google.api_core.exceptions import NotFound
 
-        with told(f"dataset={namespace}"):
+        with translate_client_errors(f"dataset={namespace}"):
             try:
-                listed = self.client.list_tables(self.reference(namespace), **self._limits)
+                listed = self.client.list_tables(self.to_reference(namespace), **self._limits)
                 return sorted(table.table_id for table in listed)
             except NotFound:
                 return []
 
-    def update(self, table: Any, *fields: str) -> None:
+    def update_table(self, table: Any, *fields: str) -> None:
         """Write a table's changed metadata back."""
-        with told(f"table={table.reference}"):
+        with translate_client_errors(f"table={table.reference}"):
             self.client.update_table(table, list(fields), **self._limits)
 
-    def delete(self, name: str) -> None:
+    def delete_table(self, name: str) -> None:
         """Delete a table, or one partition as ``table$N``; nothing happens where there is none."""
         from google.api_core.exceptions import NotFound
 
-        with told(f"table={name}"), suppress(NotFound):
-            self.client.delete_table(self.reference(name), **self._limits)
+        with translate_client_errors(f"table={name}"), suppress(NotFound):
+            self.client.delete_table(self.to_reference(name), **self._limits)
 
-    def listed(self, name: str, check: Callable[[Any], None]) -> list[dict[str, Any]]:
+    def list_rows(self, name: str, check: Callable[[Any], None]) -> list[dict[str, Any]]:
         """All rows of a small table that passes the check, read without a job; none where there is no table."""
         from google.api_core.exceptions import NotFound
 
-        with told(f"table={name}"):
+        with translate_client_errors(f"table={name}"):
             try:
-                table = self.client.get_table(self.reference(name), **self._limits)
+                table = self.client.get_table(self.to_reference(name), **self._limits)
                 check(table)
                 return [dict(row) for row in self.client.list_rows(table, **self._limits)]
             except NotFound:
                 return []
 
-    def query(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+    def run_statement(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run one statement to its end; the finished job. Idempotent statements only: it may run twice."""
-        config = self._config({}, query_parameters=list(parameters))
+        config = self._build_config({}, query_parameters=list(parameters))
         where = f"statement={' '.join(sql.split())[:60]}"
-        with told(where):
-            job = self._asked(sql, f"tidegate_{uuid.uuid4().hex}", config)
-            return self._succeeded(where, job)
+        with translate_client_errors(where):
+            job = self._submit_query(sql, f"tidegate_{uuid.uuid4().hex}", config)
+            return self._require_success(where, job)
 
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    def query_rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """The rows of one query."""
-        job = self.query(sql, parameters)
-        with told("query"):
+        job = self.run_statement(sql, parameters)
+        with translate_client_errors("query"):
             return [dict(row) for row in job.result(**self._limits)]
 
-    def once(self, where: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> Any:
+    def run_script_once(self, where: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> Any:
         """Run a script, which may tell its job's id, under a name of its own; the finished job.
 
         So no answer that is lost makes it run twice: a job of that name that is there already was sent by a call whose
@@ -146,90 +146,90 @@ class Warehouse:
         number = 0
         while True:
             job_id = f"{name}_{number}"
-            with told(where, sent=True):
-                job, is_new = self._sent(script(job_id), job_id, labels)
-                reached("bigquery.sent")
+            with translate_client_errors(where, sent=True):
+                job, is_new = self._submit_or_find(script(job_id), job_id, labels)
+                hit_failpoint("bigquery.sent")
                 self.wait(job, is_named=True)
-                reached("bigquery.answered")
+                hit_failpoint("bigquery.answered")
             if not job.error_result:
                 return job
-            if self.is_news(job_id, is_new):
-                raise JobFailed.of(job)
-            number = max(number + 1, self.newest(name, number))
+            if self.is_new_failure(job_id, is_new):
+                raise JobFailed.from_job(job)
+            number = max(number + 1, self.find_newest_number(name, number))
 
-    def is_news(self, job_id: str, is_new: bool) -> bool:
+    def is_new_failure(self, job_id: str, is_new: bool) -> bool:
         """Whether nobody was told yet that this job failed; the next call sends the next number then."""
         if not is_new and job_id != self._watcher.awaited:
             return False
         self._watcher.awaited = ""
         return True
 
-    def newest(self, name: str, known: int) -> int:
+    def find_newest_number(self, name: str, known: int) -> int:
         """The highest number that a job of this name has: they are given in order, so that few need to be looked at."""
         low, step = known, 1
-        while self._is_there(f"{name}_{low + step}"):
+        while self._has_job(f"{name}_{low + step}"):
             low, step = low + step, step * 2
         while step > 1:
             step //= 2
-            low += step if self._is_there(f"{name}_{low + step}") else 0
+            low += step if self._has_job(f"{name}_{low + step}") else 0
         return low
 
-    def _is_there(self, job_id: str) -> bool:
+    def _has_job(self, job_id: str) -> bool:
         from google.api_core.exceptions import NotFound
 
-        with told(f"job={job_id}"):
+        with translate_client_errors(f"job={job_id}"):
             try:
                 return bool(self.client.get_job(job_id, **self._limits))
             except NotFound:
                 return False
 
-    def _sent(self, sql: str, job_id: str, labels: Mapping[str, str]) -> tuple[Any, bool]:
+    def _submit_or_find(self, sql: str, job_id: str, labels: Mapping[str, str]) -> tuple[Any, bool]:
         from google.api_core.exceptions import Conflict
 
         try:
-            return self._asked(sql, job_id, self._config(labels)), True
+            return self._submit_query(sql, job_id, self._build_config(labels)), True
         except Conflict:
             return self.client.get_job(job_id, **self._limits), False
 
-    def _config(self, labels: Mapping[str, str], **words: Any) -> Any:
+    def _build_config(self, labels: Mapping[str, str], **words: Any) -> Any:
         from google.cloud import bigquery
 
-        config = bigquery.QueryJobConfig(labels=labels_of({**self._labels, **labels}), **words)
+        config = bigquery.QueryJobConfig(labels=to_labels({**self._labels, **labels}), **words)
         if self.max_bytes_billed is not None:
             config.maximum_bytes_billed = self.max_bytes_billed
         return config
 
-    def would_read(self, sql: str) -> int:
+    def estimate_read_bytes(self, sql: str) -> int:
         """Bytes that one statement would read, by a dry run, which costs nothing; 0 where the server counts none."""
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)
-        with told("dry run"):
+        with translate_client_errors("dry run"):
             asked = self.client.query(sql, job_config=config, job_retry=None, **self._limits)
             return int(asked.total_bytes_processed or 0)
 
-    def job(self, job_id: str) -> Any:
+    def read_job(self, job_id: str) -> Any:
         """A job as it stands."""
-        with told(f"job={job_id}"):
+        with translate_client_errors(f"job={job_id}"):
             return self.client.get_job(job_id, **self._limits)
 
-    def changed(self, job_id: str) -> list[dict[str, int]]:
+    def count_changed_rows(self, job_id: str) -> list[dict[str, int]]:
         """Rows inserted, updated and deleted by each statement of a script that changes rows, in its order."""
-        with told(f"job={job_id}"):
+        with translate_client_errors(f"job={job_id}"):
             children = list(self.client.list_jobs(parent_job=job_id, **self._limits))
         children.sort(key=lambda job: int(re.sub(r".*\D", "", job.job_id) or 0))
         found = [job.dml_stats for job in children if getattr(job, "dml_stats", None)]
         names = ("inserted", "updated", "deleted")
         return [{name: int(getattr(stats, f"{name}_row_count")) for name in names} for stats in found]
 
-    def _asked(self, sql: str, job_id: str, config: Any) -> Any:
+    def _submit_query(self, sql: str, job_id: str, config: Any) -> Any:
         return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits)
 
-    def _succeeded(self, where: str, job: Any, *, is_named: bool = False) -> Any:
+    def _require_success(self, where: str, job: Any, *, is_named: bool = False) -> Any:
         self.wait(job, is_named=is_named)
         if job.error_result:
-            failed = JobFailed.of(job)
-            raise judged(where, failed) from failed
+            failed = JobFailed.from_job(job)
+            raise translate_job_error(where, failed) from failed
         return job
 
     def wait(self, job: Any, *, is_named: bool = False) -> None:
@@ -237,29 +237,29 @@ class Warehouse:
 
         One that is named may be waited for elsewhere: whoever comes back finds it by its name.
         """
-        named, began = NamedJob.of(self._catalog, job) if is_named else None, time.monotonic()
+        named, began = NamedJob.from_job(self._catalog, job) if is_named else None, time.monotonic()
         if named is not None:
-            self._watcher.sent(named)
-        for pause in pauses():
+            self._watcher.report_sent(named)
+        for pause in iterate_pauses():
             job.reload(**self._limits)
             if job.state == "DONE":
                 return
             if named is not None:
-                self._watcher.runs(named, time.monotonic() - began)
+                self._watcher.report_running(named, time.monotonic() - began)
             time.sleep(pause)
 
 
-def pauses() -> Iterator[float]:
+def iterate_pauses() -> Iterator[float]:
     """Seconds between two questions: short at first, then longer, for statements that take minutes."""
     return (min(2.0, 0.05 * 1.5**n) for n in count())
 
 
-def labels_of(values: Mapping[str, str]) -> dict[str, str]:
+def to_labels(values: Mapping[str, str]) -> dict[str, str]:
     """Labels as BigQuery takes them: lower case letters, digits, dashes, underscores, 63 at most."""
     return {name: re.sub(r"[^a-z0-9_-]", "_", value.casefold())[:63] for name, value in values.items()}
 
 
-def job_name(*parts: object) -> str:
+def name_job(*parts: object) -> str:
     """A job's name from what it is for: the same for the same, and nothing in it that BigQuery refuses."""
     text = "/".join(str(part) for part in parts)
     return f"tidegate_{hashlib.sha256(text.encode()).hexdigest()[:40]}"

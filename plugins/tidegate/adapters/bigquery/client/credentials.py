@@ -3,18 +3,18 @@
 import json
 from typing import Any
 
-from tidegate.connections import Connection, Resolve, required
+from tidegate.connections import Connection, Resolve, require_connection
 from tidegate.errors import ConfigurationError
 from tidegate.spec.catalog import Catalog
 
-DEFAULT = "google_cloud_default"
+DEFAULT_CONNECTION = "google_cloud_default"
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 # Airflow's other ways to say who one is: to overlook them would be to act as somebody else
-NOT_TAKEN = ("key_secret_name", "credential_config_file", "idp_issuer_url")
-PREFIX = "extra__google_cloud_platform__"  # how older versions of Airflow named what they kept
+UNSUPPORTED_EXTRAS = ("key_secret_name", "credential_config_file", "idp_issuer_url")
+LEGACY_EXTRA_PREFIX = "extra__google_cloud_platform__"  # how older versions of Airflow named what they kept
 
 
-def credentials(catalog: Catalog, resolve: Resolve) -> Any:
+def build_credentials(catalog: Catalog, resolve: Resolve) -> Any:
     """Credentials for a catalog. `endpoint` means a test server, which asks for none.
 
     The connection's keyfile_dict or key_path, else application default credentials; then the connection's
@@ -25,20 +25,20 @@ def credentials(catalog: Catalog, resolve: Resolve) -> Any:
 
     if catalog.properties.get("endpoint"):
         return AnonymousCredentials()
-    connection = required(catalog.connection, resolve) if catalog.connection else resolve(DEFAULT)
-    source = _from_key(connection) if connection else None
+    connection = require_connection(catalog.connection, resolve) if catalog.connection else resolve(DEFAULT_CONNECTION)
+    source = _load_key_credentials(connection) if connection else None
     if source is None:
         source, _ = google.auth.default(scopes=SCOPES)
-    chain = _extra(connection, "impersonation_chain") if connection else None
-    return _impersonated(source, chain) if chain else source
+    chain = _get_extra(connection, "impersonation_chain") if connection else None
+    return _impersonate(source, chain) if chain else source
 
 
-def _from_key(connection: Connection) -> Any:
+def _load_key_credentials(connection: Connection) -> Any:
     from google.oauth2 import service_account
 
-    key, path = _extra(connection, "keyfile_dict"), _extra(connection, "key_path")
-    for name in NOT_TAKEN:
-        if _extra(connection, name):
+    key, path = _get_extra(connection, "keyfile_dict"), _get_extra(connection, "key_path")
+    for name in UNSUPPORTED_EXTRAS:
+        if _get_extra(connection, name):
             raise ConfigurationError(
                 f"connection={connection.id}: {name} is not taken for BigQuery catalogs; give keyfile_dict or "
                 "key_path, or neither and let the machine's own identity be impersonated (impersonation_chain)"
@@ -56,11 +56,11 @@ def _from_key(connection: Connection) -> Any:
     return None
 
 
-def _extra(connection: Connection, name: str) -> Any:
-    return connection.extra.get(name) or connection.extra.get(PREFIX + name)
+def _get_extra(connection: Connection, name: str) -> Any:
+    return connection.extra.get(name) or connection.extra.get(LEGACY_EXTRA_PREFIX + name)
 
 
-def _impersonated(source: Any, chain: str | list[str]) -> Any:
+def _impersonate(source: Any, chain: str | list[str]) -> Any:
     from google.auth import impersonated_credentials
 
     accounts = [a.strip() for a in chain.split(",")] if isinstance(chain, str) else list(chain)

@@ -7,60 +7,60 @@ from typing import Any
 from tidegate.errors import GiveUp, OutcomeUnknown, RetryLater
 
 # reasons of the REST API that pass by themselves
-PASSING = {
+RETRYABLE_REASONS = {
     "backendError", "duplicate", "internalError", "jobBackendError", "jobInternalError", "jobRateLimitExceeded",
     "quotaExceeded", "rateLimitExceeded", "resourceInUse", "stopped", "tableUnavailable", "timeout",
 }  # fmt: skip
 # what two transactions that meet in one table are told: BigQuery's words, and those of the local server
-CONFLICTS = (
+CONFLICT_MESSAGES = (
     "could not serialize access", "due to concurrent update", "aborted due to concurrent", "transaction conflict",
     "write-write conflict", "conflict on tuple",
 )  # fmt: skip
-TOO_DEAR = "bytesBilledLimitExceeded"
-CHEAPER = (
+BILLED_LIMIT_REASON = "bytesBilledLimitExceeded"
+COST_ADVICE = (
     "cluster the table by its key, partition it by a column of the key, let batches grow with merge.interval, or raise "
     "max_bytes_billed in catalogs.yaml"
 )
-SCATTERED = "too many partitions"  # a job changes 4,000 of them at most
-CLOSER = (
+TOO_MANY_PARTITIONS_MESSAGE = "too many partitions"  # a job changes 4,000 of them at most
+PARTITION_ADVICE = (
     "partition the table by larger units, as months(c), or let a batch hold fewer records than a job may change "
     "partitions, with merge.max_records"
 )
-FULL_QUEUES = ("too many dml statements outstanding", "too many concurrent")  # told under several reasons
-SHOWN = 500  # letters of BigQuery's message
+QUEUE_FULL_MESSAGES = ("too many dml statements outstanding", "too many concurrent")  # told under several reasons
+MAX_SHOWN_CHARACTERS = 500  # letters of BigQuery's message
 
 
 class JobFailed(Exception):
     """A job ended with an error: BigQuery's reason and message."""
 
     def __init__(self, job_id: str, reason: str, message: str) -> None:
-        super().__init__(f"job={job_id} reason={reason}: {' '.join(message.split())[:SHOWN]}")
+        super().__init__(f"job={job_id} reason={reason}: {' '.join(message.split())[:MAX_SHOWN_CHARACTERS]}")
         self.reason, self.message = reason, message
 
     @classmethod
-    def of(cls, job: Any) -> "JobFailed":
+    def from_job(cls, job: Any) -> "JobFailed":
         """The error of a job that has ended with one."""
         return cls(job.job_id, job.error_result.get("reason", ""), job.error_result.get("message", ""))
 
     @property
     def is_conflict(self) -> bool:
         """Whether another transaction changed the same table at once."""
-        return any(words in self.message.casefold() for words in CONFLICTS)
+        return any(words in self.message.casefold() for words in CONFLICT_MESSAGES)
 
     @property
-    def is_too_dear(self) -> bool:
+    def exceeds_billed_limit(self) -> bool:
         """Whether it would have read more than `max_bytes_billed` allows; BigQuery then reads and bills nothing."""
-        return self.reason == TOO_DEAR or "exceeded limit for bytes billed" in self.message.casefold()
+        return self.reason == BILLED_LIMIT_REASON or "exceeded limit for bytes billed" in self.message.casefold()
 
     @property
-    def is_passing(self) -> bool:
+    def is_retryable(self) -> bool:
         """Whether the same job may succeed later."""
-        waits = any(words in self.message.casefold() for words in FULL_QUEUES)
-        return self.is_conflict or waits or self.reason in PASSING
+        waits = any(words in self.message.casefold() for words in QUEUE_FULL_MESSAGES)
+        return self.is_conflict or waits or self.reason in RETRYABLE_REASONS
 
 
 @contextmanager
-def told(where: str, *, sent: bool = False) -> Iterator[None]:
+def translate_client_errors(where: str, *, sent: bool = False) -> Iterator[None]:
     """Turn the client's errors into ours; jobs that fail tell it themselves.
 
     What was `sent` and has no answer has an unknown outcome; anything else is tried again.
@@ -72,45 +72,45 @@ def told(where: str, *, sent: bool = False) -> Iterator[None]:
     try:
         yield
     except (exceptions.ServerError, exceptions.TooManyRequests, exceptions.RetryError) as error:
-        raise _lost(where, error, sent) from error
+        raise _to_lost_answer_error(where, error, sent) from error
     except exceptions.PreconditionFailed as error:
         raise RetryLater(
-            f"{where}: another writer changed it at once; it will be tried again: {_text(error)}"
+            f"{where}: another writer changed it at once; it will be tried again: {_format_error(error)}"
         ) from error
     except exceptions.GoogleAPICallError as error:
-        if reason_of(error) in PASSING:
-            raise RetryLater(f"{where}: BigQuery refused it for now: {_text(error)}") from error
-        raise GiveUp(f"{where}: BigQuery refused it: {_text(error)}") from error
+        if get_reason(error) in RETRYABLE_REASONS:
+            raise RetryLater(f"{where}: BigQuery refused it for now: {_format_error(error)}") from error
+        raise GiveUp(f"{where}: BigQuery refused it: {_format_error(error)}") from error
     except (RequestException, ConnectionError, TimeoutError, GoogleAuthError) as error:
-        raise _lost(where, error, sent) from error
+        raise _to_lost_answer_error(where, error, sent) from error
 
 
-def judge(port: Any, verb: str, table: str, error: Exception) -> RetryLater | GiveUp | None:
+def translate_error(port: Any, verb: str, table: str, error: Exception) -> RetryLater | GiveUp | None:
     """What a job's failure means that no verb has judged itself; None for an unexpected error."""
-    return judged(f"table={table}: {verb}", error) if isinstance(error, JobFailed) else None
+    return translate_job_error(f"table={table}: {verb}", error) if isinstance(error, JobFailed) else None
 
 
-def judged(where: str, error: JobFailed) -> RetryLater | GiveUp:
+def translate_job_error(where: str, error: JobFailed) -> RetryLater | GiveUp:
     """A failed job as what the caller does next."""
-    if error.is_too_dear:
-        return GiveUp(f"{where}: it would read more than max_bytes_billed, nothing was changed: {error}; {CHEAPER}")
-    if SCATTERED in error.message.casefold():
-        return GiveUp(f"{where}: its rows lie in too many partitions, nothing was changed: {error}; {CLOSER}")
-    if error.is_passing:
+    if error.exceeds_billed_limit:
+        return GiveUp(f"{where}: it would read more than max_bytes_billed, nothing was changed: {error}; {COST_ADVICE}")
+    if TOO_MANY_PARTITIONS_MESSAGE in error.message.casefold():
+        return GiveUp(f"{where}: its rows lie in too many partitions, nothing was changed: {error}; {PARTITION_ADVICE}")
+    if error.is_retryable:
         return RetryLater(f"{where}: BigQuery failed, it will be tried again: {error}")
     return GiveUp(f"{where}: BigQuery refused it: {error}; nothing was changed")
 
 
-def reason_of(error: Any) -> str:
+def get_reason(error: Any) -> str:
     """The REST API's reason in an error of the client, empty for none."""
     found: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
     return str(found.get("reason", ""))
 
 
-def _lost(where: str, error: Exception, sent: bool) -> RetryLater:
+def _to_lost_answer_error(where: str, error: Exception, sent: bool) -> RetryLater:
     kind = OutcomeUnknown if sent else RetryLater
-    return kind(f"{where}: BigQuery gave no answer: {_text(error)}")
+    return kind(f"{where}: BigQuery gave no answer: {_format_error(error)}")
 
 
-def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN]}"
+def _format_error(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:MAX_SHOWN_CHARACTERS]}"

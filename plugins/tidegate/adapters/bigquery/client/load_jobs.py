@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.bigquery.client.client import CALL_SECONDS, Warehouse, labels_of
-from tidegate.adapters.bigquery.client.errors import JobFailed, judged, told
-from tidegate.failpoints import reached
+from tidegate.adapters.bigquery.client.client import CALL_TIMEOUT_SECONDS, Warehouse, to_labels
+from tidegate.adapters.bigquery.client.errors import JobFailed, translate_client_errors, translate_job_error
+from tidegate.failpoints import hit_failpoint
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadRequest:
     """What the jobs of one attempt share: words for messages, the table, and the labels of cost reports."""
 
     where: str
@@ -19,7 +19,7 @@ class Load:
     labels: Mapping[str, str]
 
 
-def load(warehouse: Warehouse, asked: Load, name: str, source: Path | str) -> int:
+def run_load_job(warehouse: Warehouse, asked: LoadRequest, name: str, source: Path | str) -> int:
     """Append a Parquet file, or all that a URI names, to a table by a load job of this name; rows that came in.
 
     A job of that name which is there was sent by a call whose answer was lost: its end is waited for. One that failed,
@@ -28,49 +28,49 @@ def load(warehouse: Warehouse, asked: Load, name: str, source: Path | str) -> in
     number = 0
     while True:
         job_id = f"{name}_{number}" if number else name
-        with told(asked.where):
-            job, is_new = _sent(warehouse, job_id, asked, source)
-            reached("bigquery.load_sent")
+        with translate_client_errors(asked.where):
+            job, is_new = _submit_or_find(warehouse, job_id, asked, source)
+            hit_failpoint("bigquery.load_sent")
             warehouse.wait(job, is_named=True)
             rows = int(job.output_rows or 0)
         if not job.error_result:
-            reached("bigquery.loaded")
+            hit_failpoint("bigquery.loaded")
             return rows
-        if warehouse.is_news(job_id, is_new):
-            failed = JobFailed.of(job)
-            raise judged(asked.where, failed) from failed
-        number = max(number + 1, warehouse.newest(name, number))
+        if warehouse.is_new_failure(job_id, is_new):
+            failed = JobFailed.from_job(job)
+            raise translate_job_error(asked.where, failed) from failed
+        number = max(number + 1, warehouse.find_newest_number(name, number))
 
 
-def _sent(warehouse: Warehouse, job_id: str, asked: Load, source: Path | str) -> tuple[Any, bool]:
+def _submit_or_find(warehouse: Warehouse, job_id: str, asked: LoadRequest, source: Path | str) -> tuple[Any, bool]:
     from google.api_core.exceptions import Conflict
 
     try:
-        return _submitted(warehouse, job_id, asked, source), True
+        return _submit_job(warehouse, job_id, asked, source), True
     except Conflict:  # the answer to an earlier try was lost
-        return warehouse.job(job_id), False
+        return warehouse.read_job(job_id), False
 
 
-def _submitted(warehouse: Warehouse, job_id: str, asked: Load, source: Path | str) -> Any:
-    into, config = warehouse.reference(asked.into), _config(warehouse, asked)
-    job = {"job_id": job_id, "job_config": config, "timeout": CALL_SECONDS}
+def _submit_job(warehouse: Warehouse, job_id: str, asked: LoadRequest, source: Path | str) -> Any:
+    into, config = warehouse.to_reference(asked.into), _build_config(warehouse, asked)
+    job = {"job_id": job_id, "job_config": config, "timeout": CALL_TIMEOUT_SECONDS}
     if isinstance(source, str):
         return warehouse.client.load_table_from_uri(source, into, **job)
     with source.open("rb") as file:
         return warehouse.client.load_table_from_file(file, into, num_retries=3, **job)
 
 
-def _config(warehouse: Warehouse, asked: Load) -> Any:
+def _build_config(warehouse: Warehouse, asked: LoadRequest) -> Any:
     from google.cloud import bigquery
 
     lists = bigquery.format_options.ParquetOptions()
     lists.enable_list_inference = True
-    table = warehouse.table(asked.into)
+    table = warehouse.find_table(asked.into)
     return bigquery.LoadJobConfig(
         source_format="PARQUET",
         schema=table.schema if table else None,
         write_disposition="WRITE_APPEND",
         create_disposition="CREATE_NEVER",
         parquet_options=lists,
-        labels=labels_of(asked.labels),
+        labels=to_labels(asked.labels),
     )

@@ -16,7 +16,7 @@ class NamedJob:
     job_id: str
 
     @classmethod
-    def of(cls, catalog: Catalog, job: Any) -> "NamedJob":
+    def from_job(cls, catalog: Catalog, job: Any) -> "NamedJob":
         """From the client's job."""
         return cls(catalog, job.project, job.location or "", job.job_id)
 
@@ -38,22 +38,22 @@ class Watcher(Protocol):
 
     awaited: str
 
-    def sent(self, job: NamedJob) -> None:
+    def report_sent(self, job: NamedJob) -> None:
         """A job was sent, or found where an earlier call had sent it."""
         ...
 
-    def runs(self, job: NamedJob, seconds: float) -> None:
+    def report_running(self, job: NamedJob, seconds: float) -> None:
         """It has been waited for so long and runs still; may raise, to wait elsewhere: the job is found by its name."""
         ...
 
 
-class Nobody:
+class NoWatcher:
     """Nobody is told, and jobs are waited for where they were sent."""
 
     awaited = ""
 
-    def sent(self, job: NamedJob) -> None:
+    def report_sent(self, job: NamedJob) -> None:
         """See the protocol."""
 
-    def runs(self, job: NamedJob, seconds: float) -> None:
+    def report_running(self, job: NamedJob, seconds: float) -> None:
         """See the protocol."""

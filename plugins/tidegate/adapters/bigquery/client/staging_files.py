@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from tidegate.adapters.bigquery.client.errors import told
+from tidegate.adapters.bigquery.client.errors import translate_client_errors
 from tidegate.errors import ConfigurationError
 
 
 class Folder(Protocol):
     """Files by their path below the folder, with slashes."""
 
-    def uri(self, path: str) -> str:
+    def to_uri(self, path: str) -> str:
         """What Spark writes to."""
         ...
 
-    def source(self, path: str) -> list[Path] | str:
+    def get_load_source(self, path: str) -> list[Path] | str:
         """What a load job takes the Parquet files below `path` from: files to upload, or one URI for all."""
         ...
 
@@ -31,7 +31,7 @@ class Folder(Protocol):
         """Write a file as a whole: nobody sees half of it."""
         ...
 
-    def names(self, path: str) -> list[str]:
+    def list_paths(self, path: str) -> list[str]:
         """Paths of all files below `path`."""
         ...
 
@@ -40,7 +40,7 @@ class Folder(Protocol):
         ...
 
 
-def folder_at(address: str, credentials: Callable[[], Any], project: str) -> Folder:
+def open_folder(address: str, credentials: Callable[[], Any], project: str) -> Folder:
     """The folder of ``file:///path`` or ``gs://bucket/prefix``."""
     parts = urlsplit(address)
     if parts.scheme == "file":
@@ -56,11 +56,11 @@ class LocalFolder:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def uri(self, path: str) -> str:
+    def to_uri(self, path: str) -> str:
         """See the protocol."""
         return f"file://{self._root / path}"  # Hadoop takes a path as it stands, and decodes nothing
 
-    def source(self, path: str) -> list[Path] | str:
+    def get_load_source(self, path: str) -> list[Path] | str:
         """See the protocol."""
         return [file for file in sorted((self._root / path).glob("*.parquet")) if not file.name.startswith((".", "_"))]
 
@@ -79,7 +79,7 @@ class LocalFolder:
         fresh.write_bytes(content)
         fresh.replace(file)
 
-    def names(self, path: str) -> list[str]:
+    def list_paths(self, path: str) -> list[str]:
         """See the protocol."""
         found = (self._root / path).rglob("*")
         return sorted(file.relative_to(self._root).as_posix() for file in found if file.is_file())
@@ -106,19 +106,19 @@ class Bucket:
             self._opened = client.bucket(self._name)
         return self._opened
 
-    def uri(self, path: str) -> str:
+    def to_uri(self, path: str) -> str:
         """See the protocol."""
         return f"gs://{self._name}/{self._prefix}{path}"
 
-    def source(self, path: str) -> list[Path] | str:
+    def get_load_source(self, path: str) -> list[Path] | str:
         """See the protocol."""
-        return f"{self.uri(path)}/*.parquet"
+        return f"{self.to_uri(path)}/*.parquet"
 
     def read(self, path: str) -> bytes | None:
         """See the protocol."""
         from google.api_core.exceptions import NotFound
 
-        with told(f"file={self.uri(path)}"):
+        with translate_client_errors(f"file={self.to_uri(path)}"):
             try:
                 return bytes(self._bucket.blob(self._prefix + path).download_as_bytes())
             except NotFound:
@@ -126,12 +126,12 @@ class Bucket:
 
     def write(self, path: str, content: bytes) -> None:
         """See the protocol."""
-        with told(f"file={self.uri(path)}"):
+        with translate_client_errors(f"file={self.to_uri(path)}"):
             self._bucket.blob(self._prefix + path).upload_from_string(content)
 
-    def names(self, path: str) -> list[str]:
+    def list_paths(self, path: str) -> list[str]:
         """See the protocol."""
-        with told(f"folder={self.uri(path)}"):
+        with translate_client_errors(f"folder={self.to_uri(path)}"):
             listed = self._bucket.list_blobs(prefix=f"{self._prefix}{path}/")
             return sorted(blob.name.removeprefix(self._prefix) for blob in listed)
 
@@ -139,7 +139,7 @@ class Bucket:
         """See the protocol."""
         from google.api_core.exceptions import NotFound
 
-        with told(f"folder={self.uri(path)}"):
+        with translate_client_errors(f"folder={self.to_uri(path)}"):
             for blob in list(self._bucket.list_blobs(prefix=f"{self._prefix}{path}/")):
                 with suppress(NotFound):  # another run cleans up, too
                     blob.delete()

@@ -1,33 +1,33 @@
 """What the intermediate tables of backfills tell in BigQuery: what they were made for, and what of it is applied."""
 
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.stores.ownership import kind_of
-from tidegate.adapters.bigquery.stores.staging import folder_of, needed, shape_of, uuid_of
+from tidegate.adapters.bigquery.stores.ownership import get_kind
+from tidegate.adapters.bigquery.stores.staging import get_folder, get_shape, get_uuid, require_table
 from tidegate.model.ownership import Ownership
 
 
-def notes(warehouse: Warehouse, prefix: str, own: Ownership) -> list[str]:
+def read_backfill_notes(warehouse: Warehouse, prefix: str, own: Ownership) -> list[str]:
     """What is noted in the backfills' tables whose names begin with `prefix`, which is ``catalog.dataset.begin``.
 
     Of tables that carry this mark, or none.
     """
     namespace, _, begin = prefix.rpartition(".")
-    tables = [f"{namespace}.{name}" for name in warehouse.tables_in(namespace) if name.startswith(begin)]
-    found = [warehouse.table(name) for name in tables]
-    ours = (t for t in found if t is not None and (not kind_of(t) or own.labels.items() <= t.labels.items()))
+    tables = [f"{namespace}.{name}" for name in warehouse.list_tables(namespace) if name.startswith(begin)]
+    found = [warehouse.find_table(name) for name in tables]
+    ours = (t for t in found if t is not None and (not get_kind(t) or own.labels.items() <= t.labels.items()))
     return [table.description for table in ours if table.description]
 
 
-def applied(warehouse: Warehouse, intermediate: str, shape: str) -> frozenset[int]:
+def list_applied_slices(warehouse: Warehouse, intermediate: str, shape: str) -> frozenset[int]:
     """The slices of a backfill that are applied, by files beside its table: a label takes few characters."""
-    table = warehouse.table(intermediate)
-    if table is None or shape_of(table) != shape:
+    table = warehouse.find_table(intermediate)
+    if table is None or get_shape(table) != shape:
         return frozenset()
-    found = warehouse.folder.names(f"{folder_of(intermediate)}/applied/{uuid_of(table)}")
+    found = warehouse.folder.list_paths(f"{get_folder(intermediate)}/applied/{get_uuid(table)}")
     return frozenset(int(name.rpartition("/")[2]) for name in found)
 
 
 def mark_applied(warehouse: Warehouse, intermediate: str, number: int) -> None:
     """Say that a slice is applied, for the very table that is there."""
-    table = needed(warehouse.table(intermediate), intermediate)
-    warehouse.folder.write(f"{folder_of(intermediate)}/applied/{uuid_of(table)}/{number}", b"applied")
+    table = require_table(warehouse.find_table(intermediate), intermediate)
+    warehouse.folder.write(f"{get_folder(intermediate)}/applied/{get_uuid(table)}/{number}", b"applied")

@@ -6,47 +6,47 @@ from typing import Any
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import DeadLetters
-from tidegate.sql.googlesql import literal, quoted_name
+from tidegate.sql.googlesql import quote_name, render_literal
 
-ROWS_OF_A_FILE = 10_000
+ROWS_PER_FILE = 10_000
 
 
-def newest(warehouse: Warehouse, name: str, limit: int) -> DeadLetters:
+def read_newest(warehouse: Warehouse, name: str, limit: int) -> DeadLetters:
     """Counts, and of those that wait the newest `limit`."""
-    if warehouse.table(name) is None:
+    if warehouse.find_table(name) is None:
         return DeadLetters()
-    table = quoted_name(warehouse.reference(name))
+    table = quote_name(warehouse.to_reference(name))
     counted = f"SELECT COUNTIF(replayed_at IS NULL) AS waiting, COUNT(replayed_at) AS replayed FROM {table}"
-    (found,) = warehouse.rows(counted)
+    (found,) = warehouse.query_rows(counted)
     rows: list[dict[str, Any]] = []
     if limit and found["waiting"]:
         order = "written_at DESC, topic DESC, `partition` DESC, `offset` DESC"
-        rows = warehouse.rows(f"SELECT * FROM {table} WHERE replayed_at IS NULL ORDER BY {order} LIMIT {limit}")
+        rows = warehouse.query_rows(f"SELECT * FROM {table} WHERE replayed_at IS NULL ORDER BY {order} LIMIT {limit}")
     return DeadLetters(found["waiting"], found["replayed"], tuple(rows))
 
 
-def waiting(warehouse: Warehouse, name: str, destination: str) -> list[tuple[str, int, int]]:
+def list_waiting(warehouse: Warehouse, name: str, destination: str) -> list[tuple[str, int, int]]:
     """Where those of a destination lie that were not replayed."""
-    if warehouse.table(name) is None:
+    if warehouse.find_table(name) is None:
         return []
-    asked = f"WHERE replayed_at IS NULL AND `table` = {literal(destination)}"
-    table = quoted_name(warehouse.reference(name))
-    rows = warehouse.rows(f"SELECT topic, `partition`, `offset` FROM {table} {asked}")
+    asked = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
+    table = quote_name(warehouse.to_reference(name))
+    rows = warehouse.query_rows(f"SELECT topic, `partition`, `offset` FROM {table} {asked}")
     return [(row["topic"], row["partition"], row["offset"]) for row in rows]
 
 
-def copied(warehouse: Warehouse, name: str, destination: str, path: str) -> str:
+def copy_waiting(warehouse: Warehouse, name: str, destination: str, path: str) -> str:
     """Copy those of a destination that wait to Parquet files below `path`, in place of what is there; the folder."""
     columns = "topic, `partition`, `offset`, `timestamp`, key, value, headers, `table`, replayed_at"
-    asked = f"WHERE replayed_at IS NULL AND `table` = {literal(destination)}"
-    rows = warehouse.rows(f"SELECT {columns} FROM {quoted_name(warehouse.reference(name))} {asked}")
+    asked = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
+    rows = warehouse.query_rows(f"SELECT {columns} FROM {quote_name(warehouse.to_reference(name))} {asked}")
     warehouse.folder.delete(path)
-    for number, begin in enumerate(range(0, max(1, len(rows)), ROWS_OF_A_FILE)):
-        warehouse.folder.write(f"{path}/part-{number}.parquet", _as_parquet(rows[begin : begin + ROWS_OF_A_FILE]))
-    return warehouse.folder.uri(path)
+    for number, begin in enumerate(range(0, max(1, len(rows)), ROWS_PER_FILE)):
+        warehouse.folder.write(f"{path}/part-{number}.parquet", _to_parquet(rows[begin : begin + ROWS_PER_FILE]))
+    return warehouse.folder.to_uri(path)
 
 
-def _as_parquet(rows: list[dict[str, Any]]) -> bytes:
+def _to_parquet(rows: list[dict[str, Any]]) -> bytes:
     """With the types of the table in Iceberg. No headers are NULL, as Kafka's source has it: BigQuery knows only []."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -63,25 +63,25 @@ def _as_parquet(rows: list[dict[str, Any]]) -> bytes:
     return content.getvalue()
 
 
-def of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: str) -> list[dict[str, Any]]:
+def read_of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: str) -> list[dict[str, Any]]:
     """Those of a destination that this attempt left, ordered by their places."""
-    if warehouse.table(name) is None:
+    if warehouse.find_table(name) is None:
         return []
-    asked = f"WHERE `table` = {literal(destination)} AND attempt = {literal(attempt)}"
-    table = quoted_name(warehouse.reference(name))
-    return list(warehouse.rows(f"SELECT * FROM {table} {asked} ORDER BY topic, `partition`, `offset`"))
+    asked = f"WHERE `table` = {render_literal(destination)} AND attempt = {render_literal(attempt)}"
+    table = quote_name(warehouse.to_reference(name))
+    return list(warehouse.query_rows(f"SELECT * FROM {table} {asked} ORDER BY topic, `partition`, `offset`"))
 
 
-def of_others(warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges) -> int:
+def count_of_others(warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges) -> int:
     """How many of a destination lie in these ranges and are not this attempt's."""
     parts = [
-        f"(topic = {literal(topic)} AND `partition` = {partition} AND `offset` >= {start} AND `offset` < {end})"
+        f"(topic = {render_literal(topic)} AND `partition` = {partition} AND `offset` >= {start} AND `offset` < {end})"
         for topic, partition, start, end in ranges
         if end > start
     ]
-    if not parts or warehouse.table(name) is None:
+    if not parts or warehouse.find_table(name) is None:
         return 0
-    table = quoted_name(warehouse.reference(name))
-    others = f"`table` = {literal(destination)} AND attempt <> {literal(attempt)}"
-    (found,) = warehouse.rows(f"SELECT COUNT(*) AS n FROM {table} WHERE {others} AND ({' OR '.join(parts)})")
+    table = quote_name(warehouse.to_reference(name))
+    others = f"`table` = {render_literal(destination)} AND attempt <> {render_literal(attempt)}"
+    (found,) = warehouse.query_rows(f"SELECT COUNT(*) AS n FROM {table} WHERE {others} AND ({' OR '.join(parts)})")
     return int(found["n"])

@@ -17,22 +17,22 @@ def claim(warehouse: Warehouse, table: Any, name: str, own: Ownership) -> None:
         return
     check_recognised(name, own, [field.name for field in table.schema], table.labels.get(SHAPE_LABEL))
     table.labels = {**table.labels, **own.labels}
-    warehouse.update(table, "labels")
+    warehouse.update_table(table, "labels")
     log.info("marked a table of version 0.1: table=%s %s", name, own.words)
 
 
 def check_readable(table: Any, name: str, own: Ownership) -> None:
     """`GiveUp` before a table of somebody else is read as one of ours; one of version 0.1 is told by its columns."""
-    if kind_of(table) != own.kind:
+    if get_kind(table) != own.kind:
         check_recognised(name, own, [field.name for field in table.schema], None)
 
 
 def check_removable(table: Any, name: str, kinds: Collection[str]) -> None:
     """`GiveUp` before anything is removed from a table that is not ours."""
-    check_kind(name, kind_of(table), table.labels.get(SHAPE_LABEL), kinds)
+    check_kind(name, get_kind(table), table.labels.get(SHAPE_LABEL), kinds)
 
 
-def kind_of(table: Any) -> str | None:
+def get_kind(table: Any) -> str | None:
     """The kind in the mark, None for a table without one."""
     found = table.labels.get(KIND_LABEL)
     return None if found is None else str(found)

@@ -8,36 +8,36 @@ from contextlib import suppress
 from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.stores.ownership import kind_of
+from tidegate.adapters.bigquery.stores.ownership import get_kind
 from tidegate.errors import RetryLater
-from tidegate.model.ownership import MEMORIES
-from tidegate.sql.googlesql import quoted, quoted_name
+from tidegate.model.ownership import MEMORY_KINDS
+from tidegate.sql.googlesql import quote, quote_name
 
-FORGOTTEN = "tidegate_forgotten"  # the time, in milliseconds, before whose records all are forgotten
-CHANGED = "_tidegate_timestamp"  # as tables that remember whole changes have it, beside the user's own columns
+FORGOTTEN_LABEL = "tidegate_forgotten"  # the time, in milliseconds, before whose records all are forgotten
+TIMESTAMP_COLUMN = "_tidegate_timestamp"  # as tables that remember whole changes have it, beside the user's own columns
 
 
-def forget(warehouse: Warehouse, deletes: str, before_ms: int, every_ms: int = 0) -> int:
+def forget_deletes(warehouse: Warehouse, deletes: str, before_ms: int, every_ms: int = 0) -> int:
     """Remove deletes whose record is older; returns how many. None goes from a table without our mark.
 
     Nothing is done until `before_ms` lies `every_ms` behind where it lay the last time.
     """
-    table = warehouse.table(deletes)
-    if table is None or kind_of(table) not in MEMORIES:
+    table = warehouse.find_table(deletes)
+    if table is None or get_kind(table) not in MEMORY_KINDS:
         return 0
-    last = (table.labels or {}).get(FORGOTTEN)
+    last = (table.labels or {}).get(FORGOTTEN_LABEL)
     if last is not None and before_ms - int(last) < every_ms:
         return 0
-    name, columns = quoted_name(warehouse.reference(deletes)), [field.name for field in table.schema]
-    column = quoted(CHANGED if CHANGED in columns else "timestamp")
-    job = warehouse.query(f"DELETE FROM {name} WHERE {column} < TIMESTAMP_MILLIS({before_ms})")
+    name, columns = quote_name(warehouse.to_reference(deletes)), [field.name for field in table.schema]
+    column = quote(TIMESTAMP_COLUMN if TIMESTAMP_COLUMN in columns else "timestamp")
+    job = warehouse.run_statement(f"DELETE FROM {name} WHERE {column} < TIMESTAMP_MILLIS({before_ms})")
     with suppress(RetryLater):  # without the note they are looked for again at the next clean-up
-        _note(warehouse, warehouse.table(deletes), before_ms)
+        _record_forgotten(warehouse, warehouse.find_table(deletes), before_ms)
     return int(job.num_dml_affected_rows or 0)
 
 
-def _note(warehouse: Warehouse, table: Any, before_ms: int) -> None:
+def _record_forgotten(warehouse: Warehouse, table: Any, before_ms: int) -> None:
     """The table is read again first: an update of one that has changed since it was read is refused."""
     if table is not None:
-        table.labels = {**(table.labels or {}), FORGOTTEN: str(max(before_ms, 0))}
-        warehouse.update(table, "labels")
+        table.labels = {**(table.labels or {}), FORGOTTEN_LABEL: str(max(before_ms, 0))}
+        warehouse.update_table(table, "labels")

@@ -12,28 +12,28 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.bigquery.client.client import Warehouse, job_name
+from tidegate.adapters.bigquery.client.client import Warehouse, name_job
 from tidegate.adapters.bigquery.client.errors import JobFailed
-from tidegate.adapters.bigquery.client.load_jobs import Load, load
+from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_job
 from tidegate.adapters.bigquery.stores.ownership import check_removable
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.failpoints import reached
-from tidegate.model.batch import DELETES, ROWS, UNCHANGED, Counts, StagedBatch, can_be_merged
+from tidegate.failpoints import hit_failpoint
+from tidegate.model.batch import DELETE_COUNTS, ROW_COUNT, UNCHANGED_COUNTS, Counts, StagedBatch, can_be_merged
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import STAGED
+from tidegate.model.ownership import STAGING_KINDS
 
-HIGHEST, SHAPE = "tidegate_highest_batch", "tidegate_shape"  # labels of the intermediate table
-LANDED = "landed.json"
-AHEAD = 100  # batches that may be staged before the next clean-up
-EXPIRES = timedelta(days=30)  # as the statement that makes the table has it
-BATCH = re.compile(r"/batch=(\d+)/attempt=([^/]+)/")
+HIGHEST_BATCH_LABEL, SHAPE_LABEL = "tidegate_highest_batch", "tidegate_shape"  # labels of the intermediate table
+LANDED_FILE = "landed.json"
+MIN_FREE_PARTITIONS = 100  # batches that may be staged before the next clean-up
+EXPIRATION_TIME = timedelta(days=30)  # as the statement that makes the table has it
+BATCH_PATH_PATTERN = re.compile(r"/batch=(\d+)/attempt=([^/]+)/")
 
 
 class RowsDiffer(RetryLater):
     """A load brought in more rows than were written, or fewer."""
 
 
-def folder_of(intermediate: str, batch: int | None = None, attempt: str = "") -> str:
+def get_folder(intermediate: str, batch: int | None = None, attempt: str = "") -> str:
     """The path of an intermediate table's files, of a batch's, or of one attempt's."""
     whole = intermediate.split(".", 1)[1].replace(".", "/")
     if batch is None:
@@ -41,12 +41,12 @@ def folder_of(intermediate: str, batch: int | None = None, attempt: str = "") ->
     return f"{whole}/batch={batch}/attempt={attempt}" if attempt else f"{whole}/batch={batch}"
 
 
-def uuid_of(table: Any) -> str:
+def get_uuid(table: Any) -> str:
     """What tells a table from another of the same name: when it was made, to the millisecond."""
     return str(round(table.created.timestamp() * 1000))
 
 
-def land(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+def load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
     """Load an attempt's rows and write down that they are there.
 
     1. Read the counts, which the job leaves last; without them it did not finish, and nothing is done.
@@ -57,37 +57,37 @@ def land(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summ
     An attempt that landed before is left as it is. Of one whose files cannot be loaded, or came in otherwise than they
     were written, nothing is kept: its batch is staged again.
     """
-    place = folder_of(intermediate, batch, attempt)
-    outcome = left(warehouse, place)
+    place = get_folder(intermediate, batch, attempt)
+    outcome = read_job_outcome(warehouse, place)
     if outcome is None:
         return
-    table = warehouse.table(intermediate)
+    table = warehouse.find_table(intermediate)
     if table is None:
         raise RetryLater(f"intermediate={intermediate} batch={batch}: the table is gone; run the flush again")
-    before = _landed(warehouse, intermediate)
-    if any(one["table"] == uuid_of(table) and one["summary"]["tidegate.attempt"] == attempt for one in before):
+    before = _list_landed(warehouse, intermediate)
+    if any(one["table"] == get_uuid(table) and one["summary"]["tidegate.attempt"] == attempt for one in before):
         return
     try:
-        rows = _bring_in(warehouse, intermediate, uuid_of(table), summary, outcome)
+        rows = _load_and_check(warehouse, intermediate, get_uuid(table), summary, outcome)
     except (GiveUp, RowsDiffer) as error:
         if isinstance(error, RowsDiffer) or isinstance(error.__cause__, JobFailed):
-            disown(warehouse, intermediate, batch, attempt)
+            forget_attempt(warehouse, intermediate, batch, attempt)
         raise
     numbers = [landed["number"] for landed in before]
     landed = {
         "number": max([0, *numbers]) + 1,
-        "table": uuid_of(table),
+        "table": get_uuid(table),
         "rows": rows,
         "summary": summary,
         "outcome": outcome,
     }
-    warehouse.folder.write(f"{place}/{LANDED}", json.dumps(landed).encode())
-    reached("bigquery.landed")
+    warehouse.folder.write(f"{place}/{LANDED_FILE}", json.dumps(landed).encode())
+    hit_failpoint("bigquery.landed")
     if outcome["bad"]:  # each run stages such a batch anew, until somebody has corrected it
         warehouse.folder.delete(f"{place}/rows")
 
 
-def _bring_in(
+def _load_and_check(
     warehouse: Warehouse, intermediate: str, uuid: str, summary: dict[str, str], outcome: dict[str, Any]
 ) -> int:
     """Load an attempt's files; `RowsDiffer` unless as many rows came in as Spark counted when it wrote them."""
@@ -95,8 +95,12 @@ def _bring_in(
         return 0
     batch, attempt = int(summary["tidegate.batch"]), summary["tidegate.attempt"]
     has_rows = outcome["staged"] or outcome["dead_lettered"]
-    rows = _load(warehouse, intermediate, folder_of(intermediate, batch, attempt), uuid, summary) if has_rows else 0
-    written = outcome.get(ROWS, rows)  # an earlier version's job did not count them
+    rows = (
+        _run_load_jobs(warehouse, intermediate, get_folder(intermediate, batch, attempt), uuid, summary)
+        if has_rows
+        else 0
+    )
+    written = outcome.get(ROW_COUNT, rows)  # an earlier version's job did not count them
     if rows != written:
         raise RowsDiffer(
             f"intermediate={intermediate} batch={batch} attempt={attempt}: the load jobs brought in rows={rows}, and "
@@ -106,9 +110,9 @@ def _bring_in(
     return rows
 
 
-def left(warehouse: Warehouse, place: str) -> dict[str, Any] | None:
+def read_job_outcome(warehouse: Warehouse, place: str) -> dict[str, Any] | None:
     """The counts of a job, or the names it found, which it leaves last in its folder."""
-    for path in warehouse.folder.names(f"{place}/counts"):
+    for path in warehouse.folder.list_paths(f"{place}/counts"):
         if path.rsplit("/", 1)[1].startswith("part-"):
             text = (warehouse.folder.read(path) or b"").strip()
             if text:
@@ -116,50 +120,50 @@ def left(warehouse: Warehouse, place: str) -> dict[str, Any] | None:
     return None
 
 
-def _load(warehouse: Warehouse, intermediate: str, place: str, uuid: str, summary: dict[str, str]) -> int:
+def _run_load_jobs(warehouse: Warehouse, intermediate: str, place: str, uuid: str, summary: dict[str, str]) -> int:
     batch = summary["tidegate.batch"]
     where = f"intermediate={intermediate} batch={batch} attempt={summary['tidegate.attempt']}"
     labels = {"tidegate_pipeline": summary.get("tidegate.pipeline", ""), "tidegate_batch": batch}
-    source = warehouse.folder.source(f"{place}/rows")
+    source = warehouse.folder.get_load_source(f"{place}/rows")
     files: list[Path | str] = [source] if isinstance(source, str) else list(source)
-    names = [job_name("load", place, uuid, number) for number in range(len(files))]
-    asked = Load(where, intermediate, labels)
-    return sum(load(warehouse, asked, name, file) for name, file in zip(names, files, strict=True))
+    names = [name_job("load", place, uuid, number) for number in range(len(files))]
+    asked = LoadRequest(where, intermediate, labels)
+    return sum(run_load_job(warehouse, asked, name, file) for name, file in zip(names, files, strict=True))
 
 
-def _landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
+def _list_landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
     """What was written down of every attempt, of whichever table of this name, in order."""
-    names = warehouse.folder.names(folder_of(intermediate))
-    texts = (warehouse.folder.read(name) for name in names if name.endswith(f"/{LANDED}"))
+    names = warehouse.folder.list_paths(get_folder(intermediate))
+    texts = (warehouse.folder.read(name) for name in names if name.endswith(f"/{LANDED_FILE}"))
     return sorted((json.loads(text) for text in texts if text), key=lambda landed: landed["number"])
 
 
-def _valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
+def _list_valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
     """The same, of the table that is there now."""
-    landed = _landed(warehouse, intermediate)
-    table = warehouse.table(intermediate) if landed else None
-    return [one for one in landed if table is not None and one["table"] == uuid_of(table)]
+    landed = _list_landed(warehouse, intermediate)
+    table = warehouse.find_table(intermediate) if landed else None
+    return [one for one in landed if table is not None and one["table"] == get_uuid(table)]
 
 
-def outcome_of(warehouse: Warehouse, intermediate: str, attempt: str) -> dict[str, Any] | None:
+def read_outcome(warehouse: Warehouse, intermediate: str, attempt: str) -> dict[str, Any] | None:
     """What the stage job of this attempt left behind, None if it did not finish or its rows are gone."""
-    for landed in _valid(warehouse, intermediate):
+    for landed in _list_valid(warehouse, intermediate):
         if landed["summary"]["tidegate.attempt"] == attempt:
             return dict(landed["outcome"])
     return None
 
 
-def staged_in(warehouse: Warehouse, intermediate: str, destination: str) -> list[StagedBatch]:
+def list_staged(warehouse: Warehouse, intermediate: str, destination: str) -> list[StagedBatch]:
     """Complete batches in order; of several attempts at one batch the newest counts."""
     newest: dict[int, StagedBatch] = {}
-    for landed in _valid(warehouse, intermediate):
+    for landed in _list_valid(warehouse, intermediate):
         if not landed["outcome"]["bad"]:
-            staged = _staged(landed, destination)
+            staged = _build_staged_batch(landed, destination)
             newest[staged.batch] = staged
     return [newest[batch] for batch in sorted(newest)]
 
 
-def _staged(landed: dict[str, Any], destination: str) -> StagedBatch:
+def _build_staged_batch(landed: dict[str, Any], destination: str) -> StagedBatch:
     summary, found = landed["summary"], landed["outcome"]
     asked = json.loads(summary["tidegate.staged"])
     return StagedBatch.from_dict(
@@ -170,51 +174,53 @@ def _staged(landed: dict[str, Any], destination: str) -> StagedBatch:
             "snapshot_id": landed["number"],
             "counts": asdict(Counts.of(Ranges.from_dict(asked["ranges"]).span, found)),
             "timestamps": found["timestamps"],
-            **{name: found[name] for name in (*DELETES, *UNCHANGED) if name in found},
+            **{name: found[name] for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS) if name in found},
             **asked,
         }
     )
 
 
-def rows_of(warehouse: Warehouse, intermediate: str, attempt: str) -> int:
+def read_loaded_rows(warehouse: Warehouse, intermediate: str, attempt: str) -> int:
     """How many rows an attempt's load jobs brought in; `RetryLater` where nothing is known of it any more."""
-    for landed in _valid(warehouse, intermediate):
+    for landed in _list_valid(warehouse, intermediate):
         if landed["summary"]["tidegate.attempt"] == attempt:
             return int(landed["rows"])
     raise RetryLater(f"intermediate={intermediate} attempt={attempt}: its staged rows are gone")
 
 
-def disown(warehouse: Warehouse, intermediate: str, batch: int, attempt: str) -> None:
+def forget_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: str) -> None:
     """Forget an attempt whose rows are not in the table any more, so that its batch is staged again."""
-    warehouse.folder.delete(folder_of(intermediate, batch, attempt))
+    warehouse.folder.delete(get_folder(intermediate, batch, attempt))
 
 
-def shape_of(table: Any) -> str:
+def get_shape(table: Any) -> str:
     """The shape that the table was made for; one whose partitions are used up has none, and is made anew."""
     ranged = table.range_partitioning
-    if ranged is not None and _label(table) + AHEAD >= ranged.range_.end:
+    if ranged is not None and _get_highest_label(table) + MIN_FREE_PARTITIONS >= ranged.range_.end:
         return ""
-    return str(table.labels.get(SHAPE, ""))
+    return str(table.labels.get(SHAPE_LABEL, ""))
 
 
-def highest_batch(warehouse: Warehouse, intermediate: str) -> int:
+def find_highest_batch(warehouse: Warehouse, intermediate: str) -> int:
     """The highest batch number of an attempt that may be merged, or that was ever cleaned up; 0 for none."""
-    numbers = {batch for batch, _ in _attempts(warehouse, intermediate)} - _dead(warehouse, intermediate)
-    table = warehouse.table(intermediate)
-    return max([_label(table) if table else 0, *numbers])
+    numbers = {batch for batch, _ in _list_attempts(warehouse, intermediate)} - _find_unmergeable_batches(
+        warehouse, intermediate
+    )
+    table = warehouse.find_table(intermediate)
+    return max([_get_highest_label(table) if table else 0, *numbers])
 
 
-def _attempts(warehouse: Warehouse, intermediate: str) -> set[tuple[int, str]]:
+def _list_attempts(warehouse: Warehouse, intermediate: str) -> set[tuple[int, str]]:
     """Number and attempt of everything that has a file."""
-    found = (BATCH.search(f"/{name}") for name in warehouse.folder.names(folder_of(intermediate)))
+    found = (BATCH_PATH_PATTERN.search(f"/{name}") for name in warehouse.folder.list_paths(get_folder(intermediate)))
     return {(int(match[1]), match[2]) for match in found if match}
 
 
-def _dead(warehouse: Warehouse, intermediate: str) -> set[int]:
+def _find_unmergeable_batches(warehouse: Warehouse, intermediate: str) -> set[int]:
     """Numbers of which every attempt has ended with something that is never merged."""
-    attempts = _attempts(warehouse, intermediate)
+    attempts = _list_attempts(warehouse, intermediate)
     ended: set[tuple[int, str]] = set()
-    for landed in _landed(warehouse, intermediate):
+    for landed in _list_landed(warehouse, intermediate):
         summary = landed["summary"]
         span = Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span
         if not can_be_merged(span, landed["outcome"]):
@@ -222,55 +228,55 @@ def _dead(warehouse: Warehouse, intermediate: str) -> set[int]:
     return {batch for batch, _ in attempts} - {batch for batch, _ in attempts - ended}
 
 
-def _label(table: Any) -> int:
+def _get_highest_label(table: Any) -> int:
     """The highest number as the table's label tells it; before the first batch, one less than that."""
-    return int(table.labels.get(HIGHEST, "0"))
+    return int(table.labels.get(HIGHEST_BATCH_LABEL, "0"))
 
 
-def clean(warehouse: Warehouse, intermediate: str, up_to_batch: int) -> dict[str, int]:
+def clean_up(warehouse: Warehouse, intermediate: str, up_to_batch: int) -> dict[str, int]:
     """Remove batches up to that one: partitions, which costs nothing, then every file, those of killed attempts too.
 
     Only what has files is looked at: a partition's rows go before the files that tell of them. Later numbers go too
     where none of their attempts is ever merged.
     """
-    names = warehouse.folder.names(folder_of(intermediate))
-    known = {batch for batch, _ in _attempts(warehouse, intermediate) if batch <= up_to_batch}
-    batches = sorted(known | _dead(warehouse, intermediate))
-    table = warehouse.table(intermediate)
+    names = warehouse.folder.list_paths(get_folder(intermediate))
+    known = {batch for batch, _ in _list_attempts(warehouse, intermediate) if batch <= up_to_batch}
+    batches = sorted(known | _find_unmergeable_batches(warehouse, intermediate))
+    table = warehouse.find_table(intermediate)
     if table is None and not names:
         return {}
     if table is not None:
-        check_removable(table, intermediate, STAGED)
+        check_removable(table, intermediate, STAGING_KINDS)
     if table is not None and batches:
-        _remember(warehouse, table, max(up_to_batch, highest_batch(warehouse, intermediate)))
+        _record_highest_batch(warehouse, table, max(up_to_batch, find_highest_batch(warehouse, intermediate)))
     files = 0
     for batch in batches:
         if table is not None:
-            warehouse.delete(f"{intermediate}${batch}")
-            reached("bigquery.partition_dropped")
+            warehouse.delete_table(f"{intermediate}${batch}")
+            hit_failpoint("bigquery.partition_dropped")
         files += sum(f"/batch={batch}/" in name for name in names)
-        warehouse.folder.delete(folder_of(intermediate, batch))
-        reached("clean_up.removed")
+        warehouse.folder.delete(get_folder(intermediate, batch))
+        hit_failpoint("clean_up.removed")
     return {"partitions": len(batches), "files": files}
 
 
-def _remember(warehouse: Warehouse, table: Any, number: int) -> None:
+def _record_highest_batch(warehouse: Warehouse, table: Any, number: int) -> None:
     """Keep the number, and put off the day on which a table that nobody cleans up goes by itself."""
-    table.labels = {**table.labels, HIGHEST: str(max(number, _label(table)))}
-    table.expires = datetime.now(UTC) + EXPIRES
-    warehouse.update(table, "labels", "expires")
+    table.labels = {**table.labels, HIGHEST_BATCH_LABEL: str(max(number, _get_highest_label(table)))}
+    table.expires = datetime.now(UTC) + EXPIRATION_TIME
+    warehouse.update_table(table, "labels", "expires")
 
 
-def drop(warehouse: Warehouse, intermediate: str) -> None:
+def drop_table(warehouse: Warehouse, intermediate: str) -> None:
     """Drop a table that is ours alone, and its files."""
-    table = warehouse.table(intermediate)
+    table = warehouse.find_table(intermediate)
     if table is not None:
         check_removable(table, intermediate, ("intermediate",))
-        warehouse.delete(intermediate)
-    warehouse.folder.delete(folder_of(intermediate))
+        warehouse.delete_table(intermediate)
+    warehouse.folder.delete(get_folder(intermediate))
 
 
-def needed(table: Any, name: str) -> Any:
+def require_table(table: Any, name: str) -> Any:
     """The table, or `GiveUp` where it is gone."""
     if table is None:
         raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")

@@ -3,33 +3,33 @@
 import json
 
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.stores.staging import BATCH, LANDED, folder_of, left
-from tidegate.failpoints import reached
+from tidegate.adapters.bigquery.stores.staging import BATCH_PATH_PATTERN, LANDED_FILE, get_folder, read_job_outcome
+from tidegate.failpoints import hit_failpoint
 from tidegate.model.batch import SignedAttempt
 from tidegate.model.offsets import Ranges
 
-REQUEST = "request.json"
+REQUEST_FILE = "request.json"
 
 
-def sign(warehouse: Warehouse, intermediate: str, signed: SignedAttempt) -> None:
+def sign_attempt(warehouse: Warehouse, intermediate: str, signed: SignedAttempt) -> None:
     """Note what the job of an attempt was asked, where its counts are there and its records add up."""
-    place = folder_of(intermediate, signed.batch, signed.attempt)
-    outcome = left(warehouse, place)
+    place = get_folder(intermediate, signed.batch, signed.attempt)
+    outcome = read_job_outcome(warehouse, place)
     if outcome is not None and not outcome["bad"]:
         note = {"request": signed.request, "ranges": signed.ranges.to_dict()}
-        warehouse.folder.write(f"{place}/{REQUEST}", json.dumps(note).encode())
-        reached("bigquery.signed")
+        warehouse.folder.write(f"{place}/{REQUEST_FILE}", json.dumps(note).encode())
+        hit_failpoint("bigquery.signed")
 
 
 def find_signed(warehouse: Warehouse, intermediate: str) -> list[SignedAttempt]:
     """Every attempt that is signed; one that another run has just cleaned up is none."""
-    names, found = set(warehouse.folder.names(folder_of(intermediate))), list[SignedAttempt]()
+    names, found = set(warehouse.folder.list_paths(get_folder(intermediate))), list[SignedAttempt]()
     for name in sorted(names):
-        place = BATCH.search(f"/{name}")
-        text = warehouse.folder.read(name) if place is not None and name.endswith(f"/{REQUEST}") else None
+        place = BATCH_PATH_PATTERN.search(f"/{name}")
+        text = warehouse.folder.read(name) if place is not None and name.endswith(f"/{REQUEST_FILE}") else None
         if place is None or text is None:
             continue
         note, batch, attempt = json.loads(text), int(place[1]), place[2]
-        is_landed = f"{folder_of(intermediate, batch, attempt)}/{LANDED}" in names
+        is_landed = f"{get_folder(intermediate, batch, attempt)}/{LANDED_FILE}" in names
         found.append(SignedAttempt(batch, attempt, note["request"], Ranges.from_dict(note["ranges"]), is_landed))
     return found

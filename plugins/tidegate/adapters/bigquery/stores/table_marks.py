@@ -3,8 +3,8 @@
 import logging
 from typing import Any
 
-from tidegate.adapters.bigquery.client.client import Warehouse, labels_of
-from tidegate.adapters.bigquery.stores.staging import uuid_of
+from tidegate.adapters.bigquery.client.client import Warehouse, to_labels
+from tidegate.adapters.bigquery.stores.staging import get_uuid
 from tidegate.model import resource_names
 
 log = logging.getLogger(__name__)
@@ -12,26 +12,26 @@ log = logging.getLogger(__name__)
 
 def is_written_by(table: Any, pipeline: str) -> bool:
     """Whether this pipeline has published into this very table, and not into one that had its name or was copied."""
-    return bool((table.labels or {}).get(_label(pipeline)) == uuid_of(table))
+    return bool((table.labels or {}).get(_build_label(pipeline)) == get_uuid(table))
 
 
-def mark(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> None:
+def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> None:
     """Before rows are written for the first time: mark the table as one that the pipeline has a position for."""
     if not is_written_by(table, pipeline):
-        stay(warehouse, resource_names.positions_table(name))  # it may be an earlier version's
-        table.labels = {**(table.labels or {}), _label(pipeline): uuid_of(table)}
-        warehouse.update(table, "labels")
+        remove_expiration(warehouse, resource_names.name_positions_table(name))  # it may be an earlier version's
+        table.labels = {**(table.labels or {}), _build_label(pipeline): get_uuid(table)}
+        warehouse.update_table(table, "labels")
 
 
-def stay(warehouse: Warehouse, name: str) -> None:
+def remove_expiration(warehouse: Warehouse, name: str) -> None:
     """Take away the time at which a table of ours would expire: a dataset gives its default to each that is made."""
-    table = warehouse.table(name)
+    table = warehouse.find_table(name)
     if table is not None and table.expires is not None:
         log.info("table=%s would expire at %s: that is taken away", name, table.expires)
         table.expires = None
-        warehouse.update(table, "expires")
+        warehouse.update_table(table, "expires")
 
 
-def _label(pipeline: str) -> str:
-    (name,) = labels_of({"name": f"tidegate_position_{pipeline}"}).values()
+def _build_label(pipeline: str) -> str:
+    (name,) = to_labels({"name": f"tidegate_position_{pipeline}"}).values()
     return name

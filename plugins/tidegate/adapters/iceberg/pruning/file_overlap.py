@@ -27,19 +27,19 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
 from tidegate.sql.pruning import Overlap
 
-MOST_FILES, MOST_MANIFESTS = 20_000, 200  # of a table with more, nothing is read
-WHOLE = (IntegerType, LongType)
-BYTES = {DateType: 4, TimestampType: 8, TimestamptzType: 8}
+MAX_FILES, MAX_MANIFESTS = 20_000, 200  # of a table with more, nothing is read
+INTEGER_TYPES = (IntegerType, LongType)
+BOUND_BYTES = {DateType: 4, TimestampType: 8, TimestamptzType: 8}
 
 
-def overlap_of(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> Overlap | None:
+def find_overlap(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> Overlap | None:
     """The files that `ranges` do not rule out; None where too many would have to be looked at, or none can be."""
-    snapshot, is_outside = table.metadata.snapshot_by_id(snapshot_id), outside_of(table, ranges)
+    snapshot, is_outside = table.metadata.snapshot_by_id(snapshot_id), build_outside_test(table, ranges)
     if snapshot is None or is_outside is None:
         return None
     manifests = [m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA]
     files = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
-    if len(manifests) > MOST_MANIFESTS or files > MOST_FILES:
+    if len(manifests) > MAX_MANIFESTS or files > MAX_FILES:
         return None
 
     def rows_of(manifest: ManifestFile) -> list[int]:
@@ -51,15 +51,15 @@ def overlap_of(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> Ov
     return Overlap(len(rows), sum(rows))
 
 
-def outside_of(table: Table, ranges: Sequence[KeyRange]) -> Callable[[DataFile], bool] | None:
+def build_outside_test(table: Table, ranges: Sequence[KeyRange]) -> Callable[[DataFile], bool] | None:
     """What tells that a file holds no key within all of `ranges`; None where none of them can be compared."""
-    compared = [(found, field) for found in ranges if (field := _field(table, found)) is not None]
+    compared = [(found, field) for found in ranges if (field := _find_table_field(table, found)) is not None]
     if not compared:
         return None
     return lambda file: any(_is_outside(file, *one) for one in compared)
 
 
-def _field(table: Table, found: KeyRange) -> NestedField | None:
+def _find_table_field(table: Table, found: KeyRange) -> NestedField | None:
     """The table's own field, if its values and the staged ones are compared as the merge compares them."""
     field: NestedField | None = None
     below: Any = table.schema().as_struct()
@@ -69,7 +69,7 @@ def _field(table: Table, found: KeyRange) -> NestedField | None:
             return None
         below = field.field_type
     kinds = (type(found.data_type), type(below))
-    return field if kinds[0] is kinds[1] or all(kind in WHOLE for kind in kinds) else None
+    return field if kinds[0] is kinds[1] or all(kind in INTEGER_TYPES for kind in kinds) else None
 
 
 def _is_outside(file: DataFile, found: KeyRange, field: NestedField) -> bool:
@@ -77,20 +77,20 @@ def _is_outside(file: DataFile, found: KeyRange, field: NestedField) -> bool:
     missing = (file.null_value_counts or {}).get(field.field_id)
     if found.nulls and missing != 0:
         return False
-    low = _value(field.field_type, (file.lower_bounds or {}).get(field.field_id))
-    high = _value(field.field_type, (file.upper_bounds or {}).get(field.field_id))
+    low = _decode_bound(field.field_type, (file.lower_bounds or {}).get(field.field_id))
+    high = _decode_bound(field.field_type, (file.upper_bounds or {}).get(field.field_id))
     if low is None or high is None:
         return missing is not None and missing == file.record_count
     return bool(high < found.low or low > found.high)
 
 
-def _value(data_type: Any, raw: bytes | None) -> Any:
+def _decode_bound(data_type: Any, raw: bytes | None) -> Any:
     """A bound as it compares with a range's ends; None where there is none, or where it is of an older, other type."""
     if raw is None:
         return None
     if isinstance(data_type, IntegerType | LongType):  # widened columns keep the bounds of narrow files
         return int.from_bytes(raw, "little", signed=True) if len(raw) in (4, 8) else None
-    if type(data_type) in BYTES and len(raw) != BYTES[type(data_type)]:
+    if type(data_type) in BOUND_BYTES and len(raw) != BOUND_BYTES[type(data_type)]:
         return None
-    known = isinstance(data_type, StringType | DecimalType) or type(data_type) in BYTES
+    known = isinstance(data_type, StringType | DecimalType) or type(data_type) in BOUND_BYTES
     return from_bytes(data_type, raw) if known and isinstance(data_type, PrimitiveType) else None

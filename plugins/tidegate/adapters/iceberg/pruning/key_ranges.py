@@ -26,10 +26,10 @@ from pyiceberg.types import (
 )
 
 from tidegate.sql.pruning import Bound
-from tidegate.sql.spark import literal
+from tidegate.sql.spark import render_literal
 
 # other types have no bounds, or not by Spark's order (NaN)
-TYPES: dict[type, str] = {
+SQL_TYPES: dict[type, str] = {
     IntegerType: "INT",
     LongType: "BIGINT",
     DecimalType: "DECIMAL",
@@ -40,7 +40,7 @@ TYPES: dict[type, str] = {
 }
 EPOCH = date(1970, 1, 1)
 CALENDAR_YEARS, CALENDAR_DAYS = 400, 146_097  # after so many the Gregorian calendar repeats
-SECOND, DAY = 1_000_000, 86_400 * 1_000_000  # microseconds
+MICROS_PER_SECOND, MICROS_PER_DAY = 1_000_000, 86_400 * 1_000_000  # microseconds
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class KeyRange:
     @property
     def bound(self) -> Bound:
         """The same as constants in Spark's SQL."""
-        ends = (_sql(self.data_type, self.low), _sql(self.data_type, self.high))
+        ends = (_render_constant(self.data_type, self.low), _render_constant(self.data_type, self.high))
         return Bound(self.leaf, (ends,), self.nulls)
 
 
-def ranges_of(staged: Table, values: Mapping[str, Any]) -> tuple[KeyRange, ...]:
+def find_key_ranges(staged: Table, values: Mapping[str, Any]) -> tuple[KeyRange, ...]:
     """For each leaf of the key that a merge filled with `values` compares, and that every staged file tells of."""
     if "leaves" not in values or staged.metadata.snapshot_by_id(values["snapshot_id"]) is None:
         return ()
@@ -68,19 +68,19 @@ def ranges_of(staged: Table, values: Mapping[str, Any]) -> tuple[KeyRange, ...]:
     files, parts = [task.file for task in scan.plan_files()], dict(values["keys"])
     key, found = staged.schema().find_field("key"), []
     for leaf in (leaf for leaf in values["leaves"] if leaf[0] in parts):
-        field = inner(key, path_in_key(values, leaf))
-        known = _range(files, field, leaf)
+        field = find_nested_field(key, find_path_in_key(values, leaf))
+        known = _compute_range(files, field, leaf)
         found += [known] if known else []
     return tuple(found)
 
 
-def path_in_key(values: Mapping[str, Any], leaf: tuple[str, ...]) -> list[str]:
+def find_path_in_key(values: Mapping[str, Any], leaf: tuple[str, ...]) -> list[str]:
     """Where a leaf of the table's key stands in the staged key."""
     part = dict(values["keys"])[leaf[0]]
     return [*leaf[1:]] if part is None else [part, *leaf[1:]]
 
 
-def inner(field: NestedField, path: Sequence[str]) -> NestedField:
+def find_nested_field(field: NestedField, path: Sequence[str]) -> NestedField:
     """The field below `field` that the names lead to."""
     for name in path:
         assert isinstance(field.field_type, StructType)
@@ -88,9 +88,9 @@ def inner(field: NestedField, path: Sequence[str]) -> NestedField:
     return field
 
 
-def _range(files: Sequence[DataFile], field: NestedField, leaf: tuple[str, ...]) -> KeyRange | None:
+def _compute_range(files: Sequence[DataFile], field: NestedField, leaf: tuple[str, ...]) -> KeyRange | None:
     data_type, number, ends, nulls = field.field_type, field.field_id, [], False
-    if type(data_type) not in TYPES or not isinstance(data_type, PrimitiveType):
+    if type(data_type) not in SQL_TYPES or not isinstance(data_type, PrimitiveType):
         return None
     for file in files:
         missing = (file.null_value_counts or {}).get(number)
@@ -105,23 +105,23 @@ def _range(files: Sequence[DataFile], field: NestedField, leaf: tuple[str, ...])
     return KeyRange(leaf, data_type, min(ends), max(ends), nulls)
 
 
-def _sql(data_type: Any, value: Any) -> str:
+def _render_constant(data_type: Any, value: Any) -> str:
     """A constant, in a session whose zone is UTC."""
     if isinstance(data_type, StringType):
-        return literal(value)
-    name = TYPES[type(data_type)]
+        return render_literal(value)
+    name = SQL_TYPES[type(data_type)]
     if isinstance(data_type, DecimalType):
         value, name = format(value, "f"), f"DECIMAL({data_type.precision}, {data_type.scale})"
     elif isinstance(data_type, DateType):
-        value = _date(value)
+        value = _format_date(value)
     elif isinstance(data_type, TimestampType | TimestamptzType):
-        days, micros = divmod(value, DAY)
-        seconds, micros = divmod(micros, SECOND)
-        value = f"{_date(days)} {timedelta(seconds=seconds)!s:0>8}.{micros:06}"
-    return f"CAST({literal(str(value))} AS {name})"
+        days, micros = divmod(value, MICROS_PER_DAY)
+        seconds, micros = divmod(micros, MICROS_PER_SECOND)
+        value = f"{_format_date(days)} {timedelta(seconds=seconds)!s:0>8}.{micros:06}"
+    return f"CAST({render_literal(str(value))} AS {name})"
 
 
-def _date(days: int) -> str:
+def _format_date(days: int) -> str:
     """A day since 1970 as Spark reads it: with four digits of the year or more, beyond Python's first and last year."""
     cycles, rest = divmod(days, CALENDAR_DAYS)
     day = EPOCH + timedelta(days=rest)

@@ -13,53 +13,59 @@ import pyarrow.compute as pc
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, StringType
 
-from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange, path_in_key
+from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange, find_path_in_key
 from tidegate.sql.pruning import Bound, Overlap
-from tidegate.sql.spark import literal
+from tidegate.sql.spark import render_literal
 
-TYPES = (IntegerType, LongType, StringType)
-MOST_KEYS = 20_000  # each is a constant in the statement, and in every task that reads the table
-MOST_BYTES = 1_000_000  # of all constants of a statement: 20,000 UUIDs have room, as many long texts have not
+NAMEABLE_TYPES = (IntegerType, LongType, StringType)
+MAX_KEYS = 20_000  # each is a constant in the statement, and in every task that reads the table
+MAX_LITERAL_BYTES = 1_000_000  # of all constants of a statement: 20,000 UUIDs have room, as many long texts have not
 ARROW_BYTES = 8  # what Arrow keeps for a value beside a text's own bytes
-LEAST_ROWS, TIMES = 300_000, 30  # rows that would be moved, and how many for each key: below it the text costs more
+MIN_TABLE_ROWS, MIN_ROW_RATIO = (
+    300_000,
+    30,
+)  # rows that would be moved, and how many for each key: below it the text costs more
 
 
-def is_worth_it(rows: int, overlap: Overlap | None) -> bool:
+def are_keys_worth_naming(rows: int, overlap: Overlap | None) -> bool:
     """Whether so few rows are merged into so many that their keys should be named one by one."""
-    if overlap is None or not 0 < rows <= MOST_KEYS:
+    if overlap is None or not 0 < rows <= MAX_KEYS:
         return False
-    return overlap.rows >= max(LEAST_ROWS, TIMES * rows)
+    return overlap.rows >= max(MIN_TABLE_ROWS, MIN_ROW_RATIO * rows)
 
 
-def named(staged: Table, values: Mapping[str, Any], ranges: Sequence[KeyRange]) -> tuple[Bound, ...]:
+def name_keys(staged: Table, values: Mapping[str, Any], ranges: Sequence[KeyRange]) -> tuple[Bound, ...]:
     """The bounds of `ranges`, with the staged values of each leaf beside them, where these are numbers or short texts.
 
-    In the order of the key, each leaf is named whose constants still have room in `MOST_BYTES`; what is left out makes
+    In the order of the key, each leaf is named whose constants still have room in `MAX_LITERAL_BYTES`; what is left
+    out makes
     a merge slower, and never wrong.
     """
-    bounds, room = [known.bound for known in ranges], MOST_BYTES
-    listed = [place for place, known in enumerate(ranges) if isinstance(known.data_type, TYPES) and not known.nulls]
+    bounds, room = [known.bound for known in ranges], MAX_LITERAL_BYTES
+    listed = [
+        place for place, known in enumerate(ranges) if isinstance(known.data_type, NAMEABLE_TYPES) and not known.nulls
+    ]
     if listed:
-        wanted = f"batch_number == {values['batch']} and attempt == {literal(values['attempt'])}"
+        wanted = f"batch_number == {values['batch']} and attempt == {render_literal(values['attempt'])}"
         scan = staged.scan(row_filter=wanted, snapshot_id=values["snapshot_id"], selected_fields=("key",))
         keys = scan.to_arrow()["key"].combine_chunks()
         for place in listed:
-            leaf = pc.struct_field(keys, path_in_key(values, ranges[place].leaf))
-            constants = _constants(leaf, room)
-            room -= _bytes_of(constants)
+            leaf = pc.struct_field(keys, find_path_in_key(values, ranges[place].leaf))
+            constants = _render_constants(leaf, room)
+            room -= _measure_bytes(constants)
             bounds[place] = replace(bounds[place], values=constants)
     return tuple(bounds)
 
 
-def _constants(leaf: "pa.Array[Any]", room: int) -> tuple[str, ...]:
+def _render_constants(leaf: "pa.Array[Any]", room: int) -> tuple[str, ...]:
     """The values as constants in order; none where they need more bytes than there is room for."""
     unique = pc.drop_null(pc.unique(leaf))
     if unique.nbytes > room + ARROW_BYTES * len(unique):
         return ()
     values = sorted(unique.to_pylist())
-    constants = tuple(literal(value) if isinstance(value, str) else f"{value}L" for value in values)
-    return constants if _bytes_of(constants) <= room else ()
+    constants = tuple(render_literal(value) if isinstance(value, str) else f"{value}L" for value in values)
+    return constants if _measure_bytes(constants) <= room else ()
 
 
-def _bytes_of(constants: Sequence[str]) -> int:
+def _measure_bytes(constants: Sequence[str]) -> int:
     return sum(len(constant.encode()) + len(", ") for constant in constants)

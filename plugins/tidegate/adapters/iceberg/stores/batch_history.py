@@ -13,34 +13,34 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
 from tidegate.adapters.iceberg.stores.ownership import claim
 from tidegate.adapters.iceberg.table.commit import MAIN, commit
-from tidegate.adapters.iceberg.table.data_files import files_of, remove
-from tidegate.adapters.iceberg.table.state import summary_of
+from tidegate.adapters.iceberg.table.data_files import list_snapshot_files, remove_file
+from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.errors import CommitRefused
-from tidegate.failpoints import reached
-from tidegate.model.ownership import own_control
-from tidegate.tables.batch_history import FRACTIONS, INTEGERS, TEXTS
+from tidegate.failpoints import hit_failpoint
+from tidegate.model.ownership import describe_control
+from tidegate.tables.batch_history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 
-KINDS = {pa.int64(): INTEGERS, pa.string(): TEXTS, pa.float64(): FRACTIONS}
-COLUMNS = pa.schema([pa.field(name, kind) for kind, names in KINDS.items() for name in names])
+FIELDS_BY_TYPE = {pa.int64(): INTEGER_FIELDS, pa.string(): TEXT_FIELDS, pa.float64(): FRACTION_FIELDS}
+COLUMNS = pa.schema([pa.field(name, kind) for kind, names in FIELDS_BY_TYPE.items() for name in names])
 PROPERTIES = {
     "format-version": "2",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "3",
     "commit.manifest-merge.enabled": "true",
 }
-BATCH = "tidegate.batch"
-SNAPSHOTS, KEPT = 50, 10
-TRIES = 5
-ROWS = 1000  # a file with so many rows is left alone
+BATCH_PROPERTY = "tidegate.batch"
+MAX_SNAPSHOTS, KEPT_SNAPSHOTS = 50, 10
+MAX_COMMIT_ATTEMPTS = 5
+MAX_GATHERED_ROWS = 1000  # a file with so many rows is left alone
 
 
-def append(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
+def append_row(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
     """Append one row; the table and its namespace are created if missing. Other writers are waited for."""
-    table = _opened(catalog, identifier)
-    reached("history.opened")
-    newest_batch = {BATCH: str(row["batch"])}
+    table = _open_table(catalog, identifier)
+    hit_failpoint("history.opened")
+    newest_batch = {BATCH_PROPERTY: str(row["batch"])}
     rows = pa.Table.from_pylist([row], schema=COLUMNS)
-    for tries_left in reversed(range(TRIES)):
+    for tries_left in reversed(range(MAX_COMMIT_ATTEMPTS)):
         try:
             table.append(rows, snapshot_properties=newest_batch)
             break
@@ -48,22 +48,26 @@ def append(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
             if not tries_left:
                 raise
             table = catalog.load_table(identifier)
-    reached("history.appended")
-    if len(table.metadata.snapshots) > SNAPSHOTS:
+    hit_failpoint("history.appended")
+    if len(table.metadata.snapshots) > MAX_SNAPSHOTS:
         with suppress(CommitRefused):  # another table's merge was faster; the next row brings the next chance
-            _gather(table)
+            _compact_rows(table)
         forget_snapshots(table.refresh())
 
 
-def _gather(table: Table) -> None:
+def _compact_rows(table: Table) -> None:
     """Put the rows of all small files into one: a file for each batch would make history slow to read."""
-    small = [task for task in table.scan().plan_files() if task.file.record_count < ROWS and not task.delete_files]
+    small = [
+        task
+        for task in table.scan().plan_files()
+        if task.file.record_count < MAX_GATHERED_ROWS and not task.delete_files
+    ]
     current = table.current_snapshot()
     if len(small) < 2 or current is None:
         return
     rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
     transaction = table.transaction()
-    newest_batch = {BATCH: summary_of(current).get(BATCH, "0")}
+    newest_batch = {BATCH_PROPERTY: read_summary(current).get(BATCH_PROPERTY, "0")}
     with transaction.update_snapshot(snapshot_properties=newest_batch).overwrite() as overwrite:
         for task in small:
             overwrite.delete_data_file(task.file)
@@ -75,30 +79,30 @@ def _gather(table: Table) -> None:
 
 def forget_snapshots(table: Table) -> None:
     """Drop all snapshots but the newest few once there are many: each costs every later commit, and nobody reads it."""
-    if len(table.metadata.snapshots) <= SNAPSHOTS:
+    if len(table.metadata.snapshots) <= MAX_SNAPSHOTS:
         return
-    old = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)[:-KEPT]
-    before = files_of(table, old)
+    old = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)[:-KEPT_SNAPSHOTS]
+    before = list_snapshot_files(table, old)
     table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
-    reached("history.expired")
-    for location in before - files_of(table.refresh(), table.metadata.snapshots):
-        remove(table, location)
+    hit_failpoint("history.expired")
+    for location in before - list_snapshot_files(table.refresh(), table.metadata.snapshots):
+        remove_file(table, location)
 
 
-def _opened(catalog: Catalog, identifier: str) -> Table:
+def _open_table(catalog: Catalog, identifier: str) -> Table:
     with suppress(NoSuchTableError):
-        return _widened(_claimed(catalog.load_table(identifier), identifier))
+        return _add_missing_columns(_claim_table(catalog.load_table(identifier), identifier))
     _create_namespace(catalog, identifier.rsplit(".", 1)[0])
     try:
         return catalog.create_table(
-            identifier, COLUMNS, properties={**PROPERTIES, **own_control(identifier).properties}
+            identifier, COLUMNS, properties={**PROPERTIES, **describe_control(identifier).properties}
         )
     except TableAlreadyExistsError:
-        return _claimed(catalog.load_table(identifier), identifier)
+        return _claim_table(catalog.load_table(identifier), identifier)
 
 
-def _claimed(table: Table, identifier: str) -> Table:
-    claim(table, identifier, own_control(identifier))
+def _claim_table(table: Table, identifier: str) -> Table:
+    claim(table, identifier, describe_control(identifier))
     return table
 
 
@@ -111,15 +115,15 @@ def _create_namespace(catalog: Catalog, namespace: str) -> None:
             raise
 
 
-def newest(table: Table, limit: int) -> list[dict[str, Any]]:
+def read_newest(table: Table, limit: int) -> list[dict[str, Any]]:
     """The newest rows, newest first."""
     current = table.current_snapshot()
-    highest = int(summary_of(current).get(BATCH, "0")) if current else 0
+    highest = int(read_summary(current).get(BATCH_PROPERTY, "0")) if current else 0
     rows = table.scan(row_filter=f"batch > {highest - limit}").to_arrow().sort_by([("published_at_ms", "descending")])
     return list(rows.slice(0, limit).to_pylist())
 
 
-def _widened(table: Table) -> Table:
+def _add_missing_columns(table: Table) -> Table:
     """A table that an earlier version made learns the columns that it lacks."""
     if set(COLUMNS.names) - {column.name for column in table.schema().columns}:
         with table.update_schema() as change:

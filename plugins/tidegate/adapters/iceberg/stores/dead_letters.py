@@ -11,11 +11,11 @@ from pyiceberg.table import Table
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import DeadLetters
 
-MOST_RANGES = 100  # with more, each file of letters would be compared with too many
-PLACE = ("topic", "partition", "offset")
+MAX_FILTER_RANGES = 100  # with more, each file of letters would be compared with too many
+LETTER_ADDRESS = ("topic", "partition", "offset")
 
 
-def newest(table: Table, limit: int) -> DeadLetters:
+def read_newest(table: Table, limit: int) -> DeadLetters:
     """Counts, and of those that wait the newest `limit`; keys and values are read for these alone."""
     seen = table.scan(selected_fields=("written_at", "replayed_at")).to_arrow()
     waiting = seen.filter(seen["replayed_at"].is_null())
@@ -24,26 +24,26 @@ def newest(table: Table, limit: int) -> DeadLetters:
     if limit and times:
         since = times[min(limit, len(times)) - 1]
         wanted = f"replayed_at IS NULL AND written_at >= '{since.isoformat()}'"
-        order = [("written_at", "descending"), *((name, "descending") for name in PLACE)]
+        order = [("written_at", "descending"), *((name, "descending") for name in LETTER_ADDRESS)]
         rows = table.scan(row_filter=wanted).to_arrow().sort_by(order).slice(0, limit).to_pylist()
     return DeadLetters(waiting.num_rows, seen.num_rows - waiting.num_rows, tuple(rows))
 
 
-def waiting(table: Table, destination: str) -> list[tuple[str, int, int]]:
+def list_waiting(table: Table, destination: str) -> list[tuple[str, int, int]]:
     """Where those of a destination lie that were not replayed."""
-    wanted = And(_of(destination), parse("replayed_at IS NULL"))
-    rows = table.scan(row_filter=wanted, selected_fields=PLACE).to_arrow().to_pylist()
+    wanted = And(_filter_destination(destination), parse("replayed_at IS NULL"))
+    rows = table.scan(row_filter=wanted, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
     return [(row["topic"], row["partition"], row["offset"]) for row in rows]
 
 
-def of_attempt(table: Table, destination: str, attempt: str) -> list[dict[str, Any]]:
+def read_of_attempt(table: Table, destination: str, attempt: str) -> list[dict[str, Any]]:
     """Those of a destination that this attempt left, ordered by their places."""
-    wanted = And(_of(destination), parse(f"attempt = '{attempt}'"))
-    rows = table.scan(row_filter=wanted).to_arrow().sort_by([(name, "ascending") for name in PLACE])
+    wanted = And(_filter_destination(destination), parse(f"attempt = '{attempt}'"))
+    rows = table.scan(row_filter=wanted).to_arrow().sort_by([(name, "ascending") for name in LETTER_ADDRESS])
     return list(rows.to_pylist())
 
 
-def of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> int:
+def count_of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> int:
     """How many of a destination lie in these ranges and are not this attempt's.
 
     Asked before every merge: of the letters of all times only the files are opened that may hold such offsets.
@@ -51,19 +51,19 @@ def of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> i
     parts = [part for part in ranges if part[3] > part[2]]
     if not parts:
         return 0
-    wanted = And(_of(destination), parse(f"attempt != '{attempt}'"), _near(parts))
-    rows = table.scan(row_filter=wanted, selected_fields=PLACE).to_arrow().to_pylist()
-    return sum(any(_within(row, *part) for part in parts) for row in rows)
+    wanted = And(_filter_destination(destination), parse(f"attempt != '{attempt}'"), _filter_ranges(parts))
+    rows = table.scan(row_filter=wanted, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
+    return sum(any(_is_within(row, *part) for part in parts) for row in rows)
 
 
-def _of(destination: str) -> BooleanExpression:
+def _filter_destination(destination: str) -> BooleanExpression:
     """The table is partitioned by it."""
     return EqualTo(term="table", value=destination)
 
 
-def _near(parts: Sequence[tuple[str, int, int, int]]) -> BooleanExpression:
+def _filter_ranges(parts: Sequence[tuple[str, int, int, int]]) -> BooleanExpression:
     """Offsets in the ranges; of very many only between the first and the last of them all."""
-    if len(parts) > MOST_RANGES:
+    if len(parts) > MAX_FILTER_RANGES:
         return parse(f"offset >= {min(part[2] for part in parts)} AND offset < {max(part[3] for part in parts)}")
     places = (
         And(EqualTo(term="topic", value=topic), parse(f"partition = {number} AND offset >= {start} AND offset < {end}"))
@@ -72,5 +72,5 @@ def _near(parts: Sequence[tuple[str, int, int, int]]) -> BooleanExpression:
     return Or(AlwaysFalse(), *places)
 
 
-def _within(row: dict[str, Any], topic: str, partition: int, start: int, end: int) -> bool:
+def _is_within(row: dict[str, Any], topic: str, partition: int, start: int, end: int) -> bool:
     return (row["topic"], row["partition"]) == (topic, partition) and start <= row["offset"] < end

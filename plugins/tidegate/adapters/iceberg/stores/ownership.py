@@ -8,9 +8,17 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from tidegate.adapters.iceberg.table.commit import commit
-from tidegate.adapters.iceberg.table.state import summary_of
+from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.errors import CommitRefused, GiveUp
-from tidegate.model.ownership import KIND, PIPELINE, SHAPE, Ownership, check_kind, check_recognised, is_marked
+from tidegate.model.ownership import (
+    KIND_PROPERTY,
+    PIPELINE,
+    SHAPE_PROPERTY,
+    Ownership,
+    check_kind,
+    check_recognised,
+    is_marked,
+)
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +27,7 @@ def claim(table: Table, name: str, own: Ownership) -> dict[str, str]:
     """The properties of a table that is ours; one of version 0.1 is marked. `GiveUp` for a table of somebody else."""
     properties = table.metadata.properties
     if not is_marked(name, own, own.properties, properties):
-        check_recognised(name, own, table.schema().column_names, properties.get(SHAPE))
+        check_recognised(name, own, table.schema().column_names, properties.get(SHAPE_PROPERTY))
         _check_staged_by(table, name, own)
         with suppress(CommitRefused):  # others write it too; the next look marks it
             commit(
@@ -33,7 +41,7 @@ def claim(table: Table, name: str, own: Ownership) -> dict[str, str]:
 
 def _check_staged_by(table: Table, name: str, own: Ownership) -> None:
     """What is staged tells the pipeline that it was staged by."""
-    found = {summary_of(snapshot).get(PIPELINE, own.pipeline) for snapshot in table.metadata.snapshots}
+    found = {read_summary(snapshot).get(PIPELINE, own.pipeline) for snapshot in table.metadata.snapshots}
     if own.kind == "intermediate" and found - {own.pipeline}:
         others = ", ".join(sorted(found - {own.pipeline}))
         raise GiveUp(
@@ -45,4 +53,4 @@ def _check_staged_by(table: Table, name: str, own: Ownership) -> None:
 def check_removable(table: Table, kinds: Collection[str]) -> None:
     """`GiveUp` before anything is removed from a table that is not ours."""
     properties = table.metadata.properties
-    check_kind(".".join(table.name()), properties.get(KIND), properties.get(SHAPE), kinds)
+    check_kind(".".join(table.name()), properties.get(KIND_PROPERTY), properties.get(SHAPE_PROPERTY), kinds)

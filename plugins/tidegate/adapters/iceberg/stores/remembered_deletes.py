@@ -14,29 +14,33 @@ from pyiceberg.types import NestedField, PrimitiveType
 
 from tidegate.adapters.iceberg.stores.batch_history import forget_snapshots
 from tidegate.adapters.iceberg.table.commit import MAIN, commit
-from tidegate.model.ownership import KIND, MEMORIES
-from tidegate.spec.time_text import EPOCH, moment_at
+from tidegate.model.ownership import KIND_PROPERTY, MEMORY_KINDS
+from tidegate.spec.time_text import EPOCH, to_utc_datetime
 
-CHANGED = "_tidegate_timestamp"  # as tables that remember whole changes have it, beside the user's own columns
-SMALL_ROWS = 10_000  # of files with some old rows among newer ones, so many may be written again by each call
-OLD_SHARE = Fraction(1, 2)  # a larger one waits until so much of its time is over: a row is written for one that goes
-Aged = tuple[FileScanTask, Fraction]  # a file with old rows, and which share of the time that it spans is over
+TIMESTAMP_COLUMN = "_tidegate_timestamp"  # as tables that remember whole changes have it, beside the user's own columns
+SMALL_FILE_ROWS = 10_000  # of files with some old rows among newer ones, so many may be written again by each call
+MIN_OLD_SHARE = Fraction(
+    1, 2
+)  # a larger one waits until so much of its time is over: a row is written for one that goes
+AgedFile = tuple[FileScanTask, Fraction]  # a file with old rows, and which share of the time that it spans is over
 
 
-def forget(table: Table, before_ms: int) -> int:
+def forget_deletes(table: Table, before_ms: int) -> int:
     """Remove deletes whose record is older; returns how many. `CommitRefused` where a merge has written meanwhile.
 
     Files that hold nothing else go unread. Of the others only those are written again where that is little work for
     what goes: a delete that stays is remembered for longer, at most until the newest one of its file is old.
     """
-    if table.metadata.properties.get(KIND) not in MEMORIES:
+    if table.metadata.properties.get(KIND_PROPERTY) not in MEMORY_KINDS:
         return 0  # the next merge marks it, if it is ours
-    field = table.schema().find_field(CHANGED if CHANGED in table.schema().column_names else "timestamp")
-    before, current = moment_at(before_ms), table.current_snapshot()
+    field = table.schema().find_field(
+        TIMESTAMP_COLUMN if TIMESTAMP_COLUMN in table.schema().column_names else "timestamp"
+    )
+    before, current = to_utc_datetime(before_ms), table.current_snapshot()
     tasks = table.scan(row_filter=f"{field.name} < '{before.isoformat()}'").plan_files()
-    aged = [(task, _old_share(task.file, field, before)) for task in tasks]
+    aged = [(task, _estimate_old_share(task.file, field, before)) for task in tasks]
     over = [task for task, share in aged if share == 1]
-    mixed = _worth_writing([one for one in aged if one[1] < 1])
+    mixed = _choose_worth_rewriting([one for one in aged if one[1] < 1])
     forgotten = sum(task.file.record_count for task in [*over, *mixed])
     if forgotten and current:
         transaction = table.transaction()
@@ -58,12 +62,12 @@ def forget(table: Table, before_ms: int) -> int:
     return forgotten
 
 
-def _worth_writing(aged: Sequence[Aged]) -> list[FileScanTask]:
+def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
     """Large files of which a good share is old, and of the small ones those with the oldest rows."""
-    found, room = [], SMALL_ROWS
+    found, room = [], SMALL_FILE_ROWS
     for task, share in sorted(aged, key=lambda one: -one[1]):
         rows = task.file.record_count
-        if rows > SMALL_ROWS and share >= OLD_SHARE:
+        if rows > SMALL_FILE_ROWS and share >= MIN_OLD_SHARE:
             found.append(task)
         elif rows <= room:
             found.append(task)
@@ -71,16 +75,16 @@ def _worth_writing(aged: Sequence[Aged]) -> list[FileScanTask]:
     return found
 
 
-def _old_share(file: DataFile, field: NestedField, before: datetime) -> Fraction:
+def _estimate_old_share(file: DataFile, field: NestedField, before: datetime) -> Fraction:
     """Which share of the time between a file's oldest and newest row is over: 1 only if no row is newer."""
-    low, high = (_bound(ends, field) for ends in (file.lower_bounds, file.upper_bounds))
+    low, high = (_read_bound(ends, field) for ends in (file.lower_bounds, file.upper_bounds))
     until = (before - EPOCH) // timedelta(microseconds=1)
     if low is None or high is None or (file.null_value_counts or {}).get(field.field_id) != 0:
-        return OLD_SHARE
+        return MIN_OLD_SHARE
     return min(Fraction(1), Fraction(until - low, high + 1 - low))
 
 
-def _bound(ends: dict[int, bytes] | None, field: NestedField) -> int | None:
+def _read_bound(ends: dict[int, bytes] | None, field: NestedField) -> int | None:
     raw = (ends or {}).get(field.field_id)
     if raw is None or not isinstance(field.field_type, PrimitiveType):
         return None

@@ -16,56 +16,56 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from tidegate.adapters.iceberg.stores.ownership import check_removable
 from tidegate.adapters.iceberg.table import commit
-from tidegate.adapters.iceberg.table.data_files import files_of, remove
-from tidegate.adapters.iceberg.table.state import batch_of, summary_of
-from tidegate.failpoints import reached
+from tidegate.adapters.iceberg.table.data_files import list_snapshot_files, remove_file
+from tidegate.adapters.iceberg.table.state import parse_batch, read_summary
+from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
-from tidegate.model.batch import DELETES, UNCHANGED, Counts, StagedBatch, can_be_merged
+from tidegate.model.batch import DELETE_COUNTS, UNCHANGED_COUNTS, Counts, StagedBatch, can_be_merged
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import KIND, SHAPE, STAGED, Ownership
+from tidegate.model.ownership import KIND_PROPERTY, SHAPE_PROPERTY, STAGING_KINDS, Ownership
 from tidegate.ports.context import Staging
 
 
-def outcome_of(table: Table, attempt: str) -> dict[str, Any] | None:
+def read_outcome(table: Table, attempt: str) -> dict[str, Any] | None:
     """What the stage job of this attempt left behind, None if it did not finish."""
-    text = table.metadata.properties.get(resource_names.staged_property(attempt))
+    text = table.metadata.properties.get(resource_names.name_staged_property(attempt))
     found: dict[str, Any] | None = None if text is None else json.loads(text)
     return found
 
 
-def audit_answers(table: Table, attempt: str) -> dict[str, Any] | None:
+def read_audit_answers(table: Table, attempt: str) -> dict[str, Any] | None:
     """What a merge's audits of this staged attempt found, None if none were asked."""
-    text = table.metadata.properties.get(resource_names.audit_property(attempt))
+    text = table.metadata.properties.get(resource_names.name_audit_property(attempt))
     found: dict[str, Any] | None = None if text is None else json.loads(text)
     return found
 
 
-def staged_in(table: Table, destination: str) -> list[StagedBatch]:
+def list_staged(table: Table, destination: str) -> list[StagedBatch]:
     """Complete batches in order; of several attempts at one batch the newest counts."""
     newest: dict[int, StagedBatch] = {}
     for snapshot in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
-        staged = _staged(table, snapshot, destination)
+        staged = _build_staged_batch(table, snapshot, destination)
         if staged is not None:
             newest[staged.batch] = staged
     return [newest[batch] for batch in sorted(newest)]
 
 
-def newest(table: Table, destination: str) -> Staging | None:
+def read_newest(table: Table, destination: str) -> Staging | None:
     """What the newest snapshot holds: of each batch the newest attempt's rows, named if that attempt was finished."""
     current = table.current_snapshot()
     if current is None:
         return None
     held: dict[int, StagedBatch | None] = {}
     for snapshot in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
-        batch = batch_of(snapshot)
+        batch = parse_batch(snapshot)
         if batch is not None:
-            staged = _staged(table, snapshot, destination)
+            staged = _build_staged_batch(table, snapshot, destination)
             held[batch] = staged and replace(staged, snapshot_id=current.snapshot_id)
     batches = tuple(staged for _, staged in sorted(held.items()) if staged is not None)
     return Staging(current.snapshot_id, batches)
 
 
-def notes(catalog: Catalog, prefix: str, own: Ownership) -> list[str]:
+def read_backfill_notes(catalog: Catalog, prefix: str, own: Ownership) -> list[str]:
     """What is noted in the backfills' tables whose names begin with `prefix`, and that carry this mark or none."""
     namespace, _, begin = prefix.rpartition(".")
     try:
@@ -77,26 +77,26 @@ def notes(catalog: Catalog, prefix: str, own: Ownership) -> list[str]:
         if identifier[-1].startswith(begin):
             with suppress(NoSuchTableError):
                 properties = catalog.load_table(identifier).metadata.properties
-                if not properties.get(KIND) or own.properties.items() <= properties.items():
-                    found.append(properties.get(resource_names.NOTE, ""))
+                if not properties.get(KIND_PROPERTY) or own.properties.items() <= properties.items():
+                    found.append(properties.get(resource_names.BACKFILL_PROPERTY, ""))
     return [note for note in found if note]
 
 
-def applied(table: Table, shape: str) -> frozenset[int]:
+def list_applied_slices(table: Table, shape: str) -> frozenset[int]:
     """The slices of a backfill that its table says are applied, if its rows have that shape."""
     properties = table.metadata.properties
-    if properties.get(SHAPE) != shape:
+    if properties.get(SHAPE_PROPERTY) != shape:
         return frozenset()
-    return frozenset(number for name in properties if (number := resource_names.applied_slice(name)) is not None)
+    return frozenset(number for name in properties if (number := resource_names.parse_applied_slice(name)) is not None)
 
 
 def mark_applied(table: Table, number: int) -> None:
     """Say that a slice is applied: a property for each, so that two runners take none from each other."""
-    mark = SetPropertiesUpdate(updates={resource_names.applied_property(number): "true"})
+    mark = SetPropertiesUpdate(updates={resource_names.name_applied_property(number): "true"})
     commit.commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (mark,))
 
 
-def drop(catalog: Catalog, identifier: str) -> None:
+def drop_table(catalog: Catalog, identifier: str) -> None:
     """Drop a table that is ours alone, and everything below its location."""
     try:
         table = catalog.load_table(identifier)
@@ -111,9 +111,9 @@ def drop(catalog: Catalog, identifier: str) -> None:
             files.delete_dir(path)
 
 
-def _staged(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:
-    summary = summary_of(snapshot)
-    found = outcome_of(table, summary.get("tidegate.attempt", ""))
+def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:
+    summary = read_summary(snapshot)
+    found = read_outcome(table, summary.get("tidegate.attempt", ""))
     if found is None or found["bad"]:
         return None
     asked = json.loads(summary["tidegate.staged"])
@@ -127,88 +127,90 @@ def _staged(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch |
             "counts": asdict(Counts.of(span, found)),
             "timestamps": found["timestamps"],
             "bytes": int(summary.get("added-files-size", "0")),
-            **{name: found[name] for name in (*DELETES, *UNCHANGED) if name in found},
+            **{name: found[name] for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS) if name in found},
             **asked,
         }
     )
 
 
-def highest_batch(table: Table) -> int:
+def find_highest_batch(table: Table) -> int:
     """The highest batch number of an attempt that may be merged, or that was ever cleaned up; 0 for none."""
-    cleaned = [int(summary_of(s).get("tidegate.clean-up", "0")) for s in table.metadata.snapshots]
+    cleaned = [int(read_summary(s).get("tidegate.clean-up", "0")) for s in table.metadata.snapshots]
     at_creation = int(table.metadata.properties.get("tidegate.highest-batch", "0"))
-    return max([at_creation, *cleaned, *(batch_of(s) or 0 for s in table.metadata.snapshots if not _is_dead(table, s))])
+    return max(
+        [at_creation, *cleaned, *(parse_batch(s) or 0 for s in table.metadata.snapshots if not _is_dead(table, s))]
+    )
 
 
 def _is_dead(table: Table, snapshot: Snapshot) -> bool:
     """Whether its attempt has ended, and with something that is never merged."""
-    summary = summary_of(snapshot)
-    found = outcome_of(table, summary.get("tidegate.attempt", ""))
+    summary = read_summary(snapshot)
+    found = read_outcome(table, summary.get("tidegate.attempt", ""))
     if found is None or "tidegate.staged" not in summary:
         return False
     return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, found)
 
 
-def clean(table: Table, up_to_batch: int) -> dict[str, int]:
+def clean_up(table: Table, up_to_batch: int) -> dict[str, int]:
     """Remove batches up to that one: rows, snapshots, counts, then every file that nothing refers to any more.
 
     Attempts that were killed leave files that no snapshot knows; those of batches that are published may go as well:
     no merge of such a batch can be published, so a late commit that names them is never read. Of later batches go the
     attempts that are never merged; their rows too, unless another attempt has written over them.
     """
-    check_removable(table, STAGED)
+    check_removable(table, STAGING_KINDS)
     dead = [s for s in table.metadata.snapshots if _is_dead(table, s) and not _is_bare(table, s)]
-    last = {batch_of(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
-    numbers = [batch for s in dead if (batch := batch_of(s)) and batch > up_to_batch and last[batch] is s]
+    last = {parse_batch(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
+    numbers = [batch for s in dead if (batch := parse_batch(s)) and batch > up_to_batch and last[batch] is s]
     old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch) or s in dead]
     current = table.metadata.current_snapshot_id
     nothing_new = [s.snapshot_id for s in old] == [current] and _is_empty(old[0])
-    counts = _counts_without(table, old)
+    counts = _find_obsolete_counts(table, old)
     if old and not nothing_new:
         commit.drop_staged(table, up_to_batch, numbers, [s.snapshot_id for s in old], counts)
     elif counts:
         commit.drop_counts(table, counts)
-    before = files_of(table, old)
+    before = list_snapshot_files(table, old)
     fresh = table.catalog.load_table(table.name())
-    kept = files_of(fresh, fresh.metadata.snapshots, live_only=True)
-    doomed = (before - kept) | _strays(fresh, up_to_batch, kept)
+    kept = list_snapshot_files(fresh, fresh.metadata.snapshots, live_only=True)
+    doomed = (before - kept) | _find_stray_files(fresh, up_to_batch, kept)
     for location in doomed:
-        remove(fresh, location)
-        reached("clean_up.removed")
+        remove_file(fresh, location)
+        hit_failpoint("clean_up.removed")
     _remove_empty_folders(fresh, {location.rpartition("/")[0] for location in doomed if "/batch_number=" in location})
-    batches = {batch for snapshot in old if (batch := batch_of(snapshot)) is not None}
+    batches = {batch for snapshot in old if (batch := parse_batch(snapshot)) is not None}
     return {"batches": len(batches), "snapshots": len(old), "files": len(doomed)}
 
 
 def _is_bare(table: Table, snapshot: Snapshot) -> bool:
     """Whether it is the newest and wrote no row: there is nothing to delete, so it stays until another one follows."""
     is_current = snapshot.snapshot_id == table.metadata.current_snapshot_id
-    return is_current and summary_of(snapshot).get("added-records", "0") == "0"
+    return is_current and read_summary(snapshot).get("added-records", "0") == "0"
 
 
-def _counts_without(table: Table, old: list[Snapshot]) -> list[str]:
+def _find_obsolete_counts(table: Table, old: list[Snapshot]) -> list[str]:
     """Counts and audits of attempts that have no snapshot once the old ones are gone: theirs, and those of late losers.
 
     Counts are written after their snapshot, so that no attempt still waits for its own.
     """
     gone = {snapshot.snapshot_id for snapshot in old}
-    kept = (summary_of(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in gone)
-    named = (resource_names.staged_property, resource_names.audit_property)
+    kept = (read_summary(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in gone)
+    named = (resource_names.name_staged_property, resource_names.name_audit_property)
     in_use = {name(attempt) for attempt in kept for name in named}
     prefixes = tuple(name("") for name in named)
     return [name for name in table.metadata.properties if name.startswith(prefixes) and name not in in_use]
 
 
 def _is_empty(snapshot: Snapshot) -> bool:
-    return "tidegate.clean-up" in summary_of(snapshot) or summary_of(snapshot).get("total-records") == "0"
+    return "tidegate.clean-up" in read_summary(snapshot) or read_summary(snapshot).get("total-records") == "0"
 
 
 def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:
-    batch = batch_of(snapshot)
-    return "tidegate.clean-up" in summary_of(snapshot) or (batch is not None and batch <= up_to_batch)
+    batch = parse_batch(snapshot)
+    return "tidegate.clean-up" in read_summary(snapshot) or (batch is not None and batch <= up_to_batch)
 
 
-def _strays(table: Table, up_to_batch: int, kept: set[str]) -> set[str]:
+def _find_stray_files(table: Table, up_to_batch: int, kept: set[str]) -> set[str]:
     """Files in the folders of published batches that no snapshot refers to."""
     if not isinstance(table.io, PyArrowFileIO):
         return set()
@@ -218,7 +220,7 @@ def _strays(table: Table, up_to_batch: int, kept: set[str]) -> set[str]:
         FileSelector(path, recursive=True, allow_not_found=True)
     )
     prefix = location.removesuffix(path)
-    strays = {prefix + info.path for info in listing if info.is_file and _batch_folder(info.path) <= up_to_batch}
+    strays = {prefix + info.path for info in listing if info.is_file and _parse_batch_folder(info.path) <= up_to_batch}
     return strays - kept
 
 
@@ -238,6 +240,6 @@ def _remove_empty_folders(table: Table, folders: set[str]) -> None:
                 files.delete_dir(path)
 
 
-def _batch_folder(path: str) -> float:
+def _parse_batch_folder(path: str) -> float:
     found = re.search(r"/batch_number=(\d+)/", path)
     return int(found.group(1)) if found else float("inf")

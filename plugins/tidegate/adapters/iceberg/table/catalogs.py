@@ -11,12 +11,12 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
-from tidegate.adapters.iceberg.table.sqlite_catalog import prepare
-from tidegate.adapters.open_clients import Opened
+from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
+from tidegate.adapters.open_clients import OpenClients
 from tidegate.errors import ConfigurationError
 
-SQLITE = "sqlite:///"
-POSTGRES = "postgresql://"
+SQLITE_PREFIX = "sqlite:///"
+POSTGRES_PREFIX = "postgresql://"
 LOCK_SECONDS = 60  # how long a writer waits for another one's commit in a SQLite catalog
 
 
@@ -30,9 +30,9 @@ class Catalogs:
         self, properties: Mapping[str, Mapping[str, Any]], connections: Mapping[str, str | None] | None = None
     ) -> None:
         self._properties, self._connections = properties, connections or {}
-        self._opened = Opened()
+        self._opened = OpenClients()
 
-    def share(self, opened: Opened) -> None:
+    def share(self, opened: OpenClients) -> None:
         """Use, and open, the clients that other users of the same catalogs in this process share."""
         self._opened = opened
 
@@ -41,7 +41,7 @@ class Catalogs:
         if name not in self._properties:
             raise ConfigurationError(f"catalog={name} is not an Iceberg catalog of catalogs.yaml; declare it there")
         properties = dict(self._properties[name])
-        found: IcebergCatalog = self._opened.client(name, properties, lambda: _open(name, dict(properties)))
+        found: IcebergCatalog = self._opened.client(name, properties, lambda: _open_catalog(name, dict(properties)))
         return found
 
     def login(self, name: str) -> str:
@@ -71,13 +71,13 @@ class Catalogs:
         return tuple(self._properties)
 
 
-def _open(name: str, properties: dict[str, Any]) -> IcebergCatalog:
+def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
     uri = str(properties.get("uri", ""))
-    if properties.get("type") == "sql" and uri.startswith(SQLITE):
-        prepare(Path(uri.removeprefix(SQLITE).partition("?")[0]))
+    if properties.get("type") == "sql" and uri.startswith(SQLITE_PREFIX):
+        prepare_database(Path(uri.removeprefix(SQLITE_PREFIX).partition("?")[0]))
         properties["uri"] = uri + ("&" if "?" in uri else "?") + f"timeout={LOCK_SECONDS}"
-    if uri.startswith(POSTGRES):  # without a driver SQLAlchemy takes the newest, which is not the one installed
-        properties["uri"] = uri.replace(POSTGRES, "postgresql+psycopg2://", 1)
+    if uri.startswith(POSTGRES_PREFIX):  # without a driver SQLAlchemy takes the newest, which is not the one installed
+        properties["uri"] = uri.replace(POSTGRES_PREFIX, "postgresql+psycopg2://", 1)
     opened = load_catalog(name, **{key: str(value) for key, value in properties.items()})
     if isinstance(opened, RestCatalog):  # its server deletes old metadata; PyIceberg would warn that it is gone
         opened._delete_old_metadata = lambda *_: None  # type: ignore[method-assign]

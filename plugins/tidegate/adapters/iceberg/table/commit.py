@@ -25,13 +25,13 @@ from sqlalchemy.exc import OperationalError
 
 from tidegate.adapters.iceberg.table.data_files import remove_old_metadata
 from tidegate.errors import CommitRefused, OutcomeUnknown, RetryLater
-from tidegate.failpoints import reached
+from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
 from tidegate.ports.context import Publication
 
 MAIN = "main"
 NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING
-RETENTION = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
+RETENTION_FIELDS = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
 FOREVER_MS = 2**63 - 1
 
 
@@ -49,22 +49,22 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
         raise OutcomeUnknown(f"table={table.name()}: the catalog gave no answer; read the position: {error}") from error
     except OperationalError as error:
         raise OutcomeUnknown(f"table={table.name()}: the catalog's database failed: {error.orig}") from error
-    reached("catalog.committed")
+    hit_failpoint("catalog.committed")
     remove_old_metadata(table, response.metadata)
 
 
-def cut(table: Table, at: tuple[str, int], branch: str, target: str = MAIN) -> None:
+def start_branch(table: Table, at: tuple[str, int], branch: str, target: str = MAIN) -> None:
     """Start `branch` at a snapshot, given with the table's UUID, if the branch that is written is there."""
     uuid, snapshot_id = at
     requirements = (
         AssertTableUUID(uuid=UUID(uuid)),
-        *_stands_at(table, target, snapshot_id),
+        *_require_branch_at(table, target, snapshot_id),
         AssertRefSnapshotId(ref=branch, snapshot_id=None),
     )
-    commit(table, requirements, (_reference(branch, SnapshotRefType.BRANCH, snapshot_id),))
+    commit(table, requirements, (_build_reference(branch, SnapshotRefType.BRANCH, snapshot_id),))
 
 
-def _stands_at(table: Table, target: str, snapshot_id: int) -> tuple[TableRequirement, ...]:
+def _require_branch_at(table: Table, target: str, snapshot_id: int) -> tuple[TableRequirement, ...]:
     """The branch that is written is where it was read; if it was not there then main was, and it still is not."""
     if target in table.metadata.refs:
         return (AssertRefSnapshotId(ref=target, snapshot_id=snapshot_id),)
@@ -72,11 +72,11 @@ def _stands_at(table: Table, target: str, snapshot_id: int) -> tuple[TableRequir
     return (main,) if target == MAIN else (main, AssertRefSnapshotId(ref=target, snapshot_id=None))
 
 
-def _unmoved(table: Table, publication: Publication, main: int, target: str) -> tuple[TableRequirement, ...]:
+def _require_unmoved(table: Table, publication: Publication, main: int, target: str) -> tuple[TableRequirement, ...]:
     """Table and schema are those of the publication, main stands at that snapshot, and the branch at the head."""
     return (
         AssertTableUUID(uuid=UUID(publication.uuid)),
-        *_stands_at(table, target, main),
+        *_require_branch_at(table, target, main),
         AssertRefSnapshotId(ref=publication.branch, snapshot_id=publication.head),
         AssertCurrentSchemaId(current_schema_id=publication.schema_id),
     )
@@ -87,24 +87,24 @@ def publish(table: Table, publication: Publication, target: str = MAIN) -> None:
 
     With a `target` that moves in place of main, and main stays where it is.
     """
-    requirements = _unmoved(table, publication, publication.cut, target)
+    requirements = _require_unmoved(table, publication, publication.cut, target)
     updates: list[TableUpdate] = [
-        _moved(table, target, publication.head),
+        _move_branch(table, target, publication.head),
         SetPropertiesUpdate(updates=publication.properties),
         RemoveSnapshotRefUpdate(ref_name=publication.branch),
     ]
     if publication.tag is not None:
-        updates.append(_reference(publication.tag, SnapshotRefType.TAG, publication.head))
+        updates.append(_build_reference(publication.tag, SnapshotRefType.TAG, publication.head))
     commit(table, requirements, updates)
 
 
-def put_in_place_of(
+def replace_branch_head(
     table: Table, publication: Publication, onto: int, snapshot: TableUpdate, target: str = MAIN
 ) -> None:
     """Add a snapshot above `onto`, and move the publication's branch to it from the head, which is removed."""
     assert isinstance(snapshot, AddSnapshotUpdate)
-    requirements = _unmoved(table, publication, onto, target)
-    moved = _reference(publication.branch, SnapshotRefType.BRANCH, snapshot.snapshot.snapshot_id)
+    requirements = _require_unmoved(table, publication, onto, target)
+    moved = _build_reference(publication.branch, SnapshotRefType.BRANCH, snapshot.snapshot.snapshot_id)
     commit(table, requirements, (snapshot, moved, RemoveSnapshotsUpdate(snapshot_ids=[publication.head])))
 
 
@@ -123,11 +123,11 @@ def seed(table: Table, pipeline: str, properties: dict[str, str], target: str = 
     if first is None:
         raise RetryLater(f"table={table.name()}: no first snapshot could be made; it will be tried again")
     requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId(ref=MAIN, snapshot_id=None))
-    tag = _reference(resource_names.tag(pipeline), SnapshotRefType.TAG, first)
+    tag = _build_reference(resource_names.name_tag(pipeline), SnapshotRefType.TAG, first)
     if NAME_MAPPING not in table.metadata.properties:  # with it a column may be renamed and is still found
         properties = {**properties, NAME_MAPPING: create_mapping_from_schema(table.schema()).model_dump_json()}
     # the first snapshot of all can only be main's; it holds no row
-    branch = [] if target == MAIN else [_reference(target, SnapshotRefType.BRANCH, first)]
+    branch = [] if target == MAIN else [_build_reference(target, SnapshotRefType.BRANCH, first)]
     commit(table, requirements, (*transaction._updates, *branch, tag, SetPropertiesUpdate(updates=properties)))
 
 
@@ -137,7 +137,7 @@ def drop_references(table: Table, references: list[str]) -> None:
     commit(table, requirements, [RemoveSnapshotRefUpdate(ref_name=name) for name in references])
 
 
-def forget(table: Table, branches: list[str], mark: str) -> None:
+def drop_backfill(table: Table, branches: list[str], mark: str) -> None:
     """Remove branches and one property; no commit where there are none."""
     updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=name) for name in branches]
     if mark in table.metadata.properties:
@@ -173,16 +173,16 @@ def drop_counts(table: Table, properties: list[str]) -> None:
     commit(table, requirements, [RemovePropertiesUpdate(removals=properties)])
 
 
-def _moved(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
+def _move_branch(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
     """The branch at another snapshot, with the retention that a user may have set on it."""
-    found, moved = table.metadata.refs.get(branch), _reference(branch, SnapshotRefType.BRANCH, snapshot_id)
+    found, moved = table.metadata.refs.get(branch), _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id)
     if found is None:
         return moved
-    kept = {name: getattr(found, name) for name in RETENTION if getattr(found, name) is not None}
+    kept = {name: getattr(found, name) for name in RETENTION_FIELDS if getattr(found, name) is not None}
     return moved.model_copy(update=kept)
 
 
-def _reference(name: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
+def _build_reference(name: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
     # a table's own history.expire.max-ref-age-ms would take the tag away, and with it the proof of the position
     kept = {"max_ref_age_ms": None if name == MAIN else FOREVER_MS}
     unset = {"max_snapshot_age_ms": None, "min_snapshots_to_keep": None}

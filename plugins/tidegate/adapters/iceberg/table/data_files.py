@@ -11,19 +11,19 @@ from pyiceberg.table.snapshots import Snapshot
 
 log = logging.getLogger(__name__)
 
-FILE_PATH = 2147483546  # the field id of a position delete's file_path, as the format fixes it
+FILE_PATH_FIELD_ID = 2147483546  # the field id of a position delete's file_path, as the format fixes it
 
 
-def file_named_by(delete: DataFile, known: Collection[str]) -> str | None:
+def find_referenced_file(delete: DataFile, known: Collection[str]) -> str | None:
     """The one of the `known` data files that all positions of a delete file lie in; None where that is not certain."""
-    lower = (delete.lower_bounds or {}).get(FILE_PATH)
-    upper = (delete.upper_bounds or {}).get(FILE_PATH)
+    lower = (delete.lower_bounds or {}).get(FILE_PATH_FIELD_ID)
+    upper = (delete.upper_bounds or {}).get(FILE_PATH_FIELD_ID)
     # equal bounds name one file, unless a writer cut them short
     name = lower.decode() if lower is not None and lower == upper else None
     return name if name in known else None
 
 
-def files_of(table: Table, snapshots: Iterable[Snapshot], live_only: bool = False) -> set[str]:
+def list_snapshot_files(table: Table, snapshots: Iterable[Snapshot], live_only: bool = False) -> set[str]:
     """Data files, manifests and manifest lists of some snapshots; `live_only` leaves out data files they deleted."""
     found: set[str] = set()
     seen: set[str] = set()
@@ -41,12 +41,12 @@ def files_of(table: Table, snapshots: Iterable[Snapshot], live_only: bool = Fals
     return found
 
 
-def remove(table: Table, location: str) -> None:
+def remove_file(table: Table, location: str) -> None:
     """Delete one file if it is there."""
-    _delete(table, location)
+    _delete_file(table, location)
     folder, _, name = location.rpartition("/")
     if location.startswith("file:") and not name.endswith(".crc"):  # Hadoop keeps a checksum beside each local file
-        _delete(table, f"{folder}/.{name}.crc")
+        _delete_file(table, f"{folder}/.{name}.crc")
 
 
 def remove_old_metadata(table: Table, committed: TableMetadata) -> None:
@@ -63,12 +63,12 @@ def remove_old_metadata(table: Table, committed: TableMetadata) -> None:
         if location in kept:
             continue
         try:
-            remove(table, location)
+            remove_file(table, location)
         except Exception as error:
             log.warning("old metadata not deleted: table=%s file=%s: %s", table.name(), location, error)
 
 
-def _delete(table: Table, location: str) -> None:
+def _delete_file(table: Table, location: str) -> None:
     try:
         table.io.delete(location)
     except FileNotFoundError:

@@ -15,23 +15,25 @@ from pyiceberg.exceptions import (
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.adapters.port_errors import one_line
+from tidegate.adapters.port_errors import format_one_line
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 
 # OSError is also what every HTTP client and PyArrow's file systems raise
-PASSING = (OSError, OperationalError, ServerError, ServiceUnavailableError, TooManyRequestsError)
-REFUSED = (OAuthError, UnauthorizedError, ForbiddenError, PermissionError)
-REFUSED_STATUS = (401, 403)
+RETRYABLE_ERRORS = (OSError, OperationalError, ServerError, ServiceUnavailableError, TooManyRequestsError)
+ACCESS_ERRORS = (OAuthError, UnauthorizedError, ForbiddenError, PermissionError)
+ACCESS_STATUS_CODES = (401, 403)
 # PostgreSQL's codes for a refused log-in, a missing database and missing rights; without an answer to a statement, as
 # at the log-in itself, psycopg2 has its text only
-REFUSED_CODES = ("28000", "28P01", "3D000", "42501")
-REFUSED_BY_DATABASE = re.compile(
+ACCESS_SQLSTATES = ("28000", "28P01", "3D000", "42501")
+DATABASE_ACCESS_PATTERN = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry|FATAL: +(role|database) .* does not exist"
     r"|permission denied",
     re.IGNORECASE,
 )
-REFUSED_BY_STORE = re.compile(r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_CLIENT_TOKEN_ID|SIGNATURE_\w+)")
-REFUSED_CLIENT = re.compile(r"invalid_client|unauthorized_client|invalid_grant")
+STORE_ACCESS_PATTERN = re.compile(
+    r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_CLIENT_TOKEN_ID|SIGNATURE_\w+)"
+)
+OAUTH_ACCESS_PATTERN = re.compile(r"invalid_client|unauthorized_client|invalid_grant")
 
 
 def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> TidegateError | None:
@@ -40,42 +42,42 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
     A table is read by its metadata of a moment before: a clean-up or an expiry beside it may take a file of it away,
     and whoever reads the table again finds what is so now.
     """
-    if is_refused(error):
+    if is_access_error(error):
         login = catalogs.login(table.split(".", 1)[0])
         return ConfigurationError(
-            f"{login}: the log-in or its rights were refused during {verb} of table={table}: {one_line(error)}; "
+            f"{login}: the log-in or its rights were refused during {verb} of table={table}: {format_one_line(error)}; "
             "correct the login, the password or the rights there"
         )
     if isinstance(error, FileNotFoundError):
-        text = one_line(error)
+        text = format_one_line(error)
         return RetryLater(f"table={table}: a file went during {verb}, as clean-ups and expiries take them: {text}")
     if isinstance(error, CommitFailedException):
         return RetryLater(
-            f"table={table}: another writer changed it during {verb}; it will be tried again: {one_line(error)}"
+            f"table={table}: another writer changed it during {verb}; it will be tried again: {format_one_line(error)}"
         )
-    if isinstance(error, PASSING):
-        text = one_line(error)
+    if isinstance(error, RETRYABLE_ERRORS):
+        text = format_one_line(error)
         return RetryLater(
             f"table={table}: catalog or files did not answer during {verb}; it will be tried again: {text}"
         )
     return None
 
 
-def judge(port: Any, verb: str, table: str, error: Exception) -> TidegateError | None:
+def translate_error(port: Any, verb: str, table: str, error: Exception) -> TidegateError | None:
     """The same for a port that has its catalogs as `catalogs`."""
     return judge_error(port.catalogs, verb, table, error)
 
 
-def is_refused(error: Exception) -> bool:
+def is_access_error(error: Exception) -> bool:
     """Whether a catalog, its database or the file store refuses the login or lacks a right: no retry changes that."""
-    if isinstance(error, REFUSED):
+    if isinstance(error, ACCESS_ERRORS):
         return True
     if isinstance(error, DBAPIError):
         code = getattr(error.orig, "pgcode", None)
-        return code in REFUSED_CODES or bool(REFUSED_BY_DATABASE.search(str(error.orig)))
+        return code in ACCESS_SQLSTATES or bool(DATABASE_ACCESS_PATTERN.search(str(error.orig)))
     if isinstance(error, OSError):
         response = getattr(error, "response", None)  # an HTTP client's
         status = getattr(response, "status_code", None)
-        is_client = status == 400 and bool(REFUSED_CLIENT.search(getattr(response, "text", "")))
-        return status in REFUSED_STATUS or is_client or bool(REFUSED_BY_STORE.search(str(error)))
+        is_client = status == 400 and bool(OAUTH_ACCESS_PATTERN.search(getattr(response, "text", "")))
+        return status in ACCESS_STATUS_CODES or is_client or bool(STORE_ACCESS_PATTERN.search(str(error)))
     return False

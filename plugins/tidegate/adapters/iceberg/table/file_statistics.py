@@ -14,12 +14,12 @@ from tidegate.ports.context import TableFiles
 
 TARGET_BYTES = 512 * 1024 * 1024  # Iceberg's own default
 SMALL_SHARE = 0.75  # below this part of the target, Iceberg's rewrite takes a file for small
-TAG = SnapshotRefType.TAG
-LOCAL = ("file:", "hdfs:", "/")
+TAG_TYPE = SnapshotRefType.TAG
+LOCAL_SCHEMES = ("file:", "hdfs:", "/")
 
 
 @dataclass
-class Totals:
+class FileTotals:
     """What the files seen so far come to; none of them is kept, so that a table of any size needs little memory."""
 
     small_bytes: float
@@ -40,15 +40,15 @@ class Totals:
         self.data_bytes += file.file_size_in_bytes
         self.rows += file.record_count
         if file.file_size_in_bytes < self.small_bytes:
-            self.small[_partition(file)] += 1
+            self.small[_get_partition_key(file)] += 1
 
 
-def files_in(table: Table) -> TableFiles:
+def measure_files(table: Table) -> TableFiles:
     """Read the current snapshot's manifests, one after the other."""
     current = table.current_snapshot()
     manifests = current.manifests(table.io) if current else []
     target = int(table.metadata.properties.get("write.target-file-size-bytes", TARGET_BYTES))
-    totals, tagged = Totals(SMALL_SHARE * target), _tagged(table)
+    totals, tagged = FileTotals(SMALL_SHARE * target), _find_tagged_snapshots(table)
     for manifest in manifests:
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             totals.add(entry.data_file)
@@ -65,11 +65,11 @@ def files_in(table: Table) -> TableFiles:
         since_tagged=tagged.depth,
         tagged_ms=tagged.oldest_ms,
         branch_age_ms=tagged.branch_age_ms,
-        is_local=table.location().startswith(LOCAL),
+        is_local=table.location().startswith(LOCAL_SCHEMES),
     )
 
 
-def _partition(file: DataFile) -> str:
+def _get_partition_key(file: DataFile) -> str:
     return f"{file.spec_id} {file.partition}"
 
 
@@ -81,15 +81,17 @@ class _Tagged(NamedTuple):
     branch_age_ms: int | None
 
 
-def _tagged(table: Table) -> _Tagged:
+def _find_tagged_snapshots(table: Table) -> _Tagged:
     """Of each branch that is no attempt's: a pipeline may write another one than main."""
     refs, lineage = table.metadata.refs, Lineage(table.metadata)
     tags = {
-        ref.snapshot_id for name, ref in refs.items() if ref.snapshot_ref_type == TAG and resource_names.is_ours(name)
+        ref.snapshot_id
+        for name, ref in refs.items()
+        if ref.snapshot_ref_type == TAG_TYPE and resource_names.is_ours(name)
     }
     depth, oldest, ages = 0, [], []
     for name, ref in refs.items():
-        if ref.snapshot_ref_type == TAG or resource_names.is_ours(name):
+        if ref.snapshot_ref_type == TAG_TYPE or resource_names.is_ours(name):
             continue
         chain = list(lineage.ancestors(lineage.snapshot(ref.snapshot_id)))
         deepest = max((n for n, snapshot in enumerate(chain, 1) if snapshot.snapshot_id in tags), default=0)

@@ -2,8 +2,8 @@
 
 from tidegate.errors import GiveUp
 
-NEWEST = 2
-REASON = (
+NEWEST_SUPPORTED_VERSION = 2
+UNSUPPORTED_REASON = (
     "deletion vectors, row ids and default values are not supported yet, and PyIceberg cannot commit to such a table; "
     "use a table of format 2"
 )
@@ -11,5 +11,5 @@ REASON = (
 
 def refuse_newer_format(table: str, version: int) -> None:
     """GiveUp for an existing table whose format is newer than what is supported."""
-    if version > NEWEST:
-        raise GiveUp(f"table={table} format-version={version}: {REASON}")
+    if version > NEWEST_SUPPORTED_VERSION:
+        raise GiveUp(f"table={table} format-version={version}: {UNSUPPORTED_REASON}")

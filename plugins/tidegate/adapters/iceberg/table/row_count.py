@@ -12,12 +12,12 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestCo
 from pyiceberg.table import Table
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from tidegate.adapters.iceberg.table.data_files import file_named_by
+from tidegate.adapters.iceberg.table.data_files import find_referenced_file
 
-COUNTED = (FileFormat.PARQUET, FileFormat.ORC)
+COUNTED_FORMATS = (FileFormat.PARQUET, FileFormat.ORC)
 
 
-def count(table: Table, branch: str) -> int | None:
+def count_rows(table: Table, branch: str) -> int | None:
     """Rows of a branch, or of main where the branch is still to be made; None where only reading all of them tells.
 
     No data file is read. Of deletes by position only the files are read that reach into several data files; what
@@ -28,42 +28,44 @@ def count(table: Table, branch: str) -> int | None:
     if snapshot is None:
         return 0
     manifests = snapshot.manifests(table.io)
-    deletes = _files(table.io, [m for m in manifests if m.content == ManifestContent.DELETES])
-    if any(f.content == DataFileContent.EQUALITY_DELETES or f.file_format not in COUNTED for f in deletes):
+    deletes = _read_manifests(table.io, [m for m in manifests if m.content == ManifestContent.DELETES])
+    if any(f.content == DataFileContent.EQUALITY_DELETES or f.file_format not in COUNTED_FORMATS for f in deletes):
         return None
     data = [m for m in manifests if m.content == ManifestContent.DATA]
-    sums = [_sum(manifest) for manifest in data]
+    sums = [_sum_manifest(manifest) for manifest in data]
     known = [rows for rows in sums if rows is not None]
     if not deletes and len(known) == len(sums):
         return sum(known)
-    live = _files(table.io, data)
-    return sum(file.record_count for file in live) - _deleted(table.io, deletes, {file.file_path for file in live})
+    live = _read_manifests(table.io, data)
+    return sum(file.record_count for file in live) - _count_deleted_rows(
+        table.io, deletes, {file.file_path for file in live}
+    )
 
 
-def _sum(manifest: ManifestFile) -> int | None:
+def _sum_manifest(manifest: ManifestFile) -> int | None:
     rows = (manifest.added_rows_count, manifest.existing_rows_count)
     return None if rows[0] is None or rows[1] is None else rows[0] + rows[1]
 
 
-def _files(io: FileIO, manifests: Sequence[ManifestFile]) -> list[DataFile]:
+def _read_manifests(io: FileIO, manifests: Sequence[ManifestFile]) -> list[DataFile]:
     def files_of(manifest: ManifestFile) -> list[DataFile]:
         return [entry.data_file for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)]
 
     return [file for files in ExecutorFactory.get_or_create().map(files_of, manifests) for file in files]
 
 
-def _deleted(io: FileIO, deletes: Sequence[DataFile], live: Collection[str]) -> int:
+def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collection[str]) -> int:
     """How many rows of live files the deletes take: a compaction may leave deletes of files that are gone."""
     rows = 0
     positions: dict[str, list[pa.ChunkedArray[Any]]] = defaultdict(list)
     for file in deletes:
-        if file_named_by(file, live):
+        if find_referenced_file(file, live):
             rows += file.record_count
         elif file.record_count:
             for path, found in _read_deletes(io, file).items():
                 positions[path].append(found)
-    return rows + sum(_distinct(found) for path, found in positions.items() if path in live)
+    return rows + sum(_count_distinct(found) for path, found in positions.items() if path in live)
 
 
-def _distinct(positions: "list[pa.ChunkedArray[Any]]") -> int:
+def _count_distinct(positions: "list[pa.ChunkedArray[Any]]") -> int:
     return len(pc.unique(pa.chunked_array([chunk for found in positions for chunk in found.chunks])))

@@ -4,35 +4,35 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.update.schema import UpdateSchema
 
-from tidegate.adapters.iceberg.table.type_mapping import held_by, iceberg_type
+from tidegate.adapters.iceberg.table.type_mapping import read_table_struct, to_iceberg_type
 from tidegate.errors import CommitRefused
 from tidegate.schema.column import Column
-from tidegate.schema.evolution import Change, Rules, changes
+from tidegate.schema.evolution import EvolutionRules, SchemaChange, find_changes
 
 
-def evolve(table: Table, name: str, columns: tuple[Column, ...], rules: Rules) -> list[str]:
+def evolve(table: Table, name: str, columns: tuple[Column, ...], rules: EvolutionRules) -> list[str]:
     """Add missing columns, widen types, relax required ones; returns a sentence for each change.
 
     `IncompatibleSchema` names the column, both types and the way out where the table cannot hold what is asked; then
     nothing is changed.
     """
-    wanted = changes(name, held_by(table), columns, rules)
+    wanted = find_changes(name, read_table_struct(table), columns, rules)
     if not wanted:
         return []
     try:
         with table.update_schema(case_sensitive=False) as update:
             for change in wanted:
-                _apply(update, change)
+                _apply_change(update, change)
     except CommitFailedException as error:
         raise CommitRefused(f"table={name}: another writer changed it: {error}") from error
     return [str(change) for change in wanted]
 
 
-def _apply(update: UpdateSchema, change: Change) -> None:
+def _apply_change(update: UpdateSchema, change: SchemaChange) -> None:
     if change.kind == "add":
-        update.add_column(change.path, iceberg_type(change.type))
+        update.add_column(change.path, to_iceberg_type(change.type))
     elif change.kind == "widen":
-        widened = iceberg_type(change.type)
+        widened = to_iceberg_type(change.type)
         assert widened.is_primitive
         update.update_column(change.path, widened)
     else:

@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 # Spark's and PyIceberg's catalogs both create these tables when they are missing; two first users at once collide.
-TABLES = """
+CREATE_TABLES_SQL = """
 CREATE TABLE IF NOT EXISTS iceberg_tables (
     catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,
     metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000), iceberg_type VARCHAR(5),
@@ -18,13 +18,13 @@ CREATE TABLE IF NOT EXISTS iceberg_namespace_properties (
 """
 
 
-def prepare(path: Path) -> None:
+def prepare_database(path: Path) -> None:
     """Create the file with its tables if need be, in WAL mode: readers do not block a commit. Idempotent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, timeout=60)
     try:
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             connection.execute("PRAGMA journal_mode=WAL")
-        connection.executescript(TABLES)
+        connection.executescript(CREATE_TABLES_SQL)
     finally:
         connection.close()

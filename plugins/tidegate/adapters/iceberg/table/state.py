@@ -9,15 +9,15 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from tidegate.adapters.iceberg.table.lineage import Lineage
-from tidegate.adapters.iceberg.table.type_mapping import columns_of, held_by
+from tidegate.adapters.iceberg.table.type_mapping import read_table_struct, to_columns
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
-from tidegate.model.ownership import KIND
+from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.model.position import Position
 from tidegate.ports.context import Head, TableState
 
 
-def state_of(table: Table, pipeline: str, branch: str = "main") -> TableState:
+def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState:
     """One pipeline's view of one load of the table, and of the branch that it writes: what is said of main is of that.
 
     The table property is the position, as snapshots that carried it may have expired; the tagged snapshot's summary
@@ -25,30 +25,36 @@ def state_of(table: Table, pipeline: str, branch: str = "main") -> TableState:
     holds: not an ancestor of main means that the table was rolled back, and then the newest ancestor that carries a
     position tells where it stands.
     """
-    metadata, tagged = table.metadata, _tagged(table, pipeline)
-    current, lineage = _head(table, branch), Lineage(metadata)
+    metadata, tagged = table.metadata, _find_tagged_snapshot(table, pipeline)
+    current, lineage = _find_head(table, branch), Lineage(metadata)
     recorded = Position.from_properties(pipeline, metadata.properties)
-    recorded = recorded or _carried(chain([tagged] if tagged else [], lineage.ancestors(current)), pipeline)
+    recorded = recorded or _find_carried_position(
+        chain([tagged] if tagged else [], lineage.ancestors(current)), pipeline
+    )
     newer = list(lineage.ancestors_to(current, tagged))
     rolled_back = recorded is not None and (tagged is None or not newer or newer[-1].snapshot_id != tagged.snapshot_id)
     return TableState(
         uuid=str(metadata.table_uuid),
         snapshot_id=current.snapshot_id if current else None,
         schema_id=metadata.current_schema_id,
-        position=_carried(newer, pipeline) if rolled_back else recorded,
+        position=_find_carried_position(newer, pipeline) if rolled_back else recorded,
         highest_batch=recorded.batch if recorded else 0,
-        columns=columns_of(table.schema()),
-        schema=held_by(table),
+        columns=to_columns(table.schema()),
+        schema=read_table_struct(table),
         rolled_back=rolled_back,
         recorded=recorded,
-        marks={k: v for k, v in metadata.properties.items() if k.startswith(resource_names.mark(pipeline, ""))},
+        marks={
+            k: v
+            for k, v in metadata.properties.items()
+            if k.startswith(resource_names.name_pipeline_property(pipeline, ""))
+        },
         snapshot_ms=tagged.timestamp_ms if tagged else 0,
         untraceable=rolled_back and _is_cut_off(newer, tagged),
-        kind=metadata.properties.get(KIND, ""),
+        kind=metadata.properties.get(KIND_PROPERTY, ""),
     )
 
 
-def _head(table: Table, branch: str) -> Snapshot | None:
+def _find_head(table: Table, branch: str) -> Snapshot | None:
     """The branch's newest snapshot, or main's where the branch is still to be made."""
     found = table.metadata.refs.get(branch)
     if found is not None and found.snapshot_ref_type == SnapshotRefType.TAG:
@@ -56,43 +62,47 @@ def _head(table: Table, branch: str) -> Snapshot | None:
     return table.current_snapshot() if found is None else table.metadata.snapshot_by_id(found.snapshot_id)
 
 
-def head_of(table: Table, ref: str) -> Head | None:
+def read_ref_head(table: Table, ref: str) -> Head | None:
     """The snapshot that a branch or tag names."""
     found = table.metadata.refs.get(ref)
     snapshot = table.metadata.snapshot_by_id(found.snapshot_id) if found else None
     if snapshot is None:
         return None
-    return Head(snapshot.snapshot_id, snapshot.parent_snapshot_id, summary_of(snapshot))
+    return Head(snapshot.snapshot_id, snapshot.parent_snapshot_id, read_summary(snapshot))
 
 
-def summary_of(snapshot: Snapshot) -> dict[str, str]:
+def read_summary(snapshot: Snapshot) -> dict[str, str]:
     """A snapshot's summary as plain text."""
     return dict(snapshot.summary.additional_properties) if snapshot.summary else {}
 
 
-def branches_of(table: Table, pipeline: str, up_to_batch: int) -> list[str]:
+def list_attempt_branches(table: Table, pipeline: str, up_to_batch: int) -> list[str]:
     """This pipeline's branches of batches up to that one."""
-    numbered = {name: resource_names.branch_batch(pipeline, name) for name in _branches(table)}
+    numbered = {name: resource_names.parse_branch_batch(pipeline, name) for name in _list_branches(table)}
     return [name for name, batch in numbered.items() if batch is not None and batch <= up_to_batch]
 
 
-def snapshots_of(table: Table, attempt: str) -> list[int]:
+def find_attempt_snapshots(table: Table, attempt: str) -> list[int]:
     """The snapshots with this attempt in their summary; a write that was staged for an audit is on no branch."""
-    return [s.snapshot_id for s in table.metadata.snapshots if summary_of(s).get("tidegate.attempt") == attempt]
+    return [s.snapshot_id for s in table.metadata.snapshots if read_summary(s).get("tidegate.attempt") == attempt]
 
 
-def backfill_branches_of(table: Table, pipeline: str, backfill: str) -> list[str]:
+def list_backfill_branches(table: Table, pipeline: str, backfill: str) -> list[str]:
     """The branches of one backfill."""
-    return [name for name in _branches(table) if resource_names.backfill_slice(pipeline, backfill, name) is not None]
+    return [
+        name
+        for name in _list_branches(table)
+        if resource_names.parse_backfill_slice(pipeline, backfill, name) is not None
+    ]
 
 
-def _branches(table: Table) -> list[str]:
+def _list_branches(table: Table) -> list[str]:
     """Without tags: the name of another pipeline's tag can read like that of a branch of ours."""
     return [name for name, ref in table.metadata.refs.items() if ref.snapshot_ref_type == SnapshotRefType.BRANCH]
 
 
-def _tagged(table: Table, pipeline: str) -> Snapshot | None:
-    found = table.metadata.refs.get(resource_names.tag(pipeline))
+def _find_tagged_snapshot(table: Table, pipeline: str) -> Snapshot | None:
+    found = table.metadata.refs.get(resource_names.name_tag(pipeline))
     return table.metadata.snapshot_by_id(found.snapshot_id) if found else None
 
 
@@ -103,12 +113,12 @@ def _is_cut_off(ancestors: list[Snapshot], tagged: Snapshot | None) -> bool:
     return (ancestors[-1].sequence_number or 0) > (tagged.sequence_number or 0)
 
 
-def _carried(ancestors: Iterable[Snapshot], pipeline: str) -> Position | None:
-    positions = (Position.from_properties(pipeline, summary_of(snapshot)) for snapshot in ancestors)
+def _find_carried_position(ancestors: Iterable[Snapshot], pipeline: str) -> Position | None:
+    positions = (Position.from_properties(pipeline, read_summary(snapshot)) for snapshot in ancestors)
     return next((position for position in positions if position is not None), None)
 
 
-def batch_of(snapshot: Snapshot) -> int | None:
+def parse_batch(snapshot: Snapshot) -> int | None:
     """The batch number in a staged snapshot's summary."""
-    number = summary_of(snapshot).get("tidegate.batch", "")
+    number = read_summary(snapshot).get("tidegate.batch", "")
     return int(number) if re.fullmatch(r"\d+", number) else None

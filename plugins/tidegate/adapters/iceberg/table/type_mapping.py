@@ -28,8 +28,8 @@ from pyiceberg.types import (
 
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse
-from tidegate.sql.spark import quoted
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
+from tidegate.sql.spark import quote
 
 _SIMPLE: dict[str, IcebergType] = {
     "BOOLEAN": BooleanType(),
@@ -48,19 +48,27 @@ _SIMPLE: dict[str, IcebergType] = {
 _SPARK = {str(iceberg): spark for spark, iceberg in _SIMPLE.items() if spark not in ("TINYINT", "SMALLINT")}
 
 
-def iceberg_type(text: str) -> IcebergType:
+def to_iceberg_type(text: str) -> IcebergType:
     """The Iceberg type that Spark makes of a type text; field ids are placeholders."""
-    return _iceberg(parse(text), count(1000))
+    return _convert_to_iceberg(parse_type(text), count(1000))
 
 
-def _iceberg(data_type: DataType, ids: "count[int]") -> IcebergType:
+def _convert_to_iceberg(data_type: DataType, ids: "count[int]") -> IcebergType:
     match data_type:
         case Array(element):
-            return ListType(next(ids), _iceberg(element, ids), element_required=False)
+            return ListType(next(ids), _convert_to_iceberg(element, ids), element_required=False)
         case Map(key, value):
-            return MapType(next(ids), _iceberg(key, ids), next(ids), _iceberg(value, ids), value_required=False)
+            return MapType(
+                next(ids),
+                _convert_to_iceberg(key, ids),
+                next(ids),
+                _convert_to_iceberg(value, ids),
+                value_required=False,
+            )
         case Struct(fields):
-            return StructType(*(NestedField(next(ids), name, _iceberg(t, ids), required=False) for name, t in fields))
+            return StructType(
+                *(NestedField(next(ids), name, _convert_to_iceberg(t, ids), required=False) for name, t in fields)
+            )
         case Primitive() if data_type.decimal:
             return DecimalType(*data_type.decimal)
         case Primitive(name) if name in _SIMPLE:
@@ -68,29 +76,29 @@ def _iceberg(data_type: DataType, ids: "count[int]") -> IcebergType:
     raise ConfigurationError(f"type={data_type} has no counterpart in Iceberg; choose another in the schema")
 
 
-def spark_type(iceberg: IcebergType) -> str:
+def to_spark_text(iceberg: IcebergType) -> str:
     """The Spark text of an Iceberg type."""
     match iceberg:
         case ListType():
-            return f"ARRAY<{spark_type(iceberg.element_type)}>"
+            return f"ARRAY<{to_spark_text(iceberg.element_type)}>"
         case MapType():
-            return f"MAP<{spark_type(iceberg.key_type)}, {spark_type(iceberg.value_type)}>"
+            return f"MAP<{to_spark_text(iceberg.key_type)}, {to_spark_text(iceberg.value_type)}>"
         case StructType():
-            return f"STRUCT<{', '.join(f'{quoted(f.name)}: {spark_type(f.field_type)}' for f in iceberg.fields)}>"
+            return f"STRUCT<{', '.join(f'{quote(f.name)}: {to_spark_text(f.field_type)}' for f in iceberg.fields)}>"
         case DecimalType():
             return f"DECIMAL({iceberg.precision},{iceberg.scale})"
     return _SPARK.get(str(iceberg), "STRING" if str(iceberg) == "uuid" else "BINARY")
 
 
-def held_by(table: Table) -> Struct:
+def read_table_struct(table: Table) -> Struct:
     """What a table holds, with what is required and the names that its name mapping knows for each field."""
     schema = table.schema()
     identifiers = set(schema.identifier_field_ids)
-    return _struct(schema.as_struct(), _Known(_names(table.name_mapping() or ()), identifiers))
+    return _convert_struct(schema.as_struct(), _SchemaNames(_collect_names(table.name_mapping() or ()), identifiers))
 
 
 @dataclass(frozen=True)
-class _Known:
+class _SchemaNames:
     """By field id: the names of the name mapping, and which fields identify a row."""
 
     names: dict[int, list[str]]
@@ -102,36 +110,36 @@ class _Known:
         return field.field_id in self.identifiers or any(self.identifies(one) for one in inner)
 
 
-def _struct(iceberg: StructType, known: _Known) -> Struct:
+def _convert_struct(iceberg: StructType, known: _SchemaNames) -> Struct:
     return Struct(
-        tuple((f.name, _data_type(f.field_type, known)) for f in iceberg.fields),
+        tuple((f.name, _convert_to_spark(f.field_type, known)) for f in iceberg.fields),
         frozenset(f.name for f in iceberg.fields if f.required),
         tuple((name, f.name) for f in iceberg.fields for name in known.names.get(f.field_id, []) if name != f.name),
         frozenset(f.name for f in iceberg.fields if known.identifies(f)),
     )
 
 
-def _data_type(iceberg: IcebergType, known: _Known) -> DataType:
+def _convert_to_spark(iceberg: IcebergType, known: _SchemaNames) -> DataType:
     match iceberg:
         case StructType():
-            return _struct(iceberg, known)
+            return _convert_struct(iceberg, known)
         case ListType():
-            return Array(_data_type(iceberg.element_type, known), iceberg.element_required)
+            return Array(_convert_to_spark(iceberg.element_type, known), iceberg.element_required)
         case MapType():
-            key, value = _data_type(iceberg.key_type, known), _data_type(iceberg.value_type, known)
+            key, value = _convert_to_spark(iceberg.key_type, known), _convert_to_spark(iceberg.value_type, known)
             return Map(key, value, iceberg.value_required)
-    return parse(spark_type(iceberg))
+    return parse_type(to_spark_text(iceberg))
 
 
-def _names(mapping: Iterable[MappedField]) -> dict[int, list[str]]:
+def _collect_names(mapping: Iterable[MappedField]) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for field in mapping:
         if field.field_id is not None:
             found[field.field_id] = list(field.names)
-        found |= _names(field.fields)
+        found |= _collect_names(field.fields)
     return found
 
 
-def columns_of(schema: Schema) -> tuple[Column, ...]:
+def to_columns(schema: Schema) -> tuple[Column, ...]:
     """A table's columns in Spark's words."""
-    return tuple(Column(f.name, spark_type(f.field_type), not f.required) for f in schema.fields)
+    return tuple(Column(f.name, to_spark_text(f.field_type), not f.required) for f in schema.fields)

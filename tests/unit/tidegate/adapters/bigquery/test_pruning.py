@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 from fakes import a_pipeline
-from tidegate.adapters.bigquery.pruning import TableLayout, bounds_of
-from tidegate.adapters.bigquery.publish_script import MOVED, writes_into
+from tidegate.adapters.bigquery.pruning import TableLayout, compute_bounds
+from tidegate.adapters.bigquery.publish_script import POSITION_MOVED, writes_into
 from tidegate.adapters.bigquery.table_layout import Partitioning
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
-from tidegate.merge.statements import merge_statements, merge_values
+from tidegate.merge.statements import build_merge_values, render_merge_statements
 from tidegate.model.batch import Counts
 from tidegate.schema.column import Column
 from tidegate.spec.table import Create
-from tidegate.sql.googlesql import constant
-from tidegate.sql.pruning import ANYWHERE, Bound, joined
+from tidegate.sql.googlesql import render_constant
+from tidegate.sql.pruning import UNBOUNDED, Bound, join_intervals
 from unit.tidegate.adapters.bigquery.test_publish_script import (
     METADATA,
     NAME,
@@ -50,7 +50,7 @@ def at(day: int, hour: int = 0) -> datetime:
 
 def layout(field: str | None = "at", unit: str = "DAY", *, clustered: tuple[str, ...] = ("id",), needs: bool = False):
     times = {"type": unit, **({"field": field} if field else {})}
-    return TableLayout.of(
+    return TableLayout.from_api_repr(
         {
             "schema": {"fields": FIELDS},
             **({"timePartitioning": times} if unit else {}),
@@ -62,7 +62,7 @@ def layout(field: str | None = "at", unit: str = "DAY", *, clustered: tuple[str,
 
 def values_of(kind: str = "upsert_delete", **more: Any) -> dict[str, Any]:
     table = table_of(Shape(COLUMNS, more.pop("keys", ("id",)), more=more), kind)
-    return merge_values(a_pipeline(table), table, staged_of(table), "b")
+    return build_merge_values(a_pipeline(table), table, staged_of(table), "b")
 
 
 class Asked:
@@ -78,21 +78,21 @@ class Asked:
 
 def test_table_without_partitions_and_clusters_is_not_asked() -> None:
     asked = Asked()
-    assert bounds_of(layout(unit="", clustered=()), asked, SQL, POSITIONS, values_of()) == ANYWHERE
-    assert bounds_of(layout(unit=""), asked, SQL, POSITIONS, values_of("append")) == ANYWHERE
+    assert compute_bounds(layout(unit="", clustered=()), asked, SQL, POSITIONS, values_of()) == UNBOUNDED
+    assert compute_bounds(layout(unit=""), asked, SQL, POSITIONS, values_of("append")) == UNBOUNDED
     assert asked.questions == []
 
 
 def test_key_bounds_hold_for_tables_that_are_clustered_by_it() -> None:
-    found = bounds_of(layout(unit=""), Asked(KEYS), SQL, POSITIONS, values_of())
+    found = compute_bounds(layout(unit=""), Asked(KEYS), SQL, POSITIONS, values_of())
     assert found.found == (Bound(("id",), (("5", "90"),)),)
-    found = bounds_of(layout(unit=""), Asked({**KEYS, "nulls_0": True}), SQL, POSITIONS, values_of())
+    found = compute_bounds(layout(unit=""), Asked({**KEYS, "nulls_0": True}), SQL, POSITIONS, values_of())
     assert found.found[0].nulls
 
 
 def test_partitions_of_a_column_that_may_change_are_looked_up_by_key() -> None:
     asked = Asked(KEYS, {"partitions": [at(3), at(1), at(2), at(9)], "outside": True, "versions": 17})
-    found = bounds_of(layout(), asked, SQL, POSITIONS, values_of())
+    found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of())
     assert found.found[1] == Bound(
         ("at",),
         (
@@ -107,22 +107,22 @@ def test_partitions_of_a_column_that_may_change_are_looked_up_by_key() -> None:
 
 def test_what_was_looked_up_is_worth_nothing_once_another_pipeline_has_written() -> None:
     asked = Asked(KEYS, {"partitions": [at(1)], "outside": False, "versions": 17})
-    guards = bounds_of(layout(), asked, SQL, POSITIONS, values_of()).guards
+    guards = compute_bounds(layout(), asked, SQL, POSITIONS, values_of()).guards
     assert len(guards) == 1
     assert "SUM(version)" in guards[0]
     assert "= 18" in guards[0]  # this publish moves its own position first
-    assert MOVED in guards[0]
+    assert POSITION_MOVED in guards[0]
 
 
 def test_new_keys_alone_leave_a_filter_that_reads_next_to_nothing() -> None:
     asked = Asked(KEYS, {"partitions": None, "outside": False, "versions": 1})
-    assert bounds_of(layout(), asked, SQL, POSITIONS, values_of()).found[1] == Bound(("at",), (), nulls=True)
+    assert compute_bounds(layout(), asked, SQL, POSITIONS, values_of()).found[1] == Bound(("at",), (), nulls=True)
 
 
 @pytest.mark.parametrize("given", [{"keys": ("id", "at")}, {"create": KEPT}])
 def test_partitions_of_the_batch_are_those_of_its_keys_where_the_column_cannot_change(given: dict[str, Any]) -> None:
     asked = Asked({**KEYS, "partitions": [at(1)], "outside": False})
-    found = bounds_of(layout(), asked, SQL, POSITIONS, values_of(**given))
+    found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of(**given))
     assert len(asked.questions) == 1
     assert found.found[-1].ranges[0][0] == "TIMESTAMP '2026-01-01 00:00:00+00:00'"
     assert found.guards == ()
@@ -131,7 +131,7 @@ def test_partitions_of_the_batch_are_those_of_its_keys_where_the_column_cannot_c
 def test_delete_does_not_tell_its_partition_even_where_the_column_cannot_change() -> None:
     told = {**KEYS, "partitions": [at(1)], "outside": True, "deletes": 2}
     asked = Asked(told, {"partitions": [at(1)], "outside": False, "versions": 3})
-    bounds_of(layout(), asked, SQL, POSITIONS, values_of(create=KEPT))
+    compute_bounds(layout(), asked, SQL, POSITIONS, values_of(create=KEPT))
     assert len(asked.questions) == 2
 
 
@@ -139,7 +139,7 @@ def test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition
     """A partial update, or a placeholder: its row lies where an earlier record has put it."""
     told = {**KEYS, "partitions": [at(1)], "outside": True}
     asked = Asked(told, {"partitions": [at(1), at(9)], "outside": False, "versions": 3})
-    found = bounds_of(layout(), asked, SQL, POSITIONS, values_of("partial", create=KEPT))
+    found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of("partial", create=KEPT))
     assert len(asked.questions) == 2
     assert [low for low, _ in found.found[-1].ranges] == [
         "TIMESTAMP '2026-01-01 00:00:00+00:00'", "TIMESTAMP '2026-01-09 00:00:00+00:00'",
@@ -149,7 +149,7 @@ def test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition
 
 def test_lookup_in_a_table_that_requires_a_filter_has_one_that_is_true_for_every_row() -> None:
     asked = Asked(KEYS, {"partitions": [at(1)], "outside": False, "versions": 3})
-    bounds_of(layout(needs=True), asked, SQL, POSITIONS, values_of())
+    compute_bounds(layout(needs=True), asked, SQL, POSITIONS, values_of())
     assert "t.`at` BETWEEN TIMESTAMP '0001-01-01 00:00:00+00:00'" in asked.questions[1]
     assert "OR t.`at` IS NULL" in asked.questions[1]
 
@@ -165,13 +165,13 @@ def test_lookup_in_a_table_that_requires_a_filter_has_one_that_is_true_for_every
 )
 def test_range_ends_with_its_partition(unit: str, start: datetime, last: str) -> None:
     asked = Asked(KEYS, {"partitions": [start], "outside": False, "versions": 3})
-    assert bounds_of(layout(unit=unit), asked, SQL, POSITIONS, values_of()).found[1].ranges[0][1] == last
+    assert compute_bounds(layout(unit=unit), asked, SQL, POSITIONS, values_of()).found[1].ranges[0][1] == last
 
 
 def test_dates_are_partitions_by_themselves() -> None:
     days = [date(2026, 1, 1), date(2026, 1, 2), date(9999, 12, 31)]
     asked = Asked(KEYS, {"partitions": days, "outside": False, "versions": 3})
-    found = bounds_of(layout("day"), asked, SQL, POSITIONS, values_of()).found[1]
+    found = compute_bounds(layout("day"), asked, SQL, POSITIONS, values_of()).found[1]
     assert found.ranges == (
         ("DATE '2026-01-01'", "DATE '2026-01-02'"),
         ("DATE '9999-12-31'", "DATE '9999-12-31'"),
@@ -189,10 +189,10 @@ def test_questions_and_bounded_merges_are_ones_that_bigquery_reads(shape: str, f
     create = Create(partition_by=("days(_PARTITIONTIME)",))
     table = table_of(Shape(wanted.columns, wanted.keys, {**wanted.more, "create": create}), "upsert_delete")
     pipeline = a_pipeline(table, source={"metadata": METADATA})
-    analyzer, values = analyzer_of(pipeline, table, wanted), merge_values(pipeline, table, staged_of(table), "b")
+    analyzer, values = analyzer_of(pipeline, table, wanted), build_merge_values(pipeline, table, staged_of(table), "b")
     days = [date(2026, 1, 1)] if field == "day" else [at(1), at(5)]
     asked = Asked(KEYS, {"partitions": days, "outside": False, "versions": 3})
-    found = bounds_of(layout(field, unit, needs=True), asked, SQL, POSITIONS, values)
+    found = compute_bounds(layout(field, unit, needs=True), asked, SQL, POSITIONS, values)
     for statement in (
         *asked.questions,
         *found.guards,
@@ -210,7 +210,7 @@ def test_batch_of_more_partitions_than_a_job_may_change_is_merged_in_parts() -> 
     days = days_from(date(2015, 1, 1), 4018)
     told = {**KEYS, "partitions": days[::-1], "outside": True, "deletes": 3}
     asked = Asked(told, {"partitions": days[:5], "outside": False, "versions": 3})
-    found = bounds_of(layout(), asked, SQL, POSITIONS, values_of())
+    found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of())
     assert [part.staged.nulls for part in found.parts] == [False, False, False, True]
     assert [part.found for part in found.parts] == [found.found] * 4
     held = [part.staged.ranges[0] for part in found.parts if part.staged.ranges]
@@ -225,15 +225,15 @@ def test_batch_of_few_partitions_is_one_statement_also_where_keys_leave_others()
     asked = Asked(
         {**KEYS, "partitions": days[:4000], "outside": True}, {"partitions": days[:4000], "versions": 3, "outside": 0}
     )
-    assert bounds_of(layout(), asked, SQL, POSITIONS, values_of()).parts == ()
+    assert compute_bounds(layout(), asked, SQL, POSITIONS, values_of()).parts == ()
     asked = Asked({**KEYS, "partitions": days[:9], "outside": True}, {"partitions": days, "versions": 3, "outside": 0})
-    assert len(bounds_of(layout(), asked, SQL, POSITIONS, values_of()).parts) == 2
+    assert len(compute_bounds(layout(), asked, SQL, POSITIONS, values_of()).parts) == 2
 
 
 def test_parts_of_a_column_that_cannot_change_look_at_their_own_partitions_alone() -> None:
     days = days_from(date(2015, 1, 1), 4001)
     asked = Asked({**KEYS, "partitions": days, "outside": False})
-    found = bounds_of(layout(), asked, SQL, POSITIONS, values_of(create=KEPT))
+    found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of(create=KEPT))
     assert [part.found[-1].ranges for part in found.parts] == [part.staged.ranges for part in found.parts]
     assert len(found.parts) == 3
 
@@ -242,20 +242,20 @@ def test_appended_rows_are_cut_into_parts_and_a_small_batch_is_not_asked_for() -
     days = days_from(date(2015, 1, 1), 4001)
     values = {**values_of("append"), "staged_rows": 5000}
     asked = Asked({"partitions": days, "outside": True, "deletes": 0})
-    found = bounds_of(layout(), asked, SQL, POSITIONS, values)
+    found = compute_bounds(layout(), asked, SQL, POSITIONS, values)
     assert (len(found.parts), found.found, found.guards) == (4, (), ())
-    assert bounds_of(layout(), Asked(), SQL, POSITIONS, {**values, "staged_rows": 1000}) == ANYWHERE
+    assert compute_bounds(layout(), Asked(), SQL, POSITIONS, {**values, "staged_rows": 1000}) == UNBOUNDED
 
 
 def test_batch_that_no_table_of_bigquery_can_hold_is_refused_with_a_way_out() -> None:
     asked = Asked({**KEYS, "partitions": days_from(date(1990, 1, 1), 10_001), "outside": False})
     with pytest.raises(GiveUp, match=r"partitions=10001, and a table of BigQuery has at most 10000.*months\(c\)"):
-        bounds_of(layout(), asked, SQL, POSITIONS, values_of(create=KEPT))
+        compute_bounds(layout(), asked, SQL, POSITIONS, values_of(create=KEPT))
 
 
 def numbers_of(needs: bool = False) -> TableLayout:
     ranges = {"start": "100", "end": "1000", "interval": "300"}
-    return TableLayout.of(
+    return TableLayout.from_api_repr(
         {
             "schema": {"fields": FIELDS},
             "rangePartitioning": {"field": "id", "range": ranges},
@@ -267,9 +267,9 @@ def numbers_of(needs: bool = False) -> TableLayout:
 def test_partitions_of_numbers_are_bounds_too() -> None:
     """The last is shorter than the others; what lies below, above or nowhere is in none of them."""
     told = {"deletes": 4, "partitions": [700, 100], "outside": False}
-    (bound,) = bounds_of(numbers_of(), Asked(told), SQL, POSITIONS, values_of()).found
+    (bound,) = compute_bounds(numbers_of(), Asked(told), SQL, POSITIONS, values_of()).found
     assert (bound.ranges, bound.nulls) == ((("100", "399"), ("700", "999")), False)
-    (bound,) = bounds_of(numbers_of(), Asked({**told, "outside": True}), SQL, POSITIONS, values_of()).found
+    (bound,) = compute_bounds(numbers_of(), Asked({**told, "outside": True}), SQL, POSITIONS, values_of()).found
     beyond = ((str(-(2**63)), "99"), ("1000", str(2**63 - 1)))
     assert (bound.ranges, bound.nulls) == ((("100", "399"), ("700", "999"), *beyond), True)
 
@@ -277,7 +277,7 @@ def test_partitions_of_numbers_are_bounds_too() -> None:
 def test_partitions_of_numbers_are_looked_up_with_a_filter_where_one_is_required() -> None:
     name = replace(numbers_of(needs=True), partitioning=Partitioning("day_number", "", range(0, 10)))
     asked = Asked({"deletes": 0}, {"partitions": [3], "outside": False, "versions": 3})
-    (bound,) = bounds_of(name, asked, SQL, POSITIONS, values_of()).found
+    (bound,) = compute_bounds(name, asked, SQL, POSITIONS, values_of()).found
     assert bound.ranges == (("3", "3"),)
     assert f"t.`day_number` BETWEEN {-(2**63)} AND {2**63 - 1} OR t.`day_number` IS NULL" in asked.questions[1]
 
@@ -302,9 +302,9 @@ def test_parts_of_every_merge_are_ones_that_bigquery_reads(kind: str, of: str) -
         {"partitions": many[of], "outside": True, "versions": 3},
     )
     asked = Asked(*answers)
-    destination = SimpleNamespace(bounds=lambda _, values: bounds_of(found, asked, SQL, POSITIONS, values))
+    destination = SimpleNamespace(bounds=lambda _, values: compute_bounds(found, asked, SQL, POSITIONS, values))
     ports = replace(ports_of(pipeline), destination=destination)
-    statements = merge_statements(ports, table, staged, "b")
+    statements = render_merge_statements(ports, table, staged, "b")
     merges = [
         text for text in statements if writes_into(text, "`my-project`.`shop`.`orders`") and "_tidegate_part" in text
     ]
@@ -317,11 +317,11 @@ def test_parts_of_every_merge_are_ones_that_bigquery_reads(kind: str, of: str) -
 def test_many_partitions_become_few_ranges_that_hold_them_all() -> None:
     starts = [at(1) + timedelta(days=2 * n) for n in range(200)]
     intervals = [(start, start + timedelta(hours=23)) for start in starts]
-    ranges = joined(intervals, timedelta(hours=1), 50)
+    ranges = join_intervals(intervals, timedelta(hours=1), 50)
     assert len(ranges) == 50
     assert all(any(low <= start <= high for low, high in ranges) for start in starts)
-    assert joined([(1, 3), (9, 9), (4, 5)], 1, 50) == ((1, 5), (9, 9))
-    assert joined([(1, 1), (5, 5), (100, 100)], 1, 2) == ((1, 5), (100, 100))
+    assert join_intervals([(1, 3), (9, 9), (4, 5)], 1, 50) == ((1, 5), (9, 9))
+    assert join_intervals([(1, 1), (5, 5), (100, 100)], 1, 2) == ((1, 5), (100, 100))
 
 
 @pytest.mark.parametrize(
@@ -335,4 +335,4 @@ def test_many_partitions_become_few_ranges_that_hold_them_all() -> None:
     ],
 )  # fmt: skip
 def test_constant_is_the_value_exactly_or_none(value: Any, text: str | None) -> None:
-    assert constant(value) == text
+    assert render_constant(value) == text

@@ -7,28 +7,28 @@ from typing import Any
 import pytest
 from fakes import World, a_pipeline, a_table
 from googlesql import Analyzer, Refused
-from tidegate.adapters.bigquery.publish_script import transaction
+from tidegate.adapters.bigquery.publish_script import render_transaction
 from tidegate.adapters.sql_templates import SqlFiles
-from tidegate.merge.scd2_statements import held_columns
-from tidegate.merge.statements import backfill_statements, merge_statements, replay_statements
+from tidegate.merge.scd2_statements import list_change_columns_as_held
+from tidegate.merge.statements import render_backfill_statements, render_merge_statements, render_replay_statements
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import own_intermediate
+from tidegate.model.ownership import describe_intermediate
 from tidegate.ports.context import Ports
 from tidegate.schema.column import Column
-from tidegate.schema.evolution import struct_of
+from tidegate.schema.evolution import to_struct
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.spec.table import Create, Table
 from tidegate.tables.columns import (
-    deletes_columns,
-    destination_columns,
-    flat_key_columns,
-    metadata_columns,
-    sequence_columns,
-    stages_kept,
-    value_columns,
-    version_columns,
+    list_deletes_columns,
+    list_destination_columns,
+    list_flat_key_columns,
+    list_metadata_columns,
+    list_sequence_columns,
+    list_value_columns,
+    list_version_columns,
+    stages_kept_columns,
 )
 
 SQL = SqlFiles("bigquery", {"dwh": "my-project"})
@@ -148,9 +148,9 @@ def table_of(shape: Shape, kind: str) -> Table:
     ordered = [c.name for c in SEQUENCE] if "sequence_groups" in given else given.get("sequence_by", ())
     columns = shape.columns + tuple(c for c in SEQUENCE if c.name in ordered)
     table = a_table(NAME, given.pop("mode"), keys=shape.keys, columns=columns, **given)
-    added = [*(c for c in columns if c not in shape.columns), *metadata_columns(METADATA)]
-    flag = [Column("_deleted", "BOOLEAN")] if table.deletes == "soft" else list(version_columns(table, METADATA))
-    return replace(table, held=struct_of([*shape.held, *added, *flag])) if shape.held else table
+    added = [*(c for c in columns if c not in shape.columns), *list_metadata_columns(METADATA)]
+    flag = [Column("_deleted", "BOOLEAN")] if table.deletes == "soft" else list(list_version_columns(table, METADATA))
+    return replace(table, held=to_struct([*shape.held, *added, *flag])) if shape.held else table
 
 
 def ports_of(pipeline: Pipeline) -> Ports:
@@ -168,11 +168,11 @@ def staged_of(table: Table, kept: int = 0) -> StagedBatch:
 def intermediate_columns(pipeline: Pipeline, table: Table) -> dict[str, Any]:
     metadata = pipeline.source.metadata
     return {
-        "keys": tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in flat_key_columns(table)),
-        "values": (*value_columns(table), *metadata_columns(metadata)),
-        "sequence": sequence_columns(table, metadata),
-        "kept": stages_kept(table),
-        "own": own_intermediate(pipeline, table),
+        "keys": tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table)),
+        "values": (*list_value_columns(table), *list_metadata_columns(metadata)),
+        "sequence": list_sequence_columns(table, metadata),
+        "kept": stages_kept_columns(table),
+        "own": describe_intermediate(pipeline, table),
     }
 
 
@@ -197,7 +197,7 @@ def analyzer_of(
         Column("attempt", "STRING"),
     )  # fmt: skip
     tables = {
-        NAME: held or destination_columns(table, pipeline.source.metadata),
+        NAME: held or list_destination_columns(table, pipeline.source.metadata),
         f"{NAME}_shop_tmp": staged,
         f"{NAME}_tidegate_position": (
             Column("pipeline", "STRING"), Column("version", "BIGINT"), Column("attempt", "STRING"),
@@ -205,18 +205,18 @@ def analyzer_of(
         ),
     }  # fmt: skip
     if table.history:
-        tables[f"{NAME}_changes"] = held_columns(table, pipeline.source.metadata)
+        tables[f"{NAME}_changes"] = list_change_columns_as_held(table, pipeline.source.metadata)
     if table.remembers_deletes:
-        tables[f"{NAME}_deletes"] = deletes_columns(table, pipeline.source.metadata)
+        tables[f"{NAME}_deletes"] = list_deletes_columns(table, pipeline.source.metadata)
     tables |= more or {}
     pseudo = ("_PARTITIONTIME",) if table.create.partition_by else ()
     return Analyzer({name.replace("dwh", "my-project", 1): columns for name, columns in tables.items()}, pseudo)
 
 
 def _types(table: Table) -> list[tuple[str, str]]:
-    from tidegate.schema.data_types import ddl
+    from tidegate.schema.data_types import format_type
 
-    return [(name, ddl(inner)) for name, inner in table.held.fields] if table.held else []
+    return [(name, format_type(inner)) for name, inner in table.held.fields] if table.held else []
 
 
 CASES = [(shape, kind) for shape in SHAPES for kind in KINDS]
@@ -227,7 +227,7 @@ def test_merge_is_one_that_bigquery_reads(shape: str, kind: str) -> None:
     table = table_of(SHAPES[shape], kind)
     pipeline = a_pipeline(table, source={"metadata": METADATA})
     analyzer, staged = analyzer_of(pipeline, table, SHAPES[shape]), staged_of(table, 1 if kind == "unchanged" else 0)
-    for statement in merge_statements(ports_of(pipeline), table, staged, "b"):
+    for statement in render_merge_statements(ports_of(pipeline), table, staged, "b"):
         analyzer.check(statement)
 
 
@@ -240,8 +240,8 @@ def test_backfill_and_replay_are_ones_that_bigquery_reads(shape: str, kind: str)
     ports = ports_of(pipeline)
     source = f"{NAME}_shop_tmp"
     for statement in (
-        *backfill_statements(ports, table, staged, "b", source),
-        *replay_statements(ports, table, staged, "b", source),
+        *render_backfill_statements(ports, table, staged, "b", source),
+        *render_replay_statements(ports, table, staged, "b", source),
     ):
         analyzer.check(statement)
 
@@ -252,7 +252,7 @@ def test_replay_of_partial_updates_is_one_that_bigquery_reads(shape: str, kind: 
     table = table_of(SHAPES[shape], kind)
     pipeline = a_pipeline(table, source={"metadata": METADATA})
     analyzer = analyzer_of(pipeline, table, SHAPES[shape])
-    for statement in replay_statements(ports_of(pipeline), table, staged_of(table), "b", f"{NAME}_shop_tmp"):
+    for statement in render_replay_statements(ports_of(pipeline), table, staged_of(table), "b", f"{NAME}_shop_tmp"):
         analyzer.check(statement)
 
 
@@ -264,7 +264,7 @@ def test_backfill_of_groups_is_one_that_bigquery_reads() -> None:
     table = replace(table_of(shape, "grouped"), sequence_groups=groups, delete=False)
     pipeline = a_pipeline(table, source={"metadata": METADATA})
     analyzer, ports = analyzer_of(pipeline, table, shape), ports_of(pipeline)
-    (statement,) = backfill_statements(ports, table, staged_of(table), "b", f"{NAME}_shop_tmp")
+    (statement,) = render_backfill_statements(ports, table, staged_of(table), "b", f"{NAME}_shop_tmp")
     analyzer.check(statement)
     assert "s.`at_lsn` > t.`at_lsn`" in statement
     assert "is_later" not in statement
@@ -280,7 +280,7 @@ def test_tables_that_are_made_are_ones_that_bigquery_reads(shape: str) -> None:
             "shape": "0af3", "batch": 7, "dead_letters": True, **intermediate_columns(pipeline, table),
         }  # fmt: skip
         analyzer = analyzer_of(pipeline, table, SHAPES[shape])
-        columns = destination_columns(table, METADATA)
+        columns = list_destination_columns(table, METADATA)
         made = ("create_namespace", "create_intermediate", "drop_intermediate", "create_positions", "create_names")
         for name in made:
             analyzer.check(SQL.render(name, **values))
@@ -310,10 +310,10 @@ def test_script_that_publishes_is_read_statement_by_statement() -> None:
     table = table_of(SHAPES["plain"], "sequenced")
     pipeline = a_pipeline(table, source={"metadata": METADATA})
     analyzer = analyzer_of(pipeline, table, SHAPES["plain"])
-    script = transaction(
+    script = render_transaction(
         SQL, positions=f"{NAME}_tidegate_position", pipeline="shop", version=6, attempt="0af3",
         properties={"tidegate.shop.position": '{"it\'s": 1}'},
-        statements=merge_statements(ports_of(pipeline), table, staged_of(table), "b"),
+        statements=render_merge_statements(ports_of(pipeline), table, staged_of(table), "b"),
         audits=[("SELECT COUNT(*) FROM `my-project`.`shop`.`orders` WHERE `amount` < 0", "amount >= 0")],
     )  # fmt: skip
     statements = [part.strip() for part in script.split(";\n")]

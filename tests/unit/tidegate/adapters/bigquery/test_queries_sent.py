@@ -11,15 +11,15 @@ from tidegate.adapters.bigquery import schema_evolution
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.staging_files import LocalFolder
 from tidegate.adapters.bigquery.destination import BigQueryDestination
-from tidegate.adapters.bigquery.publish_script import all_staged
+from tidegate.adapters.bigquery.publish_script import render_staged_assertion
 from tidegate.adapters.bigquery.stores import batch_history, dead_letters
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import RetryLater
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import KIND_LABEL, own_control
+from tidegate.model.ownership import KIND_LABEL, describe_control
 from tidegate.model.table_state import Source
 from tidegate.schema.column import Column
-from tidegate.schema.evolution import Rules
+from tidegate.schema.evolution import EvolutionRules
 from tidegate.spec.catalog import Catalog
 from unit.tidegate.adapters.bigquery.test_publish_script import NAME, SHAPES, analyzer_of, table_of
 
@@ -34,7 +34,7 @@ CONTROL, LETTERS, DELETES, CHANGES = (
 TYPES = {"INT64": "BIGINT", "STRING": "STRING", "FLOAT64": "DOUBLE"}
 TEXTS = ("topic", "stage", "error_class", "message", "attempt", "table")
 HELD = {
-    CONTROL: tuple(Column(name, TYPES[kind]) for name, kind in batch_history.COLUMNS.items()),
+    CONTROL: tuple(Column(name, TYPES[kind]) for name, kind in batch_history.COLUMN_TYPES.items()),
     LETTERS: (
         *(Column(name, "STRING") for name in TEXTS),
         *(Column(name, "BIGINT") for name in ("partition", "offset", "batch")),
@@ -56,26 +56,26 @@ class Judged(Warehouse):
         self._lacks, self.asked, self._held, self.labels = lacks, list[str](), held, dict[str, dict[str, str]]()
         self._analyzer = Analyzer({name.replace("dwh", "my-project", 1): HELD[name] for name in HELD})
 
-    def table(self, name: str) -> Any:
+    def find_table(self, name: str) -> Any:
         if name not in self._held:
             return None
         from google.cloud.bigquery import SchemaField
-        from tidegate.adapters.bigquery.type_mapping import bigquery_schema
+        from tidegate.adapters.bigquery.type_mapping import to_bigquery_schema
 
-        fields = [field for field in bigquery_schema(HELD[name]) if field["name"] != self._lacks]
+        fields = [field for field in to_bigquery_schema(HELD[name]) if field["name"] != self._lacks]
         kind = "changes" if name == CHANGES else "deletes"
-        labels = own_control(name).labels if name == CONTROL else {KIND_LABEL: kind}
+        labels = describe_control(name).labels if name == CONTROL else {KIND_LABEL: kind}
         labels = self.labels.get(name, labels)
         schema = [SchemaField.from_api_repr(field) for field in fields]
         return SimpleNamespace(name=name, schema=schema, labels=labels, etag=len(self.asked))
 
-    def update(self, table: Any, *fields: str) -> None:
+    def update_table(self, table: Any, *fields: str) -> None:
         assert fields == ("labels",)
         if table.etag != len(self.asked):
             raise RetryLater("Precondition check failed: the table has changed since it was read")
         self.labels[table.name] = table.labels
 
-    def query(self, sql: str, parameters: Any = ()) -> Any:
+    def run_statement(self, sql: str, parameters: Any = ()) -> Any:
         for parameter in parameters:
             sql = sql.replace(f"@{parameter.name},", "NULL,").replace(f"@{parameter.name})", "NULL)")
         self._analyzer.check(sql)
@@ -95,19 +95,19 @@ WRITTEN = {
 @pytest.mark.parametrize(("held", "lacks", "words"), WRITTEN.values(), ids=WRITTEN)
 def test_history_is_written_by_statements_that_bigquery_reads(held: Any, lacks: str, words: list[str]) -> None:
     warehouse = Judged(*held, lacks=lacks)
-    batch_history.append(warehouse, CONTROL, dict.fromkeys(batch_history.COLUMNS))
+    batch_history.append_row(warehouse, CONTROL, dict.fromkeys(batch_history.COLUMN_TYPES))
     assert [statement.split()[0] for statement in warehouse.asked] == words
 
 
 def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads(tmp_path: Path) -> None:
     warehouse = Judged(CONTROL, LETTERS, DELETES, CHANGES)
     ranges = Ranges.from_dict({"it's": {"0": [1, 3], "7": [2, 2]}})
-    batch_history.newest(warehouse, CONTROL, 5)
-    dead_letters.newest(warehouse, LETTERS, 5)
-    dead_letters.of_attempt(warehouse, LETTERS, "it's", "a")
-    dead_letters.of_others(warehouse, LETTERS, "it's", "a", ranges)
+    batch_history.read_newest(warehouse, CONTROL, 5)
+    dead_letters.read_newest(warehouse, LETTERS, 5)
+    dead_letters.read_of_attempt(warehouse, LETTERS, "it's", "a")
+    dead_letters.count_of_others(warehouse, LETTERS, "it's", "a", ranges)
     warehouse.folder = LocalFolder(tmp_path)
-    dead_letters.copied(warehouse, LETTERS, "it's", "copy")
+    dead_letters.copy_waiting(warehouse, LETTERS, "it's", "copy")
     for memory in (DELETES, CHANGES):
         BigQueryDestination({"dwh": warehouse}, SQL).forget_deletes(memory, 5)
     assert len(warehouse.asked) == 8
@@ -128,7 +128,7 @@ def test_memory_is_not_paid_for_again_before_the_time_has_moved_far_enough() -> 
 def test_columns_are_widened_by_a_statement_that_bigquery_reads() -> None:
     warehouse = Judged("dwh.shop.o")
     wider = (Column("n", "DECIMAL(20,0)"), Column("größe", "DECIMAL(20,2)"))
-    schema_evolution.evolve(warehouse, "dwh.shop.o", wider, Rules(add=True, widen=True, relax=True))
+    schema_evolution.evolve(warehouse, "dwh.shop.o", wider, EvolutionRules(add=True, widen=True, relax=True))
     assert [statement.split("ALTER COLUMN ")[1] for statement in warehouse.asked] == [
         "`n` SET DATA TYPE NUMERIC(20, 0)", "`größe` SET DATA TYPE NUMERIC(20, 2)",
     ]  # fmt: skip
@@ -141,8 +141,8 @@ def test_dead_letters_and_positions_are_written_by_statements_that_bigquery_read
     values = {"table": LETTERS, "target": "dwh.shop.it's", "attempt": "it's", "source": tmp, "batch": 7}
     ranges = [("it's", 0, 1, 3), ("b", 7, 2, 9)]
     for name in ("create_dead_letters", "write_dead_letters", "forget_dead_letters", "replayed_dead_letters"):
-        analyzer.check(SQL.render(name, **values, ranges=ranges, snapshot_id=0, own=own_control(CONTROL)))
+        analyzer.check(SQL.render(name, **values, ranges=ranges, snapshot_id=0, own=describe_control(CONTROL)))
     row = {"table": positions, "pipeline": "it's", "version": 3, "properties": "{}"}
     analyzer.check(SQL.render("seed_position", **row))
     analyzer.check(SQL.render("assert_versions", positions=positions, versions=5))
-    analyzer.check(all_staged("my-project.shop.orders_shop_tmp", Source(tmp, 7, "it's"), 5))
+    analyzer.check(render_staged_assertion("my-project.shop.orders_shop_tmp", Source(tmp, 7, "it's"), 5))

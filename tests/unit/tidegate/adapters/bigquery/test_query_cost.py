@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.errors import JobFailed, judged
-from tidegate.adapters.bigquery.query_cost import told_of, would_scan
+from tidegate.adapters.bigquery.client.errors import JobFailed, translate_job_error
+from tidegate.adapters.bigquery.query_cost import estimate_scan_bytes, read_job_cost
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.merge.compare_and_swap import cost
+from tidegate.merge.compare_and_swap import read_cost
 from tidegate.model.batch import PublishedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import Head
@@ -29,40 +29,40 @@ class Counting(Warehouse):
     def max_bytes_billed(self) -> int | None:
         return self._limit
 
-    def would_read(self, sql: str) -> int:
+    def estimate_read_bytes(self, sql: str) -> int:
         if sql not in self._reads:
             raise RetryLater("no answer")
         return self._reads[sql]
 
-    def job(self, job_id: str) -> Any:
+    def read_job(self, job_id: str) -> Any:
         return SimpleNamespace(project="p", location="EU", job_id=job_id, total_bytes_billed=self._billed)
 
 
 def test_bytes_of_all_statements_of_a_publish_are_added_up_without_those_that_make_tables() -> None:
-    assert would_scan(Counting({MERGE: 5, DELETES: 2}), "table=t", (MAKES, DELETES, MERGE)) == 7
+    assert estimate_scan_bytes(Counting({MERGE: 5, DELETES: 2}), "table=t", (MAKES, DELETES, MERGE)) == 7
 
 
 def test_bytes_that_nobody_counts_are_unknown_and_not_none_at_all() -> None:
-    assert would_scan(Counting({MERGE: 0}), "table=t", (MERGE,)) is None
-    assert would_scan(Counting({MERGE: 5}, limit=1), "table=t", (MERGE, "MERGE INTO not_there")) is None
+    assert estimate_scan_bytes(Counting({MERGE: 0}), "table=t", (MERGE,)) is None
+    assert estimate_scan_bytes(Counting({MERGE: 5}, limit=1), "table=t", (MERGE, "MERGE INTO not_there")) is None
 
 
 def test_a_publish_that_would_read_too_much_is_refused_in_one_sentence_before_it_is_sent() -> None:
     with pytest.raises(GiveUp) as raised:
-        would_scan(Counting({MERGE: 11}, limit=10), "pipeline=p table=t", (MERGE,))
+        estimate_scan_bytes(Counting({MERGE: 11}, limit=10), "pipeline=p table=t", (MERGE,))
     assert str(raised.value) == (
         "pipeline=p table=t: the publish would read bytes=11 max_bytes_billed=10; nothing was sent; cluster the table "
         "by its key, partition it by a column of the key, let batches grow with merge.interval, or raise "
         "max_bytes_billed in catalogs.yaml"
     )
-    assert would_scan(Counting({MERGE: 10}, limit=10), "table=t", (MERGE,)) == 10
+    assert estimate_scan_bytes(Counting({MERGE: 10}, limit=10), "table=t", (MERGE,)) == 10
 
 
 def test_bigquerys_own_refusal_says_the_same() -> None:
     failed = JobFailed(
         "j", "bytesBilledLimitExceeded", "Query exceeded limit for bytes billed: 10. 11 or higher required."
     )
-    error = judged("table=t", failed)
+    error = translate_job_error("table=t", failed)
     assert isinstance(error, GiveUp)
     assert str(error).startswith("table=t: it would read more than max_bytes_billed, nothing was changed: job=j")
     assert "11 or higher required" in str(error)
@@ -70,15 +70,15 @@ def test_bigquerys_own_refusal_says_the_same() -> None:
 
 
 def test_a_job_tells_where_it_is_found_and_what_was_billed() -> None:
-    assert told_of(Counting({}, billed=20), "j") == {"tidegate.job": "p:EU.j", "tidegate.bytes-billed": "20"}
-    assert told_of(Counting({}), "j") == {"tidegate.job": "p:EU.j"}
+    assert read_job_cost(Counting({}, billed=20), "j") == {"tidegate.job": "p:EU.j", "tidegate.bytes-billed": "20"}
+    assert read_job_cost(Counting({}), "j") == {"tidegate.job": "p:EU.j"}
 
 
 def test_bytes_stand_in_the_result_and_add_up_over_a_queue() -> None:
     summary = {"tidegate.bytes-scanned": "7", "tidegate.bytes-billed": "20", "tidegate.job": "p:EU.j"}
-    found = cost(Head(1, 0, summary))
+    found = read_cost(Head(1, 0, summary))
     assert found == {"bytes_scanned": 7, "bytes_billed": 20, "job": "p:EU.j"}
-    assert cost(None) == cost(Head(1, 0, {})) == {"bytes_scanned": None, "bytes_billed": None, "job": ""}
+    assert read_cost(None) == read_cost(Head(1, 0, {})) == {"bytes_scanned": None, "bytes_billed": None, "job": ""}
     none = PublishedBatch("t", 1, Ranges.from_dict({}), 0, 0, 0, 0, 0.0, 1, None)
     one = replace(none, batch=2, **cast("dict[str, Any]", found))
     both = none.then(one).then(replace(one, job="p:EU.k"))

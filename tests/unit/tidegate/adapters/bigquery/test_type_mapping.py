@@ -1,11 +1,17 @@
 """What BigQuery holds for a Spark type, and what it has no exact home for."""
 
 import pytest
-from tidegate.adapters.bigquery.type_mapping import bigquery_schema, bigquery_type, columns_of, held_by, stored_columns
+from tidegate.adapters.bigquery.type_mapping import (
+    read_table_struct,
+    to_bigquery_schema,
+    to_bigquery_type,
+    to_columns,
+    to_stored_columns,
+)
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import ddl, parse
-from tidegate.schema.evolution import Rules, changes
+from tidegate.schema.data_types import format_type, parse_type
+from tidegate.schema.evolution import EvolutionRules, find_changes
 
 
 @pytest.mark.parametrize(
@@ -23,7 +29,7 @@ from tidegate.schema.evolution import Rules, changes
     ],
 )  # fmt: skip
 def test_type_has_one_home(spark: str, bigquery: str) -> None:
-    assert bigquery_type(spark) == bigquery
+    assert to_bigquery_type(spark) == bigquery
 
 
 @pytest.mark.parametrize(
@@ -31,7 +37,7 @@ def test_type_has_one_home(spark: str, bigquery: str) -> None:
 )
 def test_type_without_an_exact_home_is_refused(spark: str) -> None:
     with pytest.raises(ConfigurationError, match="BigQuery"):
-        bigquery_type(spark)
+        to_bigquery_type(spark)
 
 
 COLUMNS = (
@@ -42,12 +48,12 @@ COLUMNS = (
 
 
 def test_schema_of_the_api_and_back_is_what_is_stored() -> None:
-    schema = bigquery_schema(COLUMNS)
+    schema = to_bigquery_schema(COLUMNS)
     assert schema[0] == {"name": "id", "mode": "REQUIRED", "type": "INT64"}
     assert schema[1] == {"name": "price", "mode": "NULLABLE", "type": "NUMERIC", "precision": "12", "scale": "2"}
     assert schema[4]["mode"] == "REPEATED"
     assert [field["name"] for field in schema[4]["fields"]] == ["key", "value"]
-    assert columns_of(schema) == stored_columns(COLUMNS)
+    assert to_columns(schema) == to_stored_columns(COLUMNS)
 
 
 def test_table_as_the_service_spells_its_types_is_the_same() -> None:
@@ -59,17 +65,22 @@ def test_table_as_the_service_spells_its_types_is_the_same() -> None:
         {"name": "n", "type": "NUMERIC"},
         {"name": "r", "type": "RECORD", "mode": "REPEATED", "fields": [{"name": "d", "type": "DATETIME"}]},
     ]
-    held = held_by(answered)
+    held = read_table_struct(answered)
     assert held.required == {"id"}
-    assert ddl(held) == (
+    assert format_type(held) == (
         "STRUCT<`id`: BIGINT, `x`: DOUBLE, `f`: BOOLEAN, `n`: DECIMAL(38,9), `r`: ARRAY<STRUCT<`d`: TIMESTAMP_NTZ>>>"
     )
 
 
 def test_table_that_was_made_for_the_columns_needs_no_change() -> None:
-    held = held_by(bigquery_schema(COLUMNS))
-    assert changes("dwh.shop.orders", held, stored_columns(COLUMNS), Rules(add=False, widen=False, relax=False)) == ()
-    assert parse(stored_columns(COLUMNS)[4].type) == dict(held.fields)["counts"]
+    held = read_table_struct(to_bigquery_schema(COLUMNS))
+    assert (
+        find_changes(
+            "dwh.shop.orders", held, to_stored_columns(COLUMNS), EvolutionRules(add=False, widen=False, relax=False)
+        )
+        == ()
+    )
+    assert parse_type(to_stored_columns(COLUMNS)[4].type) == dict(held.fields)["counts"]
 
 
 @pytest.mark.parametrize(
@@ -77,9 +88,9 @@ def test_table_that_was_made_for_the_columns_needs_no_change() -> None:
 )
 def test_name_that_bigquery_takes_in_no_table_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="BigQuery"):
-        bigquery_schema([Column(name, "INT")])
+        to_bigquery_schema([Column(name, "INT")])
 
 
 @pytest.mark.parametrize("name", ["order id", "größe", "it's", "名前", "select", "a-b", "50%"])
 def test_flexible_names_are_taken(name: str) -> None:
-    assert bigquery_schema([Column(name, "INT")])[0]["name"] == name
+    assert to_bigquery_schema([Column(name, "INT")])[0]["name"] == name

@@ -24,9 +24,9 @@ def kit(tmp_path: Path) -> Kit:
 
 
 def test_pipeline_of_another_branch_is_not_waited_for(kit: Kit) -> None:
-    assert kit.port.pipelines(TABLE) == (PIPELINE,)
+    assert kit.port.list_pipelines(TABLE) == (PIPELINE,)
     kit.port._branches = {TABLE: "staging"}
-    assert kit.port.pipelines(TABLE) == ("other",)
+    assert kit.port.list_pipelines(TABLE) == ("other",)
 
 
 def test_pipeline_whose_last_publish_was_rolled_back_is_waited_for(kit: Kit) -> None:
@@ -37,17 +37,17 @@ def test_pipeline_whose_last_publish_was_rolled_back_is_waited_for(kit: Kit) -> 
     table = kit.load(TABLE)
     table.manage_snapshots().create_branch(kit.state().snapshot_id, "kept").commit()
     kit.rollback(before)
-    assert kit.port.state(TABLE, "third").rolled_back
-    assert kit.port.pipelines(TABLE) == (PIPELINE, "third")
+    assert kit.port.read_state(TABLE, "third").rolled_back
+    assert kit.port.list_pipelines(TABLE) == (PIPELINE, "third")
 
 
 def test_pipeline_whose_only_publish_was_rolled_back_is_waited_for(kit: Kit) -> None:
     before = kit.state().snapshot_id
     kit.port.publish(kit.merged(FIRST, "third", attempt="t1"))
     kit.rollback(before)
-    assert kit.port.pipelines(TABLE) == (PIPELINE, "third")
+    assert kit.port.list_pipelines(TABLE) == (PIPELINE, "third")
 
 
 def test_pipeline_whose_properties_were_removed_is_known_by_its_tag(kit: Kit) -> None:
     kit.forget_properties()
-    assert kit.port.pipelines(TABLE) == (PIPELINE,)
+    assert kit.port.list_pipelines(TABLE) == (PIPELINE,)

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
-from tidegate.adapters.iceberg.leftovers import leftovers
+from tidegate.adapters.iceberg.leftovers import find_leftovers
 from tidegate.adapters.iceberg.stores import batch_history
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.model.ownership import DEAD_LETTERS, SHAPE, Ownership
-from tidegate.wiring.pipeline import leftovers_below
+from tidegate.model.ownership import DEAD_LETTER_COLUMNS, SHAPE_PROPERTY, Ownership
+from tidegate.wiring.pipeline import find_all_leftovers
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
-LETTERS = Schema(*(NestedField(n, name, StringType()) for n, name in enumerate(sorted(DEAD_LETTERS), 1)))
+LETTERS = Schema(*(NestedField(n, name, StringType()) for n, name in enumerate(sorted(DEAD_LETTER_COLUMNS), 1)))
 
 
 def marked(kind: str, pipeline: str, table: str = "") -> dict[str, str]:
@@ -35,7 +35,7 @@ def catalogs(tmp_path: Path) -> Catalogs:
         "a.orders_shop_backfill_1f_tmp": marked("intermediate", "shop", "a.orders"),
         "a.orders_shop_copy_tmp": marked("intermediate", "shop_copy", "a.orders"),
         "a.orders_deletes": marked("deletes", "", "a.orders"),
-        "b.lines_shop_tmp": {SHAPE: "0af3"},  # as version 0.1 made it
+        "b.lines_shop_tmp": {SHAPE_PROPERTY: "0af3"},  # as version 0.1 made it
         "a.orders_shop_report": {}, "a.orders_shop_tmp_kept": {}, "b.lines_shop_copy_of_march": {},
         "b.tidegate_shop_batches": {}, "b.tidegate_gone_batches": {}, "b.tidegate_shop_dead_letters": {},
     }.items():  # fmt: skip
@@ -54,7 +54,7 @@ def dropped(found: dict[str, Any]) -> list[str]:
 
 
 def test_tables_and_marks_of_a_pipeline_without_a_file_are_told(catalogs: Catalogs) -> None:
-    [found] = leftovers(catalogs, "lake", {"shop_copy"}, [])
+    [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, [])
     assert found["pipeline"] == "shop"
     assert found["tables"] == [
         "lake.a.orders_shop_backfill_1f_tmp", "lake.a.orders_shop_tmp", "lake.a.tidegate_shop_batches",
@@ -66,12 +66,12 @@ def test_tables_and_marks_of_a_pipeline_without_a_file_are_told(catalogs: Catalo
 
 
 def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -> None:
-    assert leftovers(catalogs, "lake", {"shop", "shop_copy"}, []) == []
+    assert find_leftovers(catalogs, "lake", {"shop", "shop_copy"}, []) == []
 
 
 def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs: Catalogs) -> None:
     """Not even one whose name reads like a table of ours: only a mark, or what version 0.1 made, is ours."""
-    [found] = leftovers(catalogs, "lake", {"shop_copy"}, [])
+    [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, [])
     assert sorted(dropped(found)) == [f"DROP TABLE {_quoted(name)} PURGE" for name in found["tables"]]
     names = "orders lines untouched orders_shop_report orders_shop_tmp_kept lines_shop_copy_of_march orders_deletes"
     users = {f"`{name}`" for name in (*names.split(), "orders_shop_copy_tmp", "tidegate_gone_batches")}
@@ -79,7 +79,7 @@ def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs
 
 
 def test_both_pipelines_are_told_each_with_its_own(catalogs: Catalogs) -> None:
-    shop, copy = leftovers(catalogs, "lake", set(), [])
+    shop, copy = find_leftovers(catalogs, "lake", set(), [])
     assert [shop["pipeline"], copy["pipeline"]] == ["shop", "shop_copy"]
     assert copy["tables"] == ["lake.a.orders_shop_copy_tmp", "lake.a.tidegate_shop_copy_batches"]
     assert not set(shop["tables"]) & set(copy["tables"])
@@ -89,7 +89,7 @@ def test_table_that_cannot_be_read_hides_nothing_of_the_others(catalogs: Catalog
     for name in ("a.orders_shop_tmp", "b.lines"):
         Path(catalogs.catalog("lake").load_table(name).metadata_location.removeprefix("file://")).unlink()
     failures: list[TidegateError] = []
-    [found] = leftovers(catalogs, "lake", {"shop_copy"}, failures)
+    [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, failures)
     assert found["tables"] == [  # without b.lines nobody can tell whose an empty table of version 0.1 is
         "lake.a.orders_shop_backfill_1f_tmp", "lake.a.tidegate_shop_batches", "lake.a.tidegate_shop_dead_letters",
     ]  # fmt: skip
@@ -109,7 +109,7 @@ lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:///FOLDER/catalog.db'
 def test_catalogs_that_fail_hide_nothing_of_the_others_and_are_named(catalogs: Catalogs, tmp_path: Path) -> None:
     (tmp_path / "pipelines").mkdir()
     (tmp_path / "catalogs.yaml").write_text(CATALOGS.replace("FOLDER", str(tmp_path)))
-    found, failures = leftovers_below(tmp_path, lambda _: None)
+    found, failures = find_all_leftovers(tmp_path, lambda _: None)
     assert [(one["pipeline"], len(one["tables"])) for one in found] == [("shop", 5), ("shop_copy", 2)]
     silent, refused, broken = failures
     assert (type(silent), str(silent).startswith("table=silent.*: catalog or files did not answer")) == (

@@ -68,9 +68,9 @@ class Lake:
 
     def merge(self, added: Rows, deleted: tuple[str, ...] = (), attempt: str = "m1") -> Publication:
         """Rows added and keys deleted by position on a branch, as Spark's merge on read does it."""
-        state, branch = self.port.state(TABLE, PIPELINE), resource_names.branch(PIPELINE, 1, attempt)
+        state, branch = self.port.read_state(TABLE, PIPELINE), resource_names.name_branch(PIPELINE, 1, attempt)
         assert state is not None
-        self.port.cut(TABLE, state, branch)
+        self.port.start_branch(TABLE, state, branch)
         table = self.load(TABLE)
         files = _files(table, added)
         deletes = _position_deletes(table, state.snapshot_id, deleted)
@@ -85,17 +85,17 @@ class Lake:
         producer._head.summary._additional_properties = summary
         cut = Publication(
             table=TABLE, uuid=state.uuid, schema_id=state.schema_id, cut=state.snapshot_id, branch=branch,
-            head=state.snapshot_id, properties=FIRST.to_properties(PIPELINE), tag=resource_names.tag(PIPELINE),
+            head=state.snapshot_id, properties=FIRST.to_properties(PIPELINE), tag=resource_names.name_tag(PIPELINE),
         )  # fmt: skip
         snapshot = producer._commit()[0][0]
         table.catalog.commit_table(table, (), (snapshot, _branch_at(branch, snapshot.snapshot.snapshot_id)))
-        head = self.port.head(TABLE, branch)
+        head = self.port.read_head(TABLE, branch)
         assert head is not None
         return Publication(**{**cut.__dict__, "head": head.snapshot_id})
 
     def onto_newest(self, publication: Publication, keys: dict[str, Any] | None) -> Publication | None:
         """The publication of the same rows on main as it is now."""
-        newest = self.port.state(TABLE, PIPELINE).snapshot_id
+        newest = self.port.read_state(TABLE, PIPELINE).snapshot_id
         head = self.port.reparent(publication, newest, keys)
         if head is None:
             return None
@@ -104,9 +104,9 @@ class Lake:
 
 
 def _branch_at(branch: str, snapshot_id: int) -> Any:
-    from tidegate.adapters.iceberg.table.commit import SnapshotRefType, _reference
+    from tidegate.adapters.iceberg.table.commit import SnapshotRefType, _build_reference
 
-    return _reference(branch, SnapshotRefType.BRANCH, snapshot_id)
+    return _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id)
 
 
 def _arrow(rows: Any) -> pa.Table:
@@ -176,7 +176,7 @@ def test_appended_rows_stand_beside_whatever_others_wrote(lake: Lake) -> None:
     assert moved is not None
     lake.port.publish(moved)
     assert lake.rows() == sorted([*THERE[:2], ("e", 0, "x"), ("e", 2, "x"), ("f", 2, "z")])
-    assert lake.port.state(TABLE, PIPELINE).position == FIRST
+    assert lake.port.read_state(TABLE, PIPELINE).position == FIRST
 
 
 def test_replaced_and_deleted_rows_stay_so_above_files_with_other_keys(lake: Lake) -> None:
@@ -199,7 +199,7 @@ def test_replaced_and_deleted_rows_stay_so_above_files_with_other_keys(lake: Lak
 
 def test_snapshot_says_which_files_and_rows_it_added_and_what_the_table_holds(lake: Lake) -> None:
     publication = lake.merge([("b", 2, "y"), ("e", 2, "x")], deleted=("b",))
-    before = lake.port.head(TABLE, publication.branch).summary
+    before = lake.port.read_head(TABLE, publication.branch).summary
     lake.append(("k", 0, "x"))
     newest = lake.load(TABLE).current_snapshot()
     moved = lake.onto_newest(publication, lake.stage("b", "e"))
@@ -248,11 +248,11 @@ def test_rows_are_merged_again_where_a_rollback_brought_deleted_rows_back(lake: 
 
 def test_deletes_without_keys_and_rewritten_files_are_merged_again(lake: Lake) -> None:
     deletes = lake.merge([("b", 2, "y")], deleted=("b",), attempt="m1")
-    state = lake.port.state(TABLE, PIPELINE)
-    branch = resource_names.branch(PIPELINE, 1, "m2")
-    lake.port.cut(TABLE, state, branch)
+    state = lake.port.read_state(TABLE, PIPELINE)
+    branch = resource_names.name_branch(PIPELINE, 1, "m2")
+    lake.port.start_branch(TABLE, state, branch)
     lake.load(TABLE).delete("id = 'b'", branch=branch)  # copies the file's other rows
-    head = lake.port.head(TABLE, branch).snapshot_id
+    head = lake.port.read_head(TABLE, branch).snapshot_id
     copies = Publication(**{**deletes.__dict__, "branch": branch, "head": head})
     lake.append(("z", 0, "x"))
     assert lake.onto_newest(deletes, None) is None
@@ -262,13 +262,13 @@ def test_deletes_without_keys_and_rewritten_files_are_merged_again(lake: Lake) -
 def test_branch_that_moved_meanwhile_is_left_as_it_is(lake: Lake) -> None:
     publication, keys = lake.merge([("e", 2, "x")]), lake.stage("e", "e")
     lake.append(("z", 0, "x"))
-    newest = lake.port.state(TABLE, PIPELINE).snapshot_id
+    newest = lake.port.read_state(TABLE, PIPELINE).snapshot_id
     lake.append(("late", 0, "x"), branch=publication.branch)
-    moved = lake.port.head(TABLE, publication.branch)
+    moved = lake.port.read_head(TABLE, publication.branch)
     files = _metadata_files(lake)
     with pytest.raises(CommitRefused):
         lake.port.reparent(publication, newest, keys)
-    assert lake.port.head(TABLE, publication.branch) == moved
+    assert lake.port.read_head(TABLE, publication.branch) == moved
     assert _metadata_files(lake) == files  # manifests that no snapshot has are deleted
 
 

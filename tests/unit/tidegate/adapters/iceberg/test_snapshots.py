@@ -135,7 +135,7 @@ def test_table_of_format_3_is_refused_in_words_by_publications_and_pipelines(cat
     upgrade(table)
     for ask in (
         lambda: IcebergSnapshots(catalogs).table(NAME),
-        lambda: IcebergDestination(catalogs).state(NAME, "orders"),
+        lambda: IcebergDestination(catalogs).read_state(NAME, "orders"),
     ):
         with pytest.raises(GiveUp, match=rf"table={NAME} format-version=3: .*; use a table of format 2"):
             ask()

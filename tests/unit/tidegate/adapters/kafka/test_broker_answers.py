@@ -63,7 +63,7 @@ def following(answers: list[Any]) -> Any:
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Callable[..., KafkaBroker]:
-    monkeypatch.setattr(kafka, "PAUSE", 0.0)
+    monkeypatch.setattr(kafka, "RETRY_PAUSE_SECONDS", 0.0)
 
     def make(patient: bool = True, **given: Any) -> KafkaBroker:
         monkeypatch.setattr(kafka, "TIMEOUT", 60.0 if patient else 0.0)
@@ -101,7 +101,7 @@ WITHOUT_ID = {"orders": (str(Uuid(0, 0)), (0, 1)), "users": ("id-2", (0,))}
     ids=["end", "begin", "no end", "cluster", "partitions", "no partition", "topic id"],
 )
 def test_answer_with_a_hole_is_asked_for_again_and_never_taken_for_the_log(broker: Any, given: dict) -> None:
-    assert broker(**given).log(BOTH, "read_committed") == LOG
+    assert broker(**given).read_log(BOTH, "read_committed") == LOG
 
 
 @pytest.mark.parametrize(
@@ -117,38 +117,38 @@ def test_hole_that_stays_is_a_passing_fault_and_no_reason_to_move_a_position(
     broker: Any, given: dict, said: str
 ) -> None:
     with pytest.raises(RetryLater, match=said) as caught:
-        broker(patient=False, **given).log(BOTH, "read_committed")
+        broker(patient=False, **given).read_log(BOTH, "read_committed")
     assert "rebase" not in str(caught.value)
 
 
 def test_brokers_that_know_no_ids_at_all_are_old_and_read(broker: Any) -> None:
     old = {name: (str(Uuid(0, 0)), partitions) for name, (_, partitions) in TOPICS.items()}
-    assert broker(topics=[old]).log(BOTH, "read_committed").end == LOG.end
+    assert broker(topics=[old]).read_log(BOTH, "read_committed").end == LOG.end
 
 
 def test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log(broker: Any) -> None:
     at = {("orders", 0): 40, ("orders", 1): -1, ("users", 0): 3}
     asked = broker(offsets={AT_TIME: [at | {("orders", 0): UNKNOWN}, at]})
-    assert asked.offsets_at(BOTH, 1_700_000_000_000) == {"orders": {0: 40, 1: 108}, "users": {0: 3}}
+    assert asked.find_offsets_at(BOTH, 1_700_000_000_000) == {"orders": {0: 40, 1: 108}, "users": {0: 3}}
     asked = broker(patient=False, offsets={AT_TIME: [at | {("orders", 0): UNKNOWN}]})
     with pytest.raises(RetryLater, match="topic=orders partition=0"):
-        asked.offsets_at(BOTH, 1_700_000_000_000)
+        asked.find_offsets_at(BOTH, 1_700_000_000_000)
 
 
 def test_end_that_a_time_falls_back_to_must_be_known_too(broker: Any) -> None:
     at = {("orders", 0): -1, ("orders", 1): 7, ("users", 0): 3}
     asked = broker(offsets={AT_TIME: [at], LATEST: [ELECTION, END]})
-    assert asked.offsets_at(BOTH, 1_700_000_000_000) == {"orders": {0: 102, 1: 7}, "users": {0: 3}}
+    assert asked.find_offsets_at(BOTH, 1_700_000_000_000) == {"orders": {0: 102, 1: 7}, "users": {0: 3}}
 
 
 def test_ends_leave_out_what_nobody_knows_now(broker: Any) -> None:
     asked = broker(offsets={LATEST: [ELECTION]})
-    assert asked.ends(BOTH, "read_committed") == {"orders": {1: 108}, "users": {0: 9}}
+    assert asked.read_end_offsets(BOTH, "read_committed") == {"orders": {1: 108}, "users": {0: 9}}
 
 
 def test_answer_without_any_broker_is_a_passing_fault(broker: Any) -> None:
     with pytest.raises(RetryLater, match="no broker is named"):
-        broker(patient=False).group_retention()
+        broker(patient=False).read_group_retention()
 
 
 class Member:

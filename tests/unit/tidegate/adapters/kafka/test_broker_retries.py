@@ -17,7 +17,7 @@ class Young(KafkaBroker):
         super().__init__(NOBODY)
         self.errors = [KafkaException(KafkaError(code))]
 
-    def _log(self, topics: tuple[str, ...], isolation: str) -> Log:
+    def _read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         if self.errors:
             raise self.errors.pop()
         return LOG
@@ -34,9 +34,9 @@ class Young(KafkaBroker):
     ],
 )
 def test_leader_that_a_broker_is_still_learning_of_is_waited_for(code: int) -> None:
-    assert Young(code).log(("orders",), "read_committed") == LOG
+    assert Young(code).read_log(("orders",), "read_committed") == LOG
 
 
 def test_error_that_does_not_pass_is_told_at_once() -> None:
     with pytest.raises(RetryLater, match="orders"):
-        Young(KafkaError.UNKNOWN).log(("orders",), "read_committed")
+        Young(KafkaError.UNKNOWN).read_log(("orders",), "read_committed")

@@ -26,10 +26,10 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 )
 def test_wrong_setting_is_a_sentence_that_names_it_and_needs_a_person(settings: dict[str, str], told: str) -> None:
     asks: list[Callable[[], Any]] = [
-        lambda: KafkaBroker({**NOWHERE, **settings}).topics(".*"),
-        lambda: KafkaBroker({**NOWHERE, **settings}).group_retention(),
+        lambda: KafkaBroker({**NOWHERE, **settings}).list_topics(".*"),
+        lambda: KafkaBroker({**NOWHERE, **settings}).read_group_retention(),
         lambda: KafkaTopics({**NOWHERE, **settings}).send("out", []),
-        lambda: KafkaTopics({**NOWHERE, **settings}).found(type("Out", (), {"topics": ("out",)})()),  # type: ignore
+        lambda: KafkaTopics({**NOWHERE, **settings}).find_topics(type("Out", (), {"topics": ("out",)})()),  # type: ignore
     ]
     for ask in asks:
         with pytest.raises(ConfigurationError, match=r"^brokers=127\.0\.0\.1:1: Kafka's client refuses") as raised:
@@ -44,6 +44,6 @@ def test_any_other_failure_of_the_client_passes(monkeypatch: pytest.MonkeyPatch)
         raise KafkaException(KafkaError(KafkaError._FAIL, "out of buffers"))
 
     broker = KafkaBroker(NOWHERE)
-    monkeypatch.setattr(broker, "_all_partitions", fails)
+    monkeypatch.setattr(broker, "_list_partitions", fails)
     with pytest.raises(RetryLater, match="topics failed: out of buffers; it will be tried again"):
-        broker.topics(".*")
+        broker.list_topics(".*")

@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tidegate.adapters.spark.submit import SubmitEngine, arguments, job_conf, packed
+from tidegate.adapters.spark.submit import SubmitEngine, build_arguments, build_job_conf, pack_files
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
-from tidegate_spark.session import given
+from tidegate_spark.session import read_job_argument
 
 
 def a_job(length: int) -> MergeJob:
@@ -17,15 +17,15 @@ def a_job(length: int) -> MergeJob:
 
 def test_short_job_is_the_programs_argument(monkeypatch: pytest.MonkeyPatch) -> None:
     job = a_job(10)
-    assert (arguments(job), job_conf(job)) == ([job.to_json()], {})
-    monkeypatch.setattr(sys, "argv", ["merge.py", *arguments(job)])
-    assert MergeJob.from_json(given()) == job
+    assert (build_arguments(job), build_job_conf(job)) == ([job.to_json()], {})
+    monkeypatch.setattr(sys, "argv", ["merge.py", *build_arguments(job)])
+    assert MergeJob.from_json(read_job_argument()) == job
 
 
 def test_job_that_is_too_long_for_an_argument_stands_in_the_properties_file() -> None:
     job = a_job(200_000)
-    assert arguments(job) == []
-    with packed({"spark.x": "y", **job_conf(job)}) as files:
+    assert build_arguments(job) == []
+    with pack_files({"spark.x": "y", **build_job_conf(job)}) as files:
         lines = Path(files.properties).read_text().splitlines()
     (line,) = [line for line in lines if line.startswith(JOB_CONF)]
     assert MergeJob.from_json(line.removeprefix(f"{JOB_CONF} ").replace("\\\\", "\\")) == job
@@ -37,7 +37,7 @@ def kinds(root: type[TidegateError] = TidegateError) -> set[type[TidegateError]]
 
 def test_error_of_a_submitted_job_keeps_its_kind_and_its_text() -> None:
     for kind in kinds():
-        with packed({}) as files:
+        with pack_files({}) as files:
             assert files.read_failure("job") is None
             Path(files.failure).write_text(JobFailure.of(kind("key=1: it has several rows\nin lines")).to_json())
             found = files.read_failure("job")
@@ -53,7 +53,7 @@ def test_error_of_a_library_in_a_submitted_job_is_tried_again_and_names_its_firs
 
 
 def test_driver_is_told_where_to_leave_its_failure() -> None:
-    with packed({"spark.x": "y"}) as files:
+    with pack_files({"spark.x": "y"}) as files:
         lines = Path(files.properties).read_text().splitlines()
         assert f"{FAILURE_CONF} {files.failure}" in lines
     assert not Path(files.failure).parent.exists()

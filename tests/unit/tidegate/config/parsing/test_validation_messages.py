@@ -9,7 +9,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipeline_files import load, problems, source, table
-from tidegate.config.checks.unsupported import AVAILABLE
+from tidegate.config.checks.unsupported import SUPPORTED_VALUES
 from tidegate.errors import ConfigurationError
 
 
@@ -500,7 +500,7 @@ def test_name_template_is_read_with_its_own_namespace(include: Path) -> None:
 def test_what_this_version_cannot_do_is_one_clear_line_and_nothing_else(
     include: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(AVAILABLE, "tables.history", ("none",))
+    monkeypatch.setitem(SUPPORTED_VALUES, "tables.history", ("none",))
     (line,) = problems(include, table("history: scd2, key: {fields: [id]}"))
     assert ": tables[0].history=scd2: not available in this version; use none" in line
 

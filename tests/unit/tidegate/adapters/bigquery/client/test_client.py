@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from tidegate.adapters.bigquery.client import credentials as bigquery_credentials
-from tidegate.adapters.bigquery.client.client import Warehouse, job_name, labels_of
-from tidegate.adapters.bigquery.client.credentials import credentials
-from tidegate.adapters.bigquery.client.errors import JobFailed, judged, told
-from tidegate.adapters.bigquery.client.staging_files import folder_at
-from tidegate.adapters.catalog_routing import RoutedEngine, routed
+from tidegate.adapters.bigquery.client.client import Warehouse, name_job, to_labels
+from tidegate.adapters.bigquery.client.credentials import build_credentials
+from tidegate.adapters.bigquery.client.errors import JobFailed, translate_client_errors, translate_job_error
+from tidegate.adapters.bigquery.client.staging_files import open_folder
+from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.jobs.job import Job
@@ -25,7 +25,7 @@ def catalog(connection: str | None = None, **properties: Any) -> Catalog:
 
 
 def test_a_test_server_is_asked_without_an_identity() -> None:
-    found = credentials(catalog(endpoint="http://localhost:1"), lambda _: pytest.fail("no connection is needed"))
+    found = build_credentials(catalog(endpoint="http://localhost:1"), lambda _: pytest.fail("no connection is needed"))
     assert type(found).__name__ == "AnonymousCredentials"
 
 
@@ -33,7 +33,7 @@ def test_a_test_server_is_asked_without_an_identity() -> None:
 def test_a_connections_broken_key_is_refused_without_showing_it(name: str) -> None:
     connection = Connection("gcp", extra={name: KEY})
     with pytest.raises(ConfigurationError) as raised:
-        credentials(catalog("gcp"), lambda _: connection)
+        build_credentials(catalog("gcp"), lambda _: connection)
     assert "connection=gcp" in str(raised.value)
     assert "not a key" not in str(raised.value)
     assert raised.value.__cause__ is None
@@ -45,12 +45,12 @@ def test_a_way_to_log_in_that_is_not_taken_is_refused_and_not_overlooked(name: s
     with pytest.raises(
         ConfigurationError, match=f"connection=gcp: {name} is not taken for BigQuery catalogs; give keyfile_"
     ):
-        credentials(catalog("gcp"), lambda _: connection)
+        build_credentials(catalog("gcp"), lambda _: connection)
 
 
 def test_without_a_connection_the_machine_says_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("google.auth.default", lambda scopes: ("the machine", "p"))
-    assert credentials(catalog(), lambda _: None) == "the machine"
+    assert build_credentials(catalog(), lambda _: None) == "the machine"
 
 
 def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,9 +58,9 @@ def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatc
 
     monkeypatch.setattr("google.auth.default", lambda scopes: (AnonymousCredentials(), "p"))
     connection = Connection("gcp", extra={"impersonation_chain": "one@x, two@x"})
-    found = credentials(catalog("gcp"), lambda _: connection)
+    found = build_credentials(catalog("gcp"), lambda _: connection)
     assert (found._target_principal, found._delegates) == ("two@x", ["one@x"])
-    assert bigquery_credentials.DEFAULT == "google_cloud_default"
+    assert bigquery_credentials.DEFAULT_CONNECTION == "google_cloud_default"
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatc
     ],
 )
 def test_a_failed_job_is_tried_again_where_that_can_help(reason: str, message: str, expected: type) -> None:
-    error = judged("table=t", JobFailed("j", reason, message))
+    error = translate_job_error("table=t", JobFailed("j", reason, message))
     assert type(error) is expected
     assert message in str(error)
 
 
 def test_a_lost_answer_is_an_unknown_outcome_only_of_what_was_sent() -> None:
     def lose(sent: bool) -> None:
-        with told("table=t", sent=sent):
+        with translate_client_errors("table=t", sent=sent):
             raise ConnectionError("gone")
 
     with pytest.raises(OutcomeUnknown, match="table=t: BigQuery gave no answer"):
@@ -106,14 +106,16 @@ def test_a_server_that_fails_or_is_too_busy_is_asked_again(name: str) -> None:
     for sent, expected in ((False, RetryLater), (True, OutcomeUnknown)):
         with (
             pytest.raises(RetryLater, match=r"table=t: BigQuery gave no answer: .*busy") as raised,
-            told("table=t", sent=sent),
+            translate_client_errors("table=t", sent=sent),
         ):
             raise error
         assert type(raised.value) is expected
 
 
 def test_rows_in_too_many_partitions_are_refused_with_a_way_out() -> None:
-    error = judged("table=t", JobFailed("j", "invalid", "Too many partitions produced by query, allowed 4000"))
+    error = translate_job_error(
+        "table=t", JobFailed("j", "invalid", "Too many partitions produced by query, allowed 4000")
+    )
     assert "months(c)" in str(error)
     assert "merge.max_records" in str(error)
 
@@ -122,33 +124,36 @@ def test_a_refusal_by_quota_passes_and_one_by_access_does_not() -> None:
     from google.api_core.exceptions import Forbidden
 
     for reason, expected in (("rateLimitExceeded", RetryLater), ("accessDenied", GiveUp)):
-        with pytest.raises(expected), told("table=t"):
+        with pytest.raises(expected), translate_client_errors("table=t"):
             raise Forbidden("no", errors=[{"reason": reason}])
 
 
 def test_files_are_found_read_and_removed_below_their_folder(tmp_path: Path) -> None:
-    folder = folder_at(f"file://{tmp_path}/with space", lambda: None, "p")
+    folder = open_folder(f"file://{tmp_path}/with space", lambda: None, "p")
     folder.write("shop/t/batch=1/attempt=a/landed.json", b"1")
     folder.write("shop/t/batch=2/attempt=b/rows/part-0.parquet", b"2")
     folder.write("shop/t/batch=2/attempt=b/rows/.part-0.parquet.crc", b"3")
     assert folder.read("shop/t/batch=1/attempt=a/landed.json") == b"1"
     assert folder.read("shop/t/nothing") is None
-    assert len(folder.names("shop/t")) == 3
-    assert [file.name for file in folder.source("shop/t/batch=2/attempt=b/rows")] == ["part-0.parquet"]
-    assert folder.uri("shop/t/batch=1") == f"file://{tmp_path}/with space/shop/t/batch=1"
+    assert len(folder.list_paths("shop/t")) == 3
+    assert [file.name for file in folder.get_load_source("shop/t/batch=2/attempt=b/rows")] == ["part-0.parquet"]
+    assert folder.to_uri("shop/t/batch=1") == f"file://{tmp_path}/with space/shop/t/batch=1"
     folder.delete("shop/t/batch=2")
-    assert folder.names("shop/t") == ["shop/t/batch=1/attempt=a/landed.json"]
+    assert folder.list_paths("shop/t") == ["shop/t/batch=1/attempt=a/landed.json"]
 
 
 def test_a_bucket_is_one_uri_for_the_load_job() -> None:
-    folder = folder_at("gs://bucket/some/prefix", lambda: None, "p")
-    assert folder.source("d/t/batch=1/attempt=a/rows") == "gs://bucket/some/prefix/d/t/batch=1/attempt=a/rows/*.parquet"
+    folder = open_folder("gs://bucket/some/prefix", lambda: None, "p")
+    assert (
+        folder.get_load_source("d/t/batch=1/attempt=a/rows")
+        == "gs://bucket/some/prefix/d/t/batch=1/attempt=a/rows/*.parquet"
+    )
 
 
 @pytest.mark.parametrize("address", ["s3://bucket", "gs:///prefix", "folder"])
 def test_another_place_for_files_is_refused(address: str) -> None:
     with pytest.raises(ConfigurationError, match="neither gs://bucket/prefix nor file:///folder"):
-        folder_at(address, lambda: None, "p")
+        open_folder(address, lambda: None, "p")
 
 
 def test_a_catalog_without_staging_says_what_to_write() -> None:
@@ -158,10 +163,10 @@ def test_a_catalog_without_staging_says_what_to_write() -> None:
 
 def test_jobs_names_are_the_same_for_the_same_and_labels_are_what_bigquery_takes() -> None:
     assert (
-        job_name("publish", "dwh.d.ü t", "a") == job_name("publish", "dwh.d.ü t", "a") != job_name("publish", "x", "a")
+        name_job("publish", "dwh.d.ü t", "a") == name_job("publish", "dwh.d.ü t", "a") != name_job("publish", "x", "a")
     )
-    assert job_name("publish", "dwh.d.ü t", "a").replace("_", "").isalnum()
-    assert labels_of({"tidegate_table": "Ünï t" + "x" * 80}) == {"tidegate_table": "_n__t" + "x" * 58}
+    assert name_job("publish", "dwh.d.ü t", "a").replace("_", "").isalnum()
+    assert to_labels({"tidegate_table": "Ünï t" + "x" * 80}) == {"tidegate_table": "_n__t" + "x" * 58}
 
 
 class Told:
@@ -170,7 +175,7 @@ class Told:
     def __init__(self, name: str, asked: list[tuple[str, object]]) -> None:
         self._name, self._asked = name, asked
 
-    def state(self, table: str, pipeline: str) -> None:
+    def read_state(self, table: str, pipeline: str) -> None:
         self._asked.append((self._name, table))
 
     def publish(self, publication: Publication) -> None:
@@ -183,9 +188,9 @@ class Told:
 def test_each_table_is_asked_of_its_catalogs_destination_and_engine() -> None:
     asked: list[tuple[str, object]] = []
     iceberg, bigquery = Told("iceberg", asked), Told("bigquery", asked)
-    both: Any = routed({"lake": iceberg, "dwh": bigquery})  # type: ignore[dict-item]
-    both.state("lake.a.b", "p")
-    both.state("dwh.a.b", pipeline="p")
+    both: Any = route_by_catalog({"lake": iceberg, "dwh": bigquery})  # type: ignore[dict-item]
+    both.read_state("lake.a.b", "p")
+    both.read_state("dwh.a.b", pipeline="p")
     both.publish(Publication("dwh.a.b", "", 0, 0, "", 0, {}))
     engine = RoutedEngine(iceberg, {"dwh": bigquery})
     engine.run(MergeJob("one", 1, (), table="lake.a.b"))
@@ -195,4 +200,4 @@ def test_each_table_is_asked_of_its_catalogs_destination_and_engine() -> None:
         ("iceberg", "lake.a.b"), ("bigquery", "dwh.a.b"), ("bigquery", "dwh.a.b"),
         ("iceberg", "one"), ("bigquery", "two"), ("iceberg", "three"),
     ]  # fmt: skip
-    assert routed({"lake": iceberg}) is iceberg  # type: ignore[dict-item,comparison-overlap]
+    assert route_by_catalog({"lake": iceberg}) is iceberg  # type: ignore[dict-item,comparison-overlap]

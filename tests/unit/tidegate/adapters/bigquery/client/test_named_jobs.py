@@ -10,8 +10,8 @@ import pytest
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.errors import JobFailed
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob
-from tidegate.adapters.bigquery.position_table import Row
-from tidegate.adapters.bigquery.position_table import name_of_publish as name_of
+from tidegate.adapters.bigquery.position_table import PositionRow
+from tidegate.adapters.bigquery.position_table import name_publish_job as name_of
 from tidegate.model.table_state import Publication, Source
 from tidegate.spec.catalog import Catalog
 
@@ -29,10 +29,10 @@ class Leaves:
     awaited: str = ""
     told: list[str] = field(default_factory=list)
 
-    def sent(self, job: NamedJob) -> None:
+    def report_sent(self, job: NamedJob) -> None:
         self.told.append(str(job))
 
-    def runs(self, job: NamedJob, seconds: float) -> None:
+    def report_running(self, job: NamedJob, seconds: float) -> None:
         raise Away
 
 
@@ -83,7 +83,7 @@ class Project(Warehouse):
     def run(self, watcher: Any = None) -> str:
         if watcher is not None:
             self._watcher = watcher
-        return str(self.once("table=t", "publish", lambda job_id: job_id, {}).job_id)
+        return str(self.run_script_once("table=t", "publish", lambda job_id: job_id, {}).job_id)
 
 
 def test_whoever_goes_away_while_a_job_runs_finds_it_again_and_sends_no_second() -> None:
@@ -101,8 +101,8 @@ def test_whoever_goes_away_while_a_job_runs_finds_it_again_and_sends_no_second()
 
 def test_every_query_carries_its_pipelines_label() -> None:
     project = Project()
-    project.query("SELECT 1")
-    project.once("table=t", "publish", lambda _: "", {"tidegate_table": "t"})
+    project.run_statement("SELECT 1")
+    project.run_script_once("table=t", "publish", lambda _: "", {"tidegate_table": "t"})
     assert project.labels == [{"tidegate_pipeline": "shop"}, {"tidegate_pipeline": "shop", "tidegate_table": "t"}]
 
 
@@ -138,7 +138,7 @@ def test_the_newest_of_many_failed_jobs_is_found_by_few_questions() -> None:
 def test_every_try_at_a_staged_batch_names_its_publish_alike_until_the_position_moves() -> None:
     source = Source("dwh.shop.orders_shop_tmp", 7, "a7")
     one = Publication("dwh.shop.orders", "1", 0, 3, "", 4, {}, pipeline="shop", attempt="m1", source=source)
-    row = Row(3, "m0", {}, 100, True, "")
+    row = PositionRow(3, "m0", {}, 100, True, "")
     name = name_of(one, source, row)
     assert name_of(replace(one, attempt="m2", properties={"x": "y"}), source, row) == name
     others = [

@@ -8,8 +8,8 @@ import pytest
 from fakes.bucket import bucket_server
 from google.auth.credentials import AnonymousCredentials
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.load_jobs import Load, load
-from tidegate.adapters.bigquery.client.staging_files import Folder, folder_at
+from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_job
+from tidegate.adapters.bigquery.client.staging_files import Folder, open_folder
 from tidegate.spec.catalog import Catalog
 
 ATTEMPT = "shop/orders_shop_tmp/batch=7/attempt=a1"
@@ -24,7 +24,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def folder(held: dict[str, bytes]) -> Folder:
-    return folder_at("gs://bucket/some/prefix/", AnonymousCredentials, "p")
+    return open_folder("gs://bucket/some/prefix/", AnonymousCredentials, "p")
 
 
 def test_files_of_a_bucket_are_written_read_listed_and_removed_below_their_prefix(
@@ -36,11 +36,11 @@ def test_files_of_a_bucket_are_written_read_listed_and_removed_below_their_prefi
     assert sorted(held)[0] == f"some/prefix/{ATTEMPT}/landed.json"
     assert folder.read(f"{ATTEMPT}/landed.json") == b'{"rows": 3}'
     assert folder.read(f"{ATTEMPT}/nothing") is None
-    assert folder.names("shop/orders_shop_tmp/batch=7") == [
+    assert folder.list_paths("shop/orders_shop_tmp/batch=7") == [
         f"{ATTEMPT}/landed.json", f"{ATTEMPT}/rows/part-0.parquet",
     ]  # fmt: skip
     folder.delete("shop/orders_shop_tmp/batch=7")
-    assert folder.names("shop") == ["shop/orders_shop_tmp/batch=70/attempt=b/landed.json"]
+    assert folder.list_paths("shop") == ["shop/orders_shop_tmp/batch=70/attempt=b/landed.json"]
     folder.delete("shop/orders_shop_tmp/batch=7")
 
 
@@ -65,7 +65,7 @@ class Loading(Warehouse):
     def client(self) -> Any:
         return SimpleNamespace(load_table_from_uri=self._load)
 
-    def table(self, name: str) -> Any:
+    def find_table(self, name: str) -> Any:
         from google.cloud.bigquery import SchemaField
 
         return SimpleNamespace(schema=[SchemaField("batch_number", "INT64")])
@@ -78,10 +78,10 @@ class Loading(Warehouse):
 
 def test_an_attempt_in_a_bucket_is_one_load_job_over_all_its_files(folder: Folder) -> None:
     warehouse = Loading()
-    source = folder.source(f"{ATTEMPT}/rows")
+    source = folder.get_load_source(f"{ATTEMPT}/rows")
     assert isinstance(source, str)
-    asked = Load("w", "dwh.shop.orders_shop_tmp", {"tidegate_batch": "7"})
-    assert load(warehouse, asked, "load_1", source) == 3
+    asked = LoadRequest("w", "dwh.shop.orders_shop_tmp", {"tidegate_batch": "7"})
+    assert run_load_job(warehouse, asked, "load_1", source) == 3
     ((uri, into, config),) = warehouse.asked
     assert uri == f"gs://bucket/some/prefix/{ATTEMPT}/rows/*.parquet"
     assert into == "p.shop.orders_shop_tmp"

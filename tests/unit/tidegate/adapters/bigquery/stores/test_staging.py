@@ -33,7 +33,7 @@ class Loading(Warehouse):
     def client(self) -> Any:
         return SimpleNamespace(load_table_from_file=self._load, get_job=self._get)
 
-    def table(self, name: str) -> Any:
+    def find_table(self, name: str) -> Any:
         from google.cloud.bigquery import SchemaField
 
         return SimpleNamespace(schema=[SchemaField("n", "INT64")], created=datetime(2026, 1, 1, tzinfo=UTC), labels={})
@@ -57,18 +57,18 @@ class Loading(Warehouse):
 
     def leave(self, attempt: str, *, rows: int, files: int = 1) -> None:
         """What a stage job leaves: files, and last its counts."""
-        place = staging.folder_of(STAGED, 1, attempt)
+        place = staging.get_folder(STAGED, 1, attempt)
         for number in range(files):
             self.folder.write(f"{place}/rows/part-{number}.parquet", b"rows")
         outcome = {**json.loads(outcome_of(rows)), "rows": rows}
         self.folder.write(f"{place}/counts/part-0.txt", json.dumps(outcome).encode())
 
     def land(self, attempt: str) -> None:
-        staging.land(self, STAGED, 1, attempt, summary_of(1, attempt))
+        staging.load_attempt(self, STAGED, 1, attempt, summary_of(1, attempt))
 
     @property
     def batches(self) -> list[tuple[int, str]]:
-        return [(batch.batch, batch.attempt) for batch in staging.staged_in(self, STAGED, TABLE)]
+        return [(batch.batch, batch.attempt) for batch in staging.list_staged(self, STAGED, TABLE)]
 
 
 @pytest.mark.parametrize("loaded", [(2, 2), (2, 0), (4, 3)])
@@ -80,7 +80,7 @@ def test_attempt_whose_loads_bring_in_other_rows_than_were_written_is_not_staged
     warehouse.leave("a1", rows=5, files=2)
     with pytest.raises(RetryLater, match=f"brought in rows={sum(loaded)}, and the stage job wrote rows=5"):
         warehouse.land("a1")
-    assert (warehouse.batches, warehouse.folder.names(staging.folder_of(STAGED))) == ([], [])
+    assert (warehouse.batches, warehouse.folder.list_paths(staging.get_folder(STAGED))) == ([], [])
 
 
 def test_attempt_whose_loads_bring_in_what_was_written_is_staged_once(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_attempt_whose_loads_bring_in_what_was_written_is_staged_once(tmp_path: 
     warehouse.leave("a1", rows=5, files=2)
     for _ in range(2):
         warehouse.land("a1")
-    (batch,) = staging.staged_in(warehouse, STAGED, TABLE)
+    (batch,) = staging.list_staged(warehouse, STAGED, TABLE)
     assert (batch.batch, batch.attempt, batch.snapshot_id) == (1, "a1", 1)
-    assert staging.rows_of(warehouse, STAGED, "a1") == 5
+    assert staging.read_loaded_rows(warehouse, STAGED, "a1") == 5
     assert len(warehouse.jobs) == 2
 
 
@@ -111,7 +111,7 @@ def test_files_that_bigquery_refuses_are_not_kept(tmp_path: Path) -> None:
     warehouse.leave("a1", rows=5)
     with pytest.raises(GiveUp, match="Error while reading data"):
         warehouse.land("a1")
-    assert warehouse.folder.names(staging.folder_of(STAGED)) == []
+    assert warehouse.folder.list_paths(staging.get_folder(STAGED)) == []
 
 
 def test_attempt_is_found_by_what_its_job_was_asked_while_its_files_are_there(tmp_path: Path) -> None:
@@ -120,16 +120,16 @@ def test_attempt_is_found_by_what_its_job_was_asked_while_its_files_are_there(tm
     for attempt, rows in (("a1", 5), ("a2", 5)):
         warehouse.leave(attempt, rows=rows)
     asked = SignedAttempt(1, "a2", "asked", Ranges.from_dict({"orders": {"0": [3, 8], "1": [0, 0]}}))
-    staging_requests.sign(warehouse, STAGED, asked)
+    staging_requests.sign_attempt(warehouse, STAGED, asked)
     assert staging_requests.find_signed(warehouse, STAGED) == [asked]
-    staging_requests.sign(warehouse, STAGED, replace(asked, attempt="a3", request="nothing left"))
+    staging_requests.sign_attempt(warehouse, STAGED, replace(asked, attempt="a3", request="nothing left"))
     counts = json.dumps({**json.loads(outcome_of(5)), "bad": 1}).encode()
-    warehouse.folder.write(f"{staging.folder_of(STAGED, 1, 'a1')}/counts/part-0.txt", counts)
-    staging_requests.sign(warehouse, STAGED, replace(asked, attempt="a1", request="bad"))
+    warehouse.folder.write(f"{staging.get_folder(STAGED, 1, 'a1')}/counts/part-0.txt", counts)
+    staging_requests.sign_attempt(warehouse, STAGED, replace(asked, attempt="a1", request="bad"))
     assert staging_requests.find_signed(warehouse, STAGED) == [asked]
     warehouse.land("a2")
     assert staging_requests.find_signed(warehouse, STAGED) == [replace(asked, is_landed=True)]
-    staging.disown(warehouse, STAGED, 1, "a2")
+    staging.forget_attempt(warehouse, STAGED, 1, "a2")
     assert staging_requests.find_signed(warehouse, STAGED) == []
 
 
@@ -138,10 +138,10 @@ def test_rows_of_a_batch_with_a_bad_record_do_not_pile_up_while_it_stops_the_pip
     for attempt in ("a1", "a2"):
         warehouse.leave(attempt, rows=5, files=3)
         counts = json.dumps({**json.loads(outcome_of(5)), "bad": 1}).encode()
-        warehouse.folder.write(f"{staging.folder_of(STAGED, 1, attempt)}/counts/part-0.txt", counts)
+        warehouse.folder.write(f"{staging.get_folder(STAGED, 1, attempt)}/counts/part-0.txt", counts)
         warehouse.land(attempt)
-    assert [name for name in warehouse.folder.names(staging.folder_of(STAGED)) if name.endswith(".parquet")] == []
-    found = staging.outcome_of(warehouse, STAGED, "a1")
+    assert [name for name in warehouse.folder.list_paths(staging.get_folder(STAGED)) if name.endswith(".parquet")] == []
+    found = staging.read_outcome(warehouse, STAGED, "a1")
     assert found is not None
     assert found["bad"] == 1
     assert warehouse.batches == []

@@ -9,7 +9,7 @@ from contract_words import PIPELINE, TABLE
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.destination import BigQueryDestination
 from tidegate.adapters.bigquery.stores import table_marks
-from tidegate.adapters.bigquery.stores.staging import uuid_of
+from tidegate.adapters.bigquery.stores.staging import get_uuid
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.model.ownership import KIND_LABEL
@@ -25,17 +25,17 @@ class OneTable(Warehouse):
         self.found = SimpleNamespace(created=made, schema=[], num_rows=rows, labels={"team": "a"}, expires=None)
         self.updates: list[tuple[Any, ...]] = []
 
-    def table(self, name: str) -> Any:
+    def find_table(self, name: str) -> Any:
         return self.found if name == TABLE else None
 
-    def listed(self, name: str, check: Any) -> list[dict[str, Any]]:
+    def list_rows(self, name: str, check: Any) -> list[dict[str, Any]]:
         return []
 
-    def update(self, table: Any, *fields: str) -> None:
+    def update_table(self, table: Any, *fields: str) -> None:
         self.updates.append(fields)
 
     def is_lost(self, pipeline: str = PIPELINE) -> bool:
-        state = BigQueryDestination({"lake": self}, SqlFiles("bigquery")).state(TABLE, pipeline)
+        state = BigQueryDestination({"lake": self}, SqlFiles("bigquery")).read_state(TABLE, pipeline)
         assert state is not None
         return state.position_lost
 
@@ -46,22 +46,22 @@ def test_position_is_lost_where_the_pipeline_has_written_rows_that_are_still_the
 ) -> None:
     warehouse = OneTable(rows)
     assert not warehouse.is_lost()
-    table_marks.mark(warehouse, TABLE, warehouse.found, PIPELINE)
+    table_marks.mark_table(warehouse, TABLE, warehouse.found, PIPELINE)
     assert (warehouse.is_lost(), warehouse.is_lost("another")) == (lost, False)
 
 
 def test_users_labels_stay_and_a_table_is_marked_once() -> None:
     warehouse = OneTable(5)
     for _ in range(2):
-        table_marks.mark(warehouse, TABLE, warehouse.found, "Shop")
-    assert warehouse.found.labels == {"team": "a", "tidegate_position_shop": uuid_of(warehouse.found)}
+        table_marks.mark_table(warehouse, TABLE, warehouse.found, "Shop")
+    assert warehouse.found.labels == {"team": "a", "tidegate_position_shop": get_uuid(warehouse.found)}
     assert warehouse.updates == [("labels",)]
 
 
 def test_mark_of_another_table_of_that_name_is_none() -> None:
     """A copy may keep the labels, and a table that was made anew under a tool that keeps them."""
     warehouse = OneTable(5)
-    table_marks.mark(warehouse, TABLE, warehouse.found, PIPELINE)
+    table_marks.mark_table(warehouse, TABLE, warehouse.found, PIPELINE)
     warehouse.found.created = datetime(2026, 1, 2, tzinfo=UTC)
     assert not warehouse.is_lost()
 
@@ -79,7 +79,7 @@ class TwoTables(Warehouse):
         self.client = SimpleNamespace(get_table=lambda *_, **__: self.positions, list_rows=self._list)
         self.has_listed = False
 
-    def table(self, name: str) -> Any:
+    def find_table(self, name: str) -> Any:
         return self.orders if name == TABLE else self.positions
 
     def _list(self, *_: Any, **__: Any) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ COLUMNS = ("pipeline", "version", "attempt", "properties", "changed")
 def test_table_of_somebody_else_is_not_read_as_positions(labels: dict[str, str], columns: tuple[str, ...]) -> None:
     warehouse = TwoTables(labels, *columns)
     port = BigQueryDestination({"lake": warehouse}, SqlFiles("bigquery"))
-    for ask in (lambda: port.state(TABLE, PIPELINE), lambda: port.pipelines(TABLE)):
+    for ask in (lambda: port.read_state(TABLE, PIPELINE), lambda: port.list_pipelines(TABLE)):
         with pytest.raises(GiveUp, match=rf"table={TABLE}_tidegate_position is needed as .* not a table that Tidegate"):
             ask()
     assert not warehouse.has_listed, "it may have any number of rows"
@@ -104,6 +104,6 @@ def test_table_of_somebody_else_is_not_read_as_positions(labels: dict[str, str],
 @pytest.mark.parametrize("labels", [{}, {KIND_LABEL: "positions"}])
 def test_positions_are_read_with_their_mark_and_as_version_0_1_made_them(labels: dict[str, str]) -> None:
     warehouse = TwoTables(labels, *COLUMNS)
-    state = BigQueryDestination({"lake": warehouse}, SqlFiles("bigquery")).state(TABLE, PIPELINE)
+    state = BigQueryDestination({"lake": warehouse}, SqlFiles("bigquery")).read_state(TABLE, PIPELINE)
     assert state is not None
     assert (state.position, warehouse.has_listed) == (None, True)

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 from tidegate.adapters.iceberg.pruning import file_overlap
-from tidegate.adapters.iceberg.pruning.file_overlap import overlap_of
+from tidegate.adapters.iceberg.pruning.file_overlap import find_overlap
 from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
 from tidegate.sql.pruning import Overlap
 
@@ -50,7 +50,7 @@ def numbers(low: int, high: int) -> tuple[bytes, bytes]:
 def found(table: Table, *ranges: KeyRange) -> Overlap | None:
     current = table.current_snapshot()
     assert current is not None
-    return overlap_of(table, current.snapshot_id, ranges or (RECENT,))
+    return find_overlap(table, current.snapshot_id, ranges or (RECENT,))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_snapshot_that_is_cut_decides_and_no_later_one(table: Table) -> None:
     cut = table.current_snapshot()
     assert cut is not None
     add(table, id=numbers(100, 105))
-    assert overlap_of(table, cut.snapshot_id, (RECENT,)) == Overlap()
+    assert find_overlap(table, cut.snapshot_id, (RECENT,)) == Overlap()
     assert found(table) == Overlap(1, 10)
 
 
@@ -137,8 +137,8 @@ def test_table_of_too_many_files_is_not_read(table: Table, monkeypatch: pytest.M
     for first in range(3):
         add(table, id=numbers(first, first))
     assert found(table) == Overlap()
-    monkeypatch.setattr(file_overlap, "MOST_FILES", 2)
+    monkeypatch.setattr(file_overlap, "MAX_FILES", 2)
     assert found(table) is None
     monkeypatch.undo()
-    monkeypatch.setattr(file_overlap, "MOST_MANIFESTS", 2)
+    monkeypatch.setattr(file_overlap, "MAX_MANIFESTS", 2)
     assert found(table) is None

@@ -25,7 +25,7 @@ from pyiceberg.types import (
     TimestampType,
     TimestamptzType,
 )
-from tidegate.adapters.iceberg.pruning.key_ranges import ranges_of
+from tidegate.adapters.iceberg.pruning.key_ranges import find_key_ranges
 from tidegate.sql.pruning import Bound
 
 TYPES: dict[str, Any] = {
@@ -88,7 +88,7 @@ def asked(table: Table, *names: str, batch: int = 1) -> dict[str, Any]:
 
 
 def bounds_of(table: Table, values: dict[str, Any]) -> tuple[Bound, ...]:
-    return tuple(found.bound for found in ranges_of(table, values))
+    return tuple(found.bound for found in find_key_ranges(table, values))
 
 
 def test_bounds_are_the_least_and_greatest_key_of_the_batch_alone(table: Any) -> None:

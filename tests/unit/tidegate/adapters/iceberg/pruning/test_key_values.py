@@ -11,9 +11,9 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from pyiceberg.types import DecimalType, LongType, StringType
 from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
-from tidegate.adapters.iceberg.pruning.key_values import MOST_KEYS, is_worth_it, named
+from tidegate.adapters.iceberg.pruning.key_values import MAX_KEYS, are_keys_worth_naming, name_keys
 from tidegate.sql.pruning import Overlap
-from tidegate.sql.spark import literal
+from tidegate.sql.spark import render_literal
 
 KEY = pa.struct([("id", pa.int64()), ("line", pa.string()), ("price", pa.decimal128(6, 2))])
 STAGED = pa.schema([("key", KEY), ("batch_number", pa.int64()), ("attempt", pa.string())])
@@ -41,7 +41,7 @@ def values_of(table: Table, *with_nulls: str) -> dict[tuple[str, ...], tuple[str
     values = {**LEAVES, "snapshot_id": current.snapshot_id, "batch": 1, "attempt": "a1"}
     ends = (("id", LongType(), -9, 9), ("line", StringType(), "a", "z"), ("price", DecimalType(6, 2), 1, 9))
     ranges = [KeyRange((name,), kind, low, high, name in with_nulls) for name, kind, low, high in ends]
-    found = named(table, values, ranges)
+    found = name_keys(table, values, ranges)
     assert [replace(bound, values=()) for bound in found] == [known.bound for known in ranges]
     return {bound.path: bound.values for bound in found}
 
@@ -66,20 +66,20 @@ def test_texts_that_are_too_long_together_are_not_named_and_the_other_parts_are(
     staged: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(staged, (7, "é" * 40, 1), (8, "'" * 40, 2))  # 82 bytes each, with quotes and escapes
-    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MOST_BYTES", 2 * 4 + 2 * (82 + 2))
+    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MAX_LITERAL_BYTES", 2 * 4 + 2 * (82 + 2))
     found = values_of(staged)
-    assert (found["id",], found["line",]) == (("7L", "8L"), (literal("'" * 40), literal("é" * 40)))
-    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MOST_BYTES", 2 * 4 + 2 * (82 + 2) - 1)
+    assert (found["id",], found["line",]) == (("7L", "8L"), (render_literal("'" * 40), render_literal("é" * 40)))
+    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MAX_LITERAL_BYTES", 2 * 4 + 2 * (82 + 2) - 1)
     found = values_of(staged)
     assert (found["id",], found["line",]) == (("7L", "8L"), ())
-    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MOST_BYTES", 7)
+    monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MAX_LITERAL_BYTES", 7)
     assert values_of(staged)["id",] == ()
 
 
 def test_twenty_thousand_uuids_are_named_and_as_many_long_texts_are_not(staged: Table) -> None:
-    stage(staged, *((number, str(UUID(int=number)), 1) for number in range(MOST_KEYS)))
+    stage(staged, *((number, str(UUID(int=number)), 1) for number in range(MAX_KEYS)))
     found = values_of(staged, "id")
-    assert found["line",] == tuple(literal(str(UUID(int=number))) for number in range(MOST_KEYS))
+    assert found["line",] == tuple(render_literal(str(UUID(int=number))) for number in range(MAX_KEYS))
     stage(staged, (1, "x" * 500_000, 1), (2, "y" * 500_000, 1))
     assert values_of(staged, "id")["line",] == ()
 
@@ -96,4 +96,4 @@ def test_twenty_thousand_uuids_are_named_and_as_many_long_texts_are_not(staged: 
     ],
 )
 def test_keys_are_named_where_few_of_them_meet_many_rows(rows: int, overlap: Overlap | None, worth: bool) -> None:
-    assert is_worth_it(rows, overlap) is worth
+    assert are_keys_worth_naming(rows, overlap) is worth

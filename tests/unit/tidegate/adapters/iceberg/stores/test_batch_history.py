@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from tidegate.adapters.iceberg.stores import batch_history
-from tidegate.tables.batch_history import FRACTIONS, INTEGERS, TEXTS
+from tidegate.tables.batch_history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 
 CONTROL = "shop.tidegate_orders_batches"
 
 
 @pytest.fixture
 def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
-    monkeypatch.setattr(batch_history, "SNAPSHOTS", 4)
-    monkeypatch.setattr(batch_history, "KEPT", 3)
+    monkeypatch.setattr(batch_history, "MAX_SNAPSHOTS", 4)
+    monkeypatch.setattr(batch_history, "KEPT_SNAPSHOTS", 3)
     return load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
 
 
 def row(batch: int) -> dict[str, Any]:
-    empty = dict.fromkeys((*INTEGERS, *TEXTS, *FRACTIONS))
+    empty = dict.fromkeys((*INTEGER_FIELDS, *TEXT_FIELDS, *FRACTION_FIELDS))
     return {**empty, "batch": batch, "published_at_ms": batch}
 
 
@@ -35,25 +35,25 @@ def test_row_that_another_table_appends_while_files_are_gathered_stays(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for batch in range(1, 5):
-        batch_history.append(catalog, CONTROL, row(batch))
-    gather = batch_history._gather
+        batch_history.append_row(catalog, CONTROL, row(batch))
+    gather = batch_history._compact_rows
 
     def append_meanwhile(table: Any) -> None:
-        monkeypatch.setattr(batch_history, "_gather", gather)
-        batch_history.append(catalog, CONTROL, row(100))  # which gathers the files itself
+        monkeypatch.setattr(batch_history, "_compact_rows", gather)
+        batch_history.append_row(catalog, CONTROL, row(100))  # which gathers the files itself
         gather(table)
 
-    monkeypatch.setattr(batch_history, "_gather", append_meanwhile)
-    batch_history.append(catalog, CONTROL, row(5))
+    monkeypatch.setattr(batch_history, "_compact_rows", append_meanwhile)
+    batch_history.append_row(catalog, CONTROL, row(5))
     assert batches(catalog) == [1, 2, 3, 4, 5, 100]
-    batch_history.append(catalog, CONTROL, row(6))
+    batch_history.append_row(catalog, CONTROL, row(6))
     assert batches(catalog) == [1, 2, 3, 4, 5, 6, 100]
 
 
 def test_rows_of_many_batches_lie_in_few_files(catalog: Catalog) -> None:
     for batch in range(1, 12):
-        batch_history.append(catalog, CONTROL, row(batch))
+        batch_history.append_row(catalog, CONTROL, row(batch))
     assert batches(catalog) == [*range(1, 12)]
     assert data_files(catalog) <= 4
     assert len(catalog.load_table(CONTROL).metadata.snapshots) <= 5
-    assert [row["batch"] for row in batch_history.newest(catalog.load_table(CONTROL), 3)] == [11, 10, 9]
+    assert [row["batch"] for row in batch_history.read_newest(catalog.load_table(CONTROL), 3)] == [11, 10, 9]

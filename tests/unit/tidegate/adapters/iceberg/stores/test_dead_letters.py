@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from tidegate.adapters.iceberg.stores import dead_letters
-from tidegate.adapters.iceberg.stores.dead_letters import of_attempt, of_others, waiting
+from tidegate.adapters.iceberg.stores.dead_letters import count_of_others, list_waiting, read_of_attempt
 from tidegate.model.offsets import Ranges
 
 ORDERS, ITEMS = "lake.shop.orders", "lake.shop.it's"
@@ -52,7 +52,7 @@ def files(letters: Table) -> set[str]:
 
 @pytest.fixture(params=[100, 1])
 def most_ranges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(dead_letters, "MOST_RANGES", request.param)
+    monkeypatch.setattr(dead_letters, "MAX_FILTER_RANGES", request.param)
     return int(request.param)
 
 
@@ -61,10 +61,10 @@ def test_letters_of_other_attempts_in_the_ranges_are_counted(letters: Table, mos
     write(letters, ORDERS, "old", ("a", 1, 5), ("a", 1, 100), ("b", 0, 150), ("a", 2, 6))
     write(letters, ORDERS, "mine", ("a", 0, 150), ("a", 1, 6))
     write(letters, ITEMS, "old", ("a", 0, 150), ("a", 1, 6), ("a", 1, 8))
-    assert of_others(letters, ORDERS, "mine", RANGES) == 3
-    assert of_others(letters, ITEMS, "mine", RANGES) == 3
-    assert of_others(letters, ORDERS, "old", RANGES) == 2
-    assert of_others(letters, ORDERS, "mine", Ranges.from_dict({"a": {"0": [100, 100]}})) == 0
+    assert count_of_others(letters, ORDERS, "mine", RANGES) == 3
+    assert count_of_others(letters, ITEMS, "mine", RANGES) == 3
+    assert count_of_others(letters, ORDERS, "old", RANGES) == 2
+    assert count_of_others(letters, ORDERS, "mine", Ranges.from_dict({"a": {"0": [100, 100]}})) == 0
 
 
 def test_letters_elsewhere_are_not_opened(letters: Table) -> None:
@@ -77,7 +77,7 @@ def test_letters_elsewhere_are_not_opened(letters: Table) -> None:
     ]:
         path.unlink()
     write(letters, ORDERS, "old", ("a", 0, 120), ("a", 0, 250))
-    assert of_others(letters, ORDERS, "mine", RANGES) == 1
+    assert count_of_others(letters, ORDERS, "mine", RANGES) == 1
 
 
 def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table) -> None:
@@ -86,5 +86,5 @@ def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table)
     write(letters, ITEMS, "two", ("a", 0, 1))
     write(letters, ITEMS, "one", ("a", 0, 2), replayed=True)
     theirs[0].unlink()
-    assert sorted(waiting(letters, ITEMS)) == [("a", 0, 1), ("a", 0, 8), ("a", 0, 9)]
-    assert [row["offset"] for row in of_attempt(letters, ITEMS, "one")] == [2, 8, 9]
+    assert sorted(list_waiting(letters, ITEMS)) == [("a", 0, 1), ("a", 0, 8), ("a", 0, 9)]
+    assert [row["offset"] for row in read_of_attempt(letters, ITEMS, "one")] == [2, 8, 9]

@@ -8,20 +8,20 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from tidegate.adapters.iceberg.stores import remembered_deletes
-from tidegate.adapters.iceberg.stores.remembered_deletes import forget
+from tidegate.adapters.iceberg.stores.remembered_deletes import forget_deletes
 from tidegate.errors import CommitRefused
-from tidegate.model.ownership import KIND
+from tidegate.model.ownership import KIND_PROPERTY
 
 COLUMNS = pa.schema([("id", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC"))])
 
 
 @pytest.fixture(params=["timestamp", "_tidegate_timestamp"])
 def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
-    monkeypatch.setattr(remembered_deletes, "SMALL_ROWS", 10)
+    monkeypatch.setattr(remembered_deletes, "SMALL_FILE_ROWS", 10)
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
     catalog.create_namespace("shop")
     columns = COLUMNS.set(1, COLUMNS.field(1).with_name(request.param))
-    return catalog.create_table("shop.deletes", columns, properties={KIND: "deletes"})
+    return catalog.create_table("shop.deletes", columns, properties={KIND_PROPERTY: "deletes"})
 
 
 def remember(table: Table, times: dict[int, int | None]) -> str:
@@ -47,22 +47,22 @@ def test_files_that_are_over_go_unread_and_newer_ones_stay_as_they_are(table: Ta
     new = remember(table, {n: n for n in range(40, 60)})
     for path in old:
         Path(path.removeprefix("file://")).unlink()
-    assert forget(table, 40) == 40
+    assert forget_deletes(table, 40) == 40
     assert (files(table), ids(table)) == ({new}, [*range(40, 60)])
-    assert forget(table, 40) == 0
+    assert forget_deletes(table, 40) == 0
 
 
 def test_row_of_the_very_time_stays(table: Table) -> None:
     remember(table, {n: n for n in range(41)})
-    assert (forget(table, 40), ids(table)) == (40, [40])
+    assert (forget_deletes(table, 40), ids(table)) == (40, [40])
 
 
 def test_large_file_is_written_again_once_half_of_its_time_is_over(table: Table) -> None:
     first, second = remember(table, {n: n for n in range(100)}), remember(table, {n: n + 50 for n in range(100, 150)})
     snapshots = len(table.metadata.snapshots)
-    assert forget(table, 49) == 0
+    assert forget_deletes(table, 49) == 0
     assert (files(table.refresh()), len(table.metadata.snapshots)) == ({first, second}, snapshots)
-    assert forget(table, 50) == 50
+    assert forget_deletes(table, 50) == 50
     assert ids(table) == [*range(50, 150)]
     assert first not in files(table)
     assert second in files(table)
@@ -72,19 +72,19 @@ def test_small_files_are_written_again_up_to_a_few_rows_the_oldest_first(table: 
     remember(table, {1: 100, 2: 900, 3: 900, 4: 900})
     remember(table, {5: 0, 6: 1000, 7: 1000, 8: 1000})
     late = remember(table, {9: 290, 10: 900, 11: 900, 12: 900})
-    assert forget(table, 300) == 2
+    assert forget_deletes(table, 300) == 2
     assert ids(table) == [2, 3, 4, 6, 7, 8, 9, 10, 11, 12]
     assert late in files(table)
-    assert forget(table, 300) == 1
+    assert forget_deletes(table, 300) == 1
     assert ids(table) == [2, 3, 4, 6, 7, 8, 10, 11, 12]
 
 
 def test_delete_without_a_time_stays(table: Table) -> None:
     remember(table, {1: 100, 2: None, 3: 200})
     remember(table, {**dict.fromkeys(range(10, 30), 100), 30: None})
-    assert forget(table, 300) == 22
+    assert forget_deletes(table, 300) == 22
     assert ids(table) == [2, 30]
-    assert forget(table, 300) == 0
+    assert forget_deletes(table, 300) == 0
 
 
 def test_merge_that_remembers_more_meanwhile_is_not_undone(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,5 +97,5 @@ def test_merge_that_remembers_more_meanwhile_is_not_undone(table: Table, monkeyp
 
     monkeypatch.setattr(remembered_deletes, "commit", late)
     with pytest.raises(CommitRefused):
-        forget(table, 300)
+        forget_deletes(table, 300)
     assert ids(table.refresh()) == [1, 2]

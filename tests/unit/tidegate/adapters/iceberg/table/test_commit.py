@@ -108,7 +108,7 @@ def test_batches_that_were_staged_since_the_table_was_read_survive_a_clean_up(ki
     with pytest.raises(CommitRefused):
         drop_staged(read, 1, [], [read.current_snapshot().snapshot_id], [])
     assert len(kit.rows(STAGED)) == 3
-    assert kit.port.staged_outcome(STAGED, "a1") is not None
+    assert kit.port.read_staged_outcome(STAGED, "a1") is not None
 
 
 def retain(kit: Kit, ref: str, snapshot_id: int, **retention: int) -> None:

@@ -11,9 +11,9 @@ from fakes.delete_files import delete_equal, delete_positions
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
-from tidegate.adapters.iceberg.destination import KEPT_STATES, IcebergDestination
+from tidegate.adapters.iceberg.destination import MAX_CACHED_TABLES, IcebergDestination
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.adapters.iceberg.table.file_statistics import files_in
+from tidegate.adapters.iceberg.table.file_statistics import measure_files
 from tidegate.ports.context import TableFiles
 
 COLUMNS = pa.schema([("id", pa.int64()), ("day", pa.string())])
@@ -50,7 +50,7 @@ def test_small_files_are_counted_by_partition(catalog: Catalog) -> None:
     measured, largest = sizes(table), max(sizes(table).values())
     with table.transaction() as change:
         change.set_properties({"write.target-file-size-bytes": str(largest)})
-    found = files_in(table.refresh())
+    found = measure_files(table.refresh())
     assert found == TableFiles(
         data_files=5, data_bytes=sum(measured.values()), rows=5_506, small=4, crowd=3, manifests=3, snapshots=3
     )
@@ -62,7 +62,7 @@ def test_delete_files_are_counted_beside_the_rows_that_they_take(catalog: Catalo
     ((path, size),) = sizes(table).items()
     delete_positions(table, (path, 1), (path, 2))
     delete_equal(table, 3)
-    found = files_in(table)
+    found = measure_files(table)
     assert (found.data_files, found.data_bytes, found.rows) == (1, size, 7)
     assert (found.delete_files, found.deleted_rows, found.manifests) == (2, 5, 3)
 
@@ -88,14 +88,14 @@ def test_entries_of_one_manifest_are_let_go_before_the_next_is_read(
         return entries
 
     monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", fetch_and_watch)
-    assert files_in(table).data_files == 4
+    assert measure_files(table).data_files == 4
     assert most == [0, 1, 1, 1], "the last one seen is still in the hand"
 
 
 def test_metadata_of_the_tables_last_read_is_kept_and_no_more(
     catalog: Catalog, properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(3 * KEPT_STATES):
+    for number in range(3 * MAX_CACHED_TABLES):
         append(catalog.create_table(f"shop.orders_{number}", COLUMNS), monday=1)
     load, loaded = Catalogs.table, list[weakref.ref[Table]]()
 
@@ -106,8 +106,8 @@ def test_metadata_of_the_tables_last_read_is_kept_and_no_more(
 
     monkeypatch.setattr(Catalogs, "table", load_and_watch)
     destination = IcebergDestination(Catalogs({"lake": properties}))
-    for number in [*range(3 * KEPT_STATES), 0, 0]:
-        assert destination.state(f"lake.shop.orders_{number}", "sales") is not None
+    for number in [*range(3 * MAX_CACHED_TABLES), 0, 0]:
+        assert destination.read_state(f"lake.shop.orders_{number}", "sales") is not None
     gc.collect()
-    assert [one() is not None for one in loaded].count(True) == KEPT_STATES
+    assert [one() is not None for one in loaded].count(True) == MAX_CACHED_TABLES
     assert loaded[-1]() is not None

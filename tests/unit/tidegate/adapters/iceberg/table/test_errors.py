@@ -53,7 +53,7 @@ def test_staged_files_that_another_run_cleans_up_while_they_are_read_are_a_fault
     values = {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("n",)], "keys": {"n": None}}
     with pytest.raises(RetryLater, match=f"table={TABLE}: a file went during bounds"):
         after_a_load(kit, lambda: kit.port.clean_up(STAGED, 1)).bounds(TABLE, values)
-    assert not kit.port.bounds(TABLE, values).found
+    assert not kit.port.find_bounds(TABLE, values).found
 
 
 def test_publish_that_cannot_write_has_an_unknown_outcome_and_changes_nothing(kit: Kit) -> None:
@@ -80,7 +80,7 @@ def test_database_that_is_locked_is_a_fault_that_passes_and_its_statement_is_not
         raise OperationalError("SELECT secret", {"password": "hunter2"}, Exception("database is locked"))
 
     with pytest.raises(RetryLater, match="did not answer during state") as told:
-        after_a_load(kit, locked).state(TABLE, PIPELINE)
+        after_a_load(kit, locked).read_state(TABLE, PIPELINE)
     assert str(told.value).endswith("database is locked")
 
 
@@ -90,14 +90,14 @@ def test_runner_whose_staged_files_went_says_that_another_run_published() -> Non
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
     ports = world.ports(a_pipeline())
     (staged,) = stage(ports, plan(ports))
-    found = ports.destination.bounds
+    found = ports.destination.find_bounds
 
     def bounds(table: str, values: Any) -> Any:
-        ports.destination.bounds = found
+        ports.destination.find_bounds = found
         flush(world.ports(a_pipeline()))
         raise RetryLater(f"table={table}: a file went during bounds")
 
-    ports.destination.bounds = bounds
+    ports.destination.find_bounds = bounds
     with pytest.raises(PublishedElsewhere, match="another run published first"):
         merge(ports, staged)
 
@@ -156,7 +156,7 @@ def test_refused_credentials_of_a_rest_catalog_are_one_sentence_that_names_the_c
     with a_rest_catalog(refused, status, answer) as properties:
         catalogs = Catalogs({"lake": properties}, CONNECTION)
         for ask in (
-            lambda: IcebergDestination(catalogs).state(TABLE, PIPELINE),
+            lambda: IcebergDestination(catalogs).read_state(TABLE, PIPELINE),
             lambda: IcebergSnapshots(catalogs).table(TABLE),
         ):
             with pytest.raises(ConfigurationError) as told:
@@ -174,7 +174,7 @@ def test_refused_credentials_of_a_catalog_without_a_connection_point_to_its_file
         a_rest_catalog("oauth/tokens", 401, {"error": "invalid_client"}) as properties,
         pytest.raises(GiveUp, match=r"^catalog=lake of catalogs\.yaml: the log-in"),
     ):
-        IcebergDestination(Catalogs({"lake": properties})).state(TABLE, PIPELINE)
+        IcebergDestination(Catalogs({"lake": properties})).read_state(TABLE, PIPELINE)
 
 
 def of_database(text: str) -> OperationalError:
@@ -207,7 +207,7 @@ def test_refusal_is_never_taken_for_a_fault_that_passes(kit: Kit, error: Excepti
         raise error
 
     late = after_a_load(kit, refused)
-    for ask in (lambda: late.state(TABLE, PIPELINE), lambda: late.publish(publication)):
+    for ask in (lambda: late.read_state(TABLE, PIPELINE), lambda: late.publish(publication)):
         with pytest.raises(ConfigurationError, match=r"^catalog=lake connection=lake_catalog: the log-in") as told:
             ask()
         assert "hunter2" not in str(told.value)
@@ -224,7 +224,7 @@ def test_error_that_nobody_foresaw_is_ours_with_its_kind_and_a_publish_of_it_is_
     with pytest.raises(
         RetryLater, match="state failed with an unexpected ValueError: 1 validation error for Schema V"
     ) as told:
-        late.state(TABLE, PIPELINE)
+        late.read_state(TABLE, PIPELINE)
     assert isinstance(told.value.__cause__, ValueError)
     with pytest.raises(OutcomeUnknown, match="publish failed with an unexpected ValueError"):
         late.publish(publication)

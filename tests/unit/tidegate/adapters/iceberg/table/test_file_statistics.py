@@ -24,18 +24,18 @@ def test_way_from_a_branch_to_the_last_publish_is_measured_in_snapshots_and_time
     published = kit.state()
     for number in range(2):
         kit.append(branch, [{"id": str(number), "n": number}], {})
-    found = kit.port.files(TABLE)
+    found = kit.port.read_files(TABLE)
     assert (found.since_tagged, found.tagged_ms, found.branch_age_ms) == (3, published.snapshot_ms, None)
     at = kit.state().snapshot_id
     asked = SetSnapshotRefUpdate(
         ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=at, max_snapshot_age_ms=AGE_MS
     )
     commit(kit.load(TABLE), (), (asked,))
-    assert kit.port.files(TABLE).branch_age_ms == AGE_MS
+    assert kit.port.read_files(TABLE).branch_age_ms == AGE_MS
 
 
 def test_branch_that_leads_to_no_publish_asks_nothing_of_expiry(kit: Kit) -> None:
     kit.create()
     kit.append("main", [{"id": "x", "n": 0}], {})
-    found = kit.port.files(TABLE)
+    found = kit.port.read_files(TABLE)
     assert (found.since_tagged, found.tagged_ms, found.branch_age_ms) == (0, None, None)

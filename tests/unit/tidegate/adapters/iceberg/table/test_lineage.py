@@ -10,12 +10,12 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.types import LongType, NestedField
-from tidegate.adapters.iceberg.branch_writers import pipelines_of
+from tidegate.adapters.iceberg.branch_writers import list_branch_pipelines
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.adapters.iceberg.table.file_statistics import files_in
+from tidegate.adapters.iceberg.table.file_statistics import measure_files
 from tidegate.adapters.iceberg.table.lineage import Lineage
-from tidegate.adapters.iceberg.table.state import state_of
+from tidegate.adapters.iceberg.table.state import build_state
 from tidegate.model.position import Position
 
 COUNT = 2000
@@ -95,7 +95,7 @@ def test_state_is_read_in_steps_that_grow_with_the_snapshots(table: Callable[...
     properties, refs, (batch, rolled_back) = CASES[case]
     summaries = {} if case == "no pipeline of ours" else {"at_1": position(3)}
     made = table(many(**summaries), properties, **refs)
-    state = state_of(made, "sales")
+    state = build_state(made, "sales")
     assert (state.position and state.position.batch, state.rolled_back, state.untraceable) == (
         batch,
         rolled_back,
@@ -111,13 +111,13 @@ def test_state_of_a_table_in_use_walks_to_the_tag_and_no_farther(
     look_up = Lineage.snapshot
     monkeypatch.setattr(Lineage, "snapshot", lambda self, number: walked.append(number) or look_up(self, number))
     made = table(many(), position(7), tidegate_sales=COUNT - 2)
-    assert not state_of(made, "sales").rolled_back
+    assert not build_state(made, "sales").rolled_back
     assert walked == [COUNT - 1, COUNT - 2]
 
 
 def test_history_that_was_cut_off_by_expiry_is_told(table: Callable[..., Table]) -> None:
     made = table([snapshot(1, position(3)), *many()[99:]], position(3), tidegate_sales=1)
-    state = state_of(made, "sales")
+    state = build_state(made, "sales")
     assert (state.rolled_back, state.untraceable) == (True, True)
 
 
@@ -126,7 +126,7 @@ def test_depth_of_the_oldest_tag_is_counted_in_steps_that_grow_with_the_snapshot
 ) -> None:
     monkeypatch.setattr(Snapshot, "manifests", lambda self, io: [])
     made = table(many(), tidegate_sales=2, tidegate_other=COUNT - 4)
-    assert files_in(made).since_tagged == COUNT - 1
+    assert measure_files(made).since_tagged == COUNT - 1
     assert steps(made) <= PASSES * COUNT
 
 
@@ -144,5 +144,5 @@ def test_publication_sees_how_far_it_is_behind_in_steps_that_grow_with_the_snaps
 
 def test_pipelines_of_a_table_are_found_in_steps_that_grow_with_the_snapshots(table: Callable[..., Table]) -> None:
     made = table(many(), position(7), tidegate_sales=COUNT - 9, theirs=COUNT - 3)
-    assert pipelines_of(made, "main") == ("sales",)
+    assert list_branch_pipelines(made, "main") == ("sales",)
     assert steps(made) <= PASSES * COUNT

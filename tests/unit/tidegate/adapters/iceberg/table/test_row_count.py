@@ -10,7 +10,7 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
-from tidegate.adapters.iceberg.table.row_count import count
+from tidegate.adapters.iceberg.table.row_count import count_rows
 
 
 @pytest.fixture
@@ -42,19 +42,19 @@ def test_table_without_deletes_is_counted_from_its_list_of_manifests(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", None)
-    assert count(table, "main") == 15
-    assert count(table, "not yet there") == 15
+    assert count_rows(table, "main") == 15
+    assert count_rows(table, "not yet there") == 15
 
 
 def test_new_table_has_no_rows(tmp_path: Path, table: Table) -> None:
-    assert count(table.catalog.create_table("shop.new", table.schema()), "main") == 0
+    assert count_rows(table.catalog.create_table("shop.new", table.schema()), "main") == 0
 
 
 def test_rows_of_a_branch_are_its_own(table: Table) -> None:
     first = table.metadata.snapshots[0].snapshot_id
     table.manage_snapshots().create_branch(first, "audit").commit()
     table.append(pa.table({"id": [1, 2]}), branch="audit")
-    assert (count(table, "audit"), count(table, "main")) == (5, 15)
+    assert (count_rows(table, "audit"), count_rows(table, "main")) == (5, 15)
 
 
 def test_deletes_within_a_file_are_counted_and_no_data_is_read(table: Table) -> None:
@@ -63,7 +63,7 @@ def test_deletes_within_a_file_are_counted_and_no_data_is_read(table: Table) -> 
     delete_positions(table, (five, 4), (five, 1))
     assert table.scan().count() == 12
     take_away(table, "*")
-    assert count(table, "main") == 12
+    assert count_rows(table, "main") == 12
 
 
 def test_deletes_across_files_are_counted_once_and_no_data_is_read(table: Table) -> None:
@@ -72,7 +72,7 @@ def test_deletes_across_files_are_counted_once_and_no_data_is_read(table: Table)
     delete_positions(table, (five, 1), (five, 2), (seven, 6))
     assert table.scan().count() == 10
     take_away(table, "0*")
-    assert count(table, "main") == 10
+    assert count_rows(table, "main") == 10
 
 
 def test_deletes_of_a_file_that_is_gone_take_no_rows(table: Table) -> None:
@@ -82,11 +82,11 @@ def test_deletes_of_a_file_that_is_gone_take_no_rows(table: Table) -> None:
     with table.transaction() as change, change.update_snapshot().overwrite() as overwrite:
         gone = next(task.file for task in table.scan().plan_files() if task.file.file_path == three)
         overwrite.delete_data_file(gone)
-    assert table.scan().count() == count(table, "main") == 11
+    assert table.scan().count() == count_rows(table, "main") == 11
     assert five in files(table).values()
 
 
 def test_rows_that_only_reading_would_tell_are_not_told(table: Table) -> None:
     delete_positions(table, (files(table)[3], 0))
     delete_equal(table, 2)
-    assert count(table, "main") is None
+    assert count_rows(table, "main") is None
