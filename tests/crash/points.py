@@ -19,11 +19,13 @@ from tidegate.errors import OutcomeUnknown, RetryLater
 from tidegate.ports.context import Ports
 
 READS = {
-    "broker": {"topics", "log", "offsets_at", "timestamp_of", "committed"},
+    "broker": {"list_topics", "read_log", "find_offsets_at", "read_timestamp", "read_committed"},
     "destination": {
-        "state", "head", "staged", "staged_outcome", "highest_staged", "history", "count_rows",
-        "dead_letters", "dead_letters_of_others", "waiting_dead_letters", "audit_answers", "tables_in", "has_branches",
-        "bounds", "landing", "pipelines", "signed_attempts",
+        "read_state", "read_head", "list_staged", "read_staged_outcome", "find_highest_batch", "read_history",
+        "count_rows",
+        "read_dead_letters", "count_letters_of_others", "list_waiting_letters", "read_audit_answers", "list_tables",
+        "has_branches",
+        "find_bounds", "find_landing_folder", "list_pipelines", "signed_attempts",
     },
     "engine": set(),
 }  # fmt: skip

@@ -166,8 +166,8 @@ def _run(asked: dict[str, Any], folder: Path) -> int:
             act(point)
 
     act = fault(asked["kind"], Point.parse(asked["at"]), _die) if asked["at"] else lambda _: None
-    journey, assembled = Journey(met), flush.assemble_checked
-    main.assemble_checked = flush.assemble_checked = lambda *words: journey.ports(assembled(*words))
+    journey, assembled = Journey(met), flush.assemble_checked_pipeline
+    main.assemble_checked_pipeline = flush.assemble_checked_pipeline = lambda *words: journey.ports(assembled(*words))
     with journey.inside():
         code = main.main(asked["words"])
     (folder / "passed").write_text("\n".join(map(str, journey.passed)))

@@ -38,7 +38,7 @@ class Look:
     def learn(self, places: Any) -> None:
         list(places)
 
-    def log(self, *asked: Any) -> Any:
+    def read_log(self, *asked: Any) -> Any:
         if self._dead:
             raise RetryLater("brokers=kafka-2:9092 gave no answer within 30 s")
         return self._broker.read_log(*asked)

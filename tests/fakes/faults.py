@@ -105,7 +105,7 @@ class CannotCleanUp(_Delegating):
 class CannotRecord(_Delegating):
     """A control table that cannot be written."""
 
-    def record(self, control: str, row: Row) -> None:
+    def append_history(self, control: str, row: Row) -> None:
         raise OSError("permission denied")
 
 

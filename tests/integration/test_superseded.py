@@ -47,7 +47,7 @@ def test_table_is_the_same_whether_superseded_records_are_staged_or_not(
 def test_large_batch_stages_every_record_where_hardly_any_is_superseded(
     workbench, monkeypatch: pytest.MonkeyPatch, keys: int, share: float, staged: int
 ) -> None:
-    monkeypatch.setattr("tidegate.steps.plan.LARGE", 1_000)
+    monkeypatch.setattr("tidegate.steps.plan.SAMPLED_MIN_RECORDS", 1_000)
     monkeypatch.setattr(
         "tidegate.adapters.kafka.key_sample.TIMEOUT_SECONDS", 60.0
     )  # a busy machine is no reason to see less

@@ -205,7 +205,7 @@ def test_places_inside_of_jobs_and_adapters_are_the_ones_that_are_listed() -> No
 
 
 def places(tree: ast.AST) -> list[str]:
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "reached"]
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "hit_failpoint"]
     return [ast.literal_eval(call.args[0]) for call in sorted(calls, key=lambda c: c.lineno)]
 
 
@@ -224,7 +224,7 @@ def test_every_effect_of_a_job_is_followed_by_a_point(path: Path) -> None:
     for block in blocks(tree):
         for statement, following in pairwise([*block, ast.Pass()]):
             if isinstance(statement, ast.Expr) and attributes(statement) & EFFECTS:
-                assert places(following), f"{path.name}:{statement.lineno}: say reached(...) behind this effect"
+                assert places(following), f"{path.name}:{statement.lineno}: say hit_failpoint(...) behind this effect"
 
 
 def blocks(tree: ast.AST) -> list[list[ast.stmt]]:

@@ -235,10 +235,8 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     own = render_key_struct(fields.columns, "kj") if is_plain else fields.render_parsed_struct("kj")
     found = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if key.enveloped else own
     chosen = parsed.selectExpr("*", f"{found} AS kf", f"{kinds} AS key_kinds")
-    bad = (
-        f"NOT is_valid_utf8(key_text) OR {render_is_not_object('key_json')} "
-        f"OR kj IS NULL OR kjj.{CORRUPT_COLUMN} IS NOT NULL"
-    )
+    bad = f"NOT is_valid_utf8(key_text) OR {render_is_not_object('key_json')} OR kj IS NULL"
+    bad += f" OR kjj.{CORRUPT_COLUMN} IS NOT NULL"
     if len(fields.columns) == 1:
         bad += f" OR NOT {_render_is_object('key_text')} AND NOT key_text RLIKE {render_literal(BARE_VALUE_PATTERN)}"
         bad += f" OR NOT {_render_is_object('key_text')} AND {fields.render_is_empty('kf')}"

@@ -17,7 +17,7 @@ MOST = {
     "stage": (1, 5),  # Spark; position, shape, folder, counts, and the batch as it was left
     "flush": (0, 1),  # the position, before a queue is drained
     "merge": (0, 11),  # five around Spark's statements, six to cut, to look at the head, and to publish
-    "record": (0, 1),
+    "record_batch": (0, 1),
     "commit_offsets": (1, 2),  # the commit; position, and what is staged
     "clean_up": (0, 3),  # position, batches, branches
     "heartbeat": (1, 2),
@@ -76,7 +76,7 @@ def test_no_step_but_the_first_lists_a_namespace(world: World) -> None:
         asked = calls(world, template()).by_step
         assert {
             step: found["destination.list_tables"] for step, found in asked.items() if found["destination.list_tables"]
-        } == {"fan_out": listings}
+        } == {"expand_template": listings}
 
 
 def test_flush_without_a_template_lists_nothing(world: World) -> None:

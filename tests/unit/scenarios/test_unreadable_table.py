@@ -69,7 +69,7 @@ def test_command_fails_as_it_is_where_no_table_can_be_read(world: World) -> None
     flush(ports_of(world))
     later(world)
     for step in (flush, commit_offsets, heartbeat):
-        with pytest.raises(RetryLater, match="did not answer during state"):
+        with pytest.raises(RetryLater, match="did not answer during read_state"):
             step(ports_of(world, *EVERYTHING))
     assert committed(world) == {0: 1, 1: 1}
 
@@ -96,11 +96,11 @@ def test_status_shows_what_is_known_and_names_what_is_not(world: World) -> None:
     one, other = found["tables"]
     assert (one["table"], one["exists"], one["rows"], one["lag"], one["problem"]) == (ORDERS, True, 2, 1, None)
     assert (other["exists"], other["rows"], other["position"], other["lag"]) == (None, None, None, 1)
-    assert "did not answer during state" in other["problem"]
+    assert "did not answer during read_state" in other["problem"]
     assert [part["published"] for part in found["partitions"]] == [1, 1]
     assert (found["batches"], found["dead_letters"]) == ([], None)
     silent = [warning.rpartition(" ")[2] for warning in found["warnings"]]
-    assert silent == ["history", "backfills", "dead_letters"]
+    assert silent == ["read_history", "list_backfills", "read_dead_letters"]
     assert read_recent(ports_of(world, history)) == {"last_flush": None, "dead_letters": None}
 
 
@@ -124,7 +124,7 @@ def test_plan_is_tried_again_where_a_table_cannot_be_read_and_another_needs_a_pe
         snapshots = world.destination.tables[ORDERS].ancestors()
         world.destination.rollback(ORDERS, snapshots[1].id)
         pipeline = a_pipeline(*(a_table(name) for name in names))
-        with pytest.raises(RetryLater, match="did not answer during state") as told:
+        with pytest.raises(RetryLater, match="did not answer during read_state") as told:
             plan(ports_of(world, COPY, pipeline=pipeline))
         assert isinstance(told.value, SomeTablesDelayed) == (third in names)
         with pytest.raises(GiveUp, match="was rolled back") as final:

@@ -55,8 +55,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"ELSE {render_change(table)} END AS change",
         f"CASE WHEN value IS NULL OR {render_is_null_payload('e', 'j')} THEN NULL "
         f"WHEN j.{CORRUPT_COLUMN} IS NOT NULL AND {render_has_text_row()} THEN '{NO_DOCUMENT_REASON}' "
-        f"{render_unreadable_cases('j', misfits)} "
-        f"{render_unknown_event_cases('row', table)} "
+        f"{render_unreadable_cases('j', misfits)} {render_unknown_event_cases('row', table)} "
         f"{render_no_column_case(AFTER_TEXT, 'row', fields, list_known_fields(table))} "
         f"{render_respelled_case(AFTER_TEXT, 'row', fields)} END AS located_reason",
     )

@@ -96,7 +96,7 @@ def test_two_hundred_idle_pipelines_cost_one_request_a_look() -> None:
     for _ in range(60):
         seconds.now += 1
         assert lookout.poll(counting, watches) == {}
-    assert counting.calls == {"ends": 60}
+    assert counting.calls == {"read_end_offsets": 60}
 
 
 def test_a_position_that_was_moved_back_is_noticed_after_a_while() -> None:
@@ -112,7 +112,7 @@ def test_a_position_that_was_moved_back_is_noticed_after_a_while() -> None:
 
 def test_a_group_that_cannot_be_read_is_told_and_hides_no_other_pipeline() -> None:
     class Refuses(Counting):
-        def committed(self, group: str, topics: tuple[str, ...]):
+        def read_committed(self, group: str, topics: tuple[str, ...]):
             if group == "tidegate-closed":
                 raise RetryLater("group=tidegate-closed: refused")
             return self.broker.read_committed(group, topics)

@@ -122,7 +122,7 @@ def test_few_keys_say_nothing() -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> World:
     """Batches of ten records are large ones."""
-    monkeypatch.setattr("tidegate.steps.plan.LARGE", 10)
+    monkeypatch.setattr("tidegate.steps.plan.SAMPLED_MIN_RECORDS", 10)
     monkeypatch.setattr(key_deduplication, "MIN_SAMPLED_KEYS", 10)
     world = World()
     world.broker.create("orders")

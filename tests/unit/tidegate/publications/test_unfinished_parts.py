@@ -28,10 +28,10 @@ def outside() -> Outside:
 
 def die_between_the_parts(outside: Outside, **words: Any) -> None:
     """The first part is done, the second one was not begun."""
-    before = outside.topic.broker.read_leader_epochs.copy()
+    before = outside.topic.broker.epochs.copy()
 
     def meet(number: int, name: str) -> None:
-        if name == "init_transactions" and outside.topic.broker.read_leader_epochs != before:
+        if name == "init_transactions" and outside.topic.broker.epochs != before:
             outside.topic.broker.meet = lambda number, name: None
             raise Killed
 

@@ -24,10 +24,10 @@ class Folders:
         self.signed: dict[tuple[str, int, str], SignedAttempt] = {}
         self.outcome = json.loads(outcome_of(10))
 
-    def landing(self, intermediate: str, batch: int, attempt: str) -> str:
+    def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str:
         return f"file:///staging/{intermediate}/{batch}/{attempt}"
 
-    def left(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any]:
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any]:
         return self.outcome
 
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
@@ -47,7 +47,7 @@ class WithFolders(_Delegating):
     def signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
         return self.folders.signed_attempts(intermediate)
 
-    def highest_staged(self, intermediate: str) -> int:
+    def find_highest_batch(self, intermediate: str) -> int:
         return max((one.batch for one in self.signed_attempts(intermediate)), default=0)
 
 

@@ -323,7 +323,15 @@ def test_status_reads_everything_and_changes_nothing(world: World) -> None:
     produce(world, "b", "y")
 
     def refuse_writes(call: str, when: str) -> None:
-        assert call.split(".")[1] not in {"commit", "run", "publish", "cut", "clean_up", "record", "seed"}
+        assert call.split(".")[1] not in {
+            "commit",
+            "run",
+            "publish",
+            "start_branch",
+            "clean_up",
+            "append_history",
+            "seed",
+        }
 
     found = read_status(world.ports(a_pipeline(), refuse_writes))
     (partition,) = found["partitions"]

@@ -118,7 +118,7 @@ def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_le
         def __getattr__(self, name: str) -> Any:
             return getattr(world.destination, name)
 
-        def files(self, table: str) -> TableFiles:
+        def read_files(self, table: str) -> TableFiles:
             age_ms = None if age_days is None else age_days * 86_400_000
             return replace(world.destination.read_files(table), branch_age_ms=age_ms)
 

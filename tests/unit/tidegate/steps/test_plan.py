@@ -37,7 +37,14 @@ def test_first_batch_reads_the_whole_log_as_number_one(world: World) -> None:
 
 def test_plan_changes_nothing(world: World) -> None:
     def refuse_writes(call: str, when: str) -> None:
-        assert call.split(".")[1] in {"log", "state", "highest_staged", "signed_attempts", "staged", "topics"}
+        assert call.split(".")[1] in {
+            "read_log",
+            "read_state",
+            "find_highest_batch",
+            "signed_attempts",
+            "list_staged",
+            "list_topics",
+        }
 
     plan(world.ports(PIPELINE, refuse_writes))
 

@@ -30,7 +30,7 @@ class Onlooker:
     def learn(self, places: Any) -> None:
         list(places)
 
-    def log(self, *asked: Any) -> Any:
+    def read_log(self, *asked: Any) -> Any:
         assert self.gate.wait(60)
         if self.failure:
             raise self.failure

@@ -302,7 +302,7 @@ def test_parts_of_every_merge_are_ones_that_bigquery_reads(kind: str, of: str) -
         {"partitions": many[of], "outside": True, "versions": 3},
     )
     asked = Asked(*answers)
-    destination = SimpleNamespace(bounds=lambda _, values: compute_bounds(found, asked, SQL, POSITIONS, values))
+    destination = SimpleNamespace(find_bounds=lambda _, values: compute_bounds(found, asked, SQL, POSITIONS, values))
     ports = replace(ports_of(pipeline), destination=destination)
     statements = render_merge_statements(ports, table, staged, "b")
     merges = [

@@ -41,13 +41,13 @@ def test_clean_up_leaves_no_folder_of_a_batch_whose_files_are_gone(kit: Kit) -> 
 
 def test_folder_that_somebody_writes_to_meanwhile_stays(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     late = Path(kit.load(STAGED).location().removeprefix("file://")) / "data" / "batch_number=1" / "late.parquet"
-    remove = staging.remove
+    remove = staging.remove_file
 
     def slowly(table: Any, location: str) -> None:
         remove(table, location)
         late.touch()
 
-    monkeypatch.setattr(staging, "remove", slowly)
+    monkeypatch.setattr(staging, "remove_file", slowly)
     kit.port.clean_up(STAGED, 3)
     assert folders(kit) == ["batch_number=1"]
     assert late.exists()

@@ -51,8 +51,8 @@ def test_staged_files_that_another_run_cleans_up_while_they_are_read_are_a_fault
     kit.stage(1, "a1", 3)
     snapshot = kit.load(STAGED).current_snapshot().snapshot_id
     values = {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("n",)], "keys": {"n": None}}
-    with pytest.raises(RetryLater, match=f"table={TABLE}: a file went during bounds"):
-        after_a_load(kit, lambda: kit.port.clean_up(STAGED, 1)).bounds(TABLE, values)
+    with pytest.raises(RetryLater, match=f"table={TABLE}: a file went during find_bounds"):
+        after_a_load(kit, lambda: kit.port.clean_up(STAGED, 1)).find_bounds(TABLE, values)
     assert not kit.port.find_bounds(TABLE, values).found
 
 
@@ -79,7 +79,7 @@ def test_database_that_is_locked_is_a_fault_that_passes_and_its_statement_is_not
     def locked() -> None:
         raise OperationalError("SELECT secret", {"password": "hunter2"}, Exception("database is locked"))
 
-    with pytest.raises(RetryLater, match="did not answer during state") as told:
+    with pytest.raises(RetryLater, match="did not answer during read_state") as told:
         after_a_load(kit, locked).read_state(TABLE, PIPELINE)
     assert str(told.value).endswith("database is locked")
 
@@ -95,7 +95,7 @@ def test_runner_whose_staged_files_went_says_that_another_run_published() -> Non
     def bounds(table: str, values: Any) -> Any:
         ports.destination.find_bounds = found
         flush(world.ports(a_pipeline()))
-        raise RetryLater(f"table={table}: a file went during bounds")
+        raise RetryLater(f"table={table}: a file went during find_bounds")
 
     ports.destination.find_bounds = bounds
     with pytest.raises(PublishedElsewhere, match="another run published first"):
