@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 
 from tidegate.adapters.port_errors import to_unexpected_error
-from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb
+from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_module, get_verb
 from tidegate.errors import RetryLater, TidegateError
 from tidegate.jobs.job import Job
 
@@ -25,9 +25,9 @@ class ConnectEngine:
 
         # by name and only here: the worker and the job code share no import, just the job's JSON
         sessions = importlib.import_module("tidegate_spark.session")
-        work = importlib.import_module(f"tidegate_spark.{get_verb(job)}")
+        work = importlib.import_module(get_module(job))
         try:
-            spark = sessions.connected(self._remote, self._conf)
+            spark = sessions.connect_session(self._remote, self._conf)
             try:
                 work.run(spark, job)
             finally:

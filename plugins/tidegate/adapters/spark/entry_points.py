@@ -11,12 +11,18 @@ from tidegate.jobs.publish_job import PublishJob
 from tidegate.jobs.stage_job import KAFKA_CONF, StageJob
 from tidegate.redaction import redact_in_session
 
+MODULES = {StageJob: "stage.job", MergeJob: "merge.job", MaintainJob: "merge.maintain_job", PublishJob: "publish.job"}
 JOBS_FOLDER = Path(__file__).parents[4] / "jobs"
 
 
 def get_verb(job: Job) -> str:
-    """``stage``, ``merge``, ``maintain`` or ``publish``: the module of `tidegate_spark` and the file in ``jobs/``."""
+    """``stage``, ``merge``, ``maintain`` or ``publish``: the file in ``jobs/``, and the word for messages."""
     return {StageJob: "stage", MergeJob: "merge", MaintainJob: "maintain", PublishJob: "publish"}[type(job)]
+
+
+def get_module(job: Job) -> str:
+    """The module of `tidegate_spark` whose `run` does the job."""
+    return f"tidegate_spark.{MODULES[type(job)]}"
 
 
 def build_private_conf(catalogs: Mapping[str, str], kafka: Mapping[str, str]) -> dict[str, str]:
