@@ -1,7 +1,8 @@
 """Every place where a run touches the world, by name, and the faults that can happen there.
 
 A point is ``<step>/<port>.<call>`` with *before* and *after*, or ``<step>/<place>`` *inside* of such a call, where a
-job or an adapter says `reached`. No step line can touch the world without passing one: steps have nothing but ports.
+job or an adapter calls `hit_failpoint`. No step line can touch the world without passing one: steps have nothing but
+ports.
 """
 
 import os
@@ -16,8 +17,12 @@ from typing import Any
 from fakes.world import Watched
 from tidegate import failpoints
 from tidegate.errors import OutcomeUnknown, RetryLater
+from tidegate.ports.broker import Broker
 from tidegate.ports.context import Ports
+from tidegate.ports.destination import Destination
+from tidegate.ports.engine import Engine
 
+PORTS = {"broker": Broker, "destination": Destination, "engine": Engine}
 READS = {
     "broker": {"list_topics", "read_log", "find_offsets_at", "read_timestamp", "read_committed"},
     "destination": {
@@ -44,7 +49,12 @@ class Point:
 
     @classmethod
     def parse(cls, text: str) -> "Point":
+        """ValueError for a call that no port has: no run would ever come to it."""
         name, when, nth = text.split(":")
+        step, _, call = name.partition("/")
+        port, _, method = call.partition(".")
+        if when != "inside" and not callable(getattr(PORTS[port], method, None)):
+            raise ValueError(f"{step} never calls {call}: no such method of {PORTS[port].__name__}")
         return cls(name, when, int(nth))
 
     @property

@@ -138,8 +138,8 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
 # Where a runner stops itself between two steps (SIGSTOP); what it then makes of two batches that others published.
 ASLEEP = {
     "after plan": "stage/engine.run:before:1",
-    "after stage": "merge/destination.state:before:1",
-    "after the cut": "merge/destination.cut:after:1",
+    "after stage": "merge/destination.read_state:before:1",
+    "after the cut": "merge/destination.start_branch:after:1",
     "after the merge": "merge/engine.run:after:1",
     "before the publish": "merge/destination.publish:before:1",
     "before the commit of offsets": "commit_offsets/broker.commit:before:1",

@@ -11,8 +11,8 @@ from crash.trial import Trial
 LATER = {
     "rows are staged and their counts are not": ("stage/job.overwritten:inside:1", "killed"),
     "everything is staged and no answer came": ("stage/engine.run:after:1", "lost"),
-    "the branch was cut": ("merge/destination.cut:after:1", "killed"),
-    "the branch was cut and no answer came": ("merge/destination.cut:after:1", "lost"),
+    "the branch was cut": ("merge/destination.start_branch:after:1", "killed"),
+    "the branch was cut and no answer came": ("merge/destination.start_branch:after:1", "lost"),
     "the merge made its snapshot and the session ended": ("merge/job.statement:inside:1", "raised"),
     "the merge made its snapshot": ("merge/engine.run:after:2", "killed"),
     "the publish was not sent": ("merge/destination.publish:before:1", "killed"),

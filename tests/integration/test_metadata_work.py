@@ -14,7 +14,7 @@ MOST = {
     "stage": {"load_table": 4},
     "flush": {"load_table": 1},
     "merge": {"load_table": 11, "commit_table": 2},  # each commit loads the table once more
-    "record": {"load_table": 2, "commit_table": 1},
+    "record_batch": {"load_table": 2, "commit_table": 1},
     "commit_offsets": {"load_table": 2},
     "clean_up": {"load_table": 5, "commit_table": 1},
     "heartbeat": {"load_table": 2},

@@ -4,6 +4,7 @@ Protocol, what must hold: 1. The same walk on real components: tests/crash, and 
 """
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -125,6 +126,18 @@ def interrupted(situation: Situation, pipeline: Pipeline, kind: str, at: Point) 
         flush(journey.ports(world.ports(pipeline)))
     assert at in journey.passed, f"{at} was never reached"
     return world
+
+
+WRITTEN = re.compile(r'"([a-z_]+/(?:broker|destination|engine)\.[a-z_]+(?::(?:before|after):\d+)?)"')
+
+
+def test_every_point_that_a_test_writes_down_is_one_that_runs_pass() -> None:
+    """The tests that kill a run there are long or slow: a call under its old name would be seen late."""
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
+    written = {name.partition(":")[0] for text in texts for name in WRITTEN.findall(text)}
+    passed_by = {f"{step}/{call}" for step, calls in POINTS.items() for call in calls}
+    assert "merge/destination.start_branch" in written
+    assert written - passed_by == set()
 
 
 @pytest.mark.parametrize(("mode", "tables"), SHAPES)
