@@ -18,7 +18,7 @@ LATER = {
     "the publish was not sent": ("merge/destination.publish:before:1", "killed"),
     "the publish took place and no answer came": ("merge/destination.publish:after:1", "lost"),
     "one table is published and the other is not": ("merge/destination.publish:after:1", "killed"),
-    "the row of history was half written": ("history/history.opened:inside:1", "killed"),
+    "the row of history was half written": ("batch_history/history.opened:inside:1", "killed"),
     "all is published and the group does not know": ("commit_offsets/broker.commit:before:1", "killed"),
     "the group knows and the answer was lost": ("commit_offsets/group.committed:inside:1", "raised"),
     "staged rows are gone from the catalog and not from disk": ("clean_up/catalog.committed:inside:1", "killed"),
