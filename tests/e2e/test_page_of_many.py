@@ -23,6 +23,7 @@ from tidegate_airflow.web.pipeline_contexts import PipelineContext
 MANY = 200
 NAMES = [f"shop_{number:03}" for number in range(MANY)]
 ROLLED_BACK, DEAD, BEHIND = NAMES[17], NAMES[42], NAMES[99]
+TENS = ("even", "odd")  # a tag by the second digit of a pipeline's number
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
 
@@ -40,7 +41,7 @@ class Look:
 
     def read_log(self, *asked: Any) -> Any:
         if self._dead:
-            raise RetryLater("brokers=kafka-2:9092 gave no answer within 30 s")
+            raise RetryLater("brokers=kafka-2:7070 gave no answer within 30 s")
         return self._broker.read_log(*asked)
 
     def __getattr__(self, name: str) -> Any:
@@ -59,7 +60,8 @@ class Many:
         for partition in (0, 1):
             world.broker.produce(name, {"id": str(partition)}, {"id": "a", "name": "x"}, partition=partition)
         table = f"lake.shop.{name}"
-        ports = world.ports(a_pipeline(a_table(table, topics=(name,)), name=name, description=f"Number {name[5:]}"))
+        words = {"name": name, "description": f"Number {name[5:]}", "tags": ("shop", TENS[int(name[5:]) // 10 % 2])}
+        ports = world.ports(a_pipeline(a_table(table, topics=(name,)), **words))
         flush(ports)
         if name == ROLLED_BACK:
             world.destination.rollback(table, world.destination.tables[table].ancestors()[-1].id)
@@ -142,7 +144,7 @@ def test_two_hundred_are_shown_the_worst_first_with_one_request_for_each_reading
     expect(page.locator("tbody tr").nth(2)).to_contain_text("catching up")
     assert shown(page)[:3] == [ROLLED_BACK, DEAD, BEHIND]
     expect(page.locator("tbody tr").nth(0)).to_contain_text("on_rollback")
-    expect(page.locator("tbody tr").nth(1)).to_contain_text("brokers=kafka-2:9092 gave no answer within 30 s")
+    expect(page.locator("tbody tr").nth(1)).to_contain_text("brokers=kafka-2:7070 gave no answer within 30 s")
     asked = page.evaluate("performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/')).length")
     assert asked <= int(page.evaluate("document.body.dataset.read")) + 1
 
@@ -166,6 +168,26 @@ def test_keyboard_alone_sorts_filters_and_opens_and_the_focus_stays(opened: Call
     assert shown(page) == [BEHIND]
     page.get_by_role("link", name=BEHIND).press("Enter")
     expect(page.get_by_role("heading", name="Partitions")).to_be_visible()
+
+
+def test_tag_is_a_filter_beside_the_others_and_stands_in_the_address(opened: Callable[..., Page]) -> None:
+    page = opened()
+    tags = page.get_by_role("group", name="Show only the tag").get_by_role("button")
+    expect(tags).to_have_text(["even 100", "odd 100", f"shop {MANY}"])
+    tags.get_by_text("odd").press("Enter")
+    expect(page.get_by_text(f"100 of {MANY} pipelines")).to_be_visible()
+    expect(tags.nth(1)).to_be_focused()
+    assert set(shown(page)) == {name for name in NAMES if int(name[5:]) // 10 % 2}
+    page.get_by_role("searchbox").fill("number 09")
+    expect(page.get_by_text(f"10 of {MANY} pipelines")).to_be_visible()
+    assert "tag=odd" in page.url
+    page.reload()
+    expect(page.get_by_text(f"10 of {MANY} pipelines")).to_be_visible()
+    expect(tags.nth(1)).to_have_attribute("aria-pressed", "true")
+    assert set(shown(page)) == {f"shop_09{digit}" for digit in range(10)}
+    tags.nth(1).click()
+    expect(page.get_by_text(f"12 of {MANY} pipelines")).to_be_visible()
+    assert "tag=" not in page.url
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -4,41 +4,35 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate.config.models.formats import StrictModel
-from tidegate.config.models.pipeline import HeartbeatModel
-from tidegate.config.models.runtime import MaintenanceModel
+from tidegate.config.models.shared import SharedModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
 
 
-class DefaultsModel(StrictModel):
-    """The whole file: sections of a pipeline file that operators decide on for all."""
-
-    heartbeat: HeartbeatModel = HeartbeatModel()
-    maintenance: MaintenanceModel = MaintenanceModel()
-
-
 def read_defaults(include: Path) -> Mapping[str, Any]:
-    """The sections as they are written; empty without the file. ConfigurationError with all that is wrong."""
+    """The keys as they are written; empty without the file. ConfigurationError with all that is wrong."""
     path = include / "defaults.yaml"
     if not path.exists():
         return {}
     document = read_document(path)
     findings = Problems(document)
     if isinstance(document.data, dict):
-        read_model(DefaultsModel, document.data, findings)
+        read_model(SharedModel, document.data, findings)
     else:
         findings.add((), "no section in it; write e.g. heartbeat: {interval: 10m}, or remove the file")
     findings.raise_if_any()
-    sections: Mapping[str, Any] = document.data
-    return sections
+    defaults: Mapping[str, Any] = document.data
+    return defaults
 
 
 def apply_defaults(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """A pipeline file's words, with the defaults where it has none: key by key, the pipeline's own win."""
-    filled = dict(own)
-    for section, words in defaults.items():
-        said = own.get(section, {})
-        filled[section] = {**words, **said} if isinstance(said, Mapping) else said
+    """A pipeline file's words, with the defaults where it has none: key by key, the pipeline's own win.
+
+    A section is filled up with the keys that it lacks; a list or any other value is taken as a whole.
+    """
+    filled = {**defaults, **own}
+    for key, words in defaults.items():
+        if isinstance(words, Mapping) and isinstance(own.get(key), Mapping):
+            filled[key] = {**words, **own[key]}
     return filled

@@ -1,5 +1,6 @@
 """Turns a checked pipeline file into the nouns of a record's journey; owns defaults that depend on other keys."""
 
+from dataclasses import fields
 from typing import Any
 
 from tidegate.config.checks.formats import WITH_NUMBERS
@@ -35,7 +36,6 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
     tables = tuple(_to_table(model.source, table) for table in model.tables)
     return Pipeline(
         name=name,
-        description=model.description,
         source=_to_source(name, model.source),
         tables=tuple(table for table in tables if not is_template(table.name)),
         template=next((table for table in tables if is_template(table.name)), None),
@@ -55,13 +55,19 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
             model.maintenance.keep_snapshots_for,
             model.maintenance.orphans_older_than,
         ),
-        on_rollback=model.on_rollback,
-        on_partition_growth=model.on_partition_growth,
-        on_incomplete_start=model.on_incomplete_start,
         spark=to_spark_target(model.spark),
         freshness_target_seconds=model.freshness_target,
         on_failure=tuple(Notifier(told.notifier, dict(told.kwargs)) for told in model.on_failure),
+        **_copy_texts(model),
     )
+
+
+def _copy_texts(model: PipelineModel) -> dict[str, Any]:
+    """Every text and list of texts: a `Pipeline` has it under the name that it has in the file."""
+    made = {"name", "warnings"}
+    texts = [word.name for word in fields(Pipeline) if word.name not in made and word.type in (str, tuple[str, ...])]
+    found = {name: getattr(model, name) for name in texts}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
 
 
 def _to_merge(merge: MergeModel) -> Merge:

@@ -10,6 +10,7 @@ from tidegate.monitoring.status import format_time_ms, measure_lag, measure_lag_
 from tidegate.ports.context import Log, Ports
 from tidegate.progress.heartbeat_records import compute_valid_through_ms
 from tidegate.progress.table_progress import TableWithLog, iterate_published
+from tidegate.spec.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
 RECENT_BATCHES = 10
@@ -24,6 +25,11 @@ def find_unpublished(found: list[TableWithLog]) -> set[tuple[str, int, int]]:
     return {(t, p, offset) for _, t, p, offset, end in ends if offset < end}
 
 
+def describe_file(pipeline: Pipeline) -> dict[str, Any]:
+    """What the pipeline file alone says: known also while neither brokers nor catalog answer."""
+    return {"description": pipeline.description, "tags": list(pipeline.tags)}
+
+
 def build_overview(ports: Ports, found: list[TableWithLog], log: Log, proof: int | None = None) -> dict[str, Any]:
     """Lag and freshness of the pipeline, its tables and partitions, from what is seen already.
 
@@ -35,7 +41,7 @@ def build_overview(ports: Ports, found: list[TableWithLog], log: Log, proof: int
     tables = [_describe_table(ports, view, proof) for view in found]
     return {
         "pipeline": ports.pipeline.name,
-        "description": ports.pipeline.description,
+        **describe_file(ports.pipeline),
         "lag": sum(table["lag"] for table in tables),
         "lag_seconds": _find_oldest_age([table["lag_seconds"] for table in tables]),
         "freshness": min((t["valid_through"] for t in tables if t["valid_through"]), default=None),

@@ -72,6 +72,7 @@ class Pipeline:
     source: Source
     tables: tuple[Table, ...]
     description: str = ""
+    tags: tuple[str, ...] = ()
     merge: Merge = Merge()
     heartbeat: Heartbeat = Heartbeat()
     maintenance: Maintenance = field(default_factory=Maintenance)

@@ -1,6 +1,5 @@
 """The backfill DAG of one pipeline: plan → one batch after the other → clean_up, started by hand from a form."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
@@ -8,15 +7,14 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
+from tidegate_airflow.dags.dag_settings import build_dag_settings
 from tidegate_airflow.dags.flush import (
     LONG_TIMEOUT,
-    RETRY_ARGS,
     SHORT_TIMEOUT,
     format_pool_name,
     is_submitted,
     to_params_dict,
 )
-from tidegate_airflow.notifiers import build_failure_callbacks
 
 OFFSET_RANGES_SCHEMA = {
     "type": "object",
@@ -37,12 +35,7 @@ def build_backfill_dag(pipeline: Pipeline) -> DAG:
         description=f"Apply a part of the log of {pipeline.name} again, never over what is newer",
         doc_md=task_docs.BACKFILL.format(pipeline=pipeline.name, batch=pipeline.merge.max_records),
         schedule=None,
-        start_date=datetime(2024, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
-        on_failure_callback=build_failure_callbacks(pipeline),
-        default_args={"owner": "tidegate", **RETRY_ARGS},
-        tags=["tidegate", "backfill", *sorted({table.catalog for table in pipeline.entries})],
+        **build_dag_settings(pipeline, "backfill"),
     ) as dag:
         _build_tasks(pipeline)
     dag.params = to_params_dict(_build_form(pipeline))

@@ -1,7 +1,7 @@
 """The flush DAG of one pipeline: plan → stage → merge → commit_offsets → clean_up → heartbeat, and compact."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, TaskGroup, TriggerRule, task
@@ -11,6 +11,7 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import build_asset_alias
 from tidegate_airflow.dags import task_docs
+from tidegate_airflow.dags.dag_settings import build_dag_settings
 from tidegate_airflow.dags.flush_params import build_form
 from tidegate_airflow.dags.run_outcome import (
     COMPACT_TASK_ID,
@@ -20,16 +21,8 @@ from tidegate_airflow.dags.run_outcome import (
     plan_as_requested,
 )
 from tidegate_airflow.dags.schedule import build_backlog_alias, build_schedule
-from tidegate_airflow.notifiers import build_failure_callbacks
 from tidegate_airflow.operators.step import StepOperator
 
-# A passing fault (a restarted broker or Spark server) is over within a minute or two; later tries are further apart.
-RETRY_ARGS: dict[str, Any] = {
-    "retries": 4,
-    "retry_delay": timedelta(seconds=10),
-    "retry_exponential_backoff": True,
-    "max_retry_delay": timedelta(minutes=5),
-}
 SHORT_TIMEOUT, LONG_TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
 
 
@@ -40,12 +33,7 @@ def build_flush_dag(pipeline: Pipeline) -> DAG:
         description=pipeline.description or f"Kafka into {', '.join(table.name for table in pipeline.entries)}",
         doc_md=_format_doc_md(pipeline),
         schedule=build_schedule(pipeline),
-        start_date=datetime(2024, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
-        on_failure_callback=build_failure_callbacks(pipeline),
-        default_args={"owner": "tidegate", **RETRY_ARGS},
-        tags=["tidegate", "flush", *sorted({table.catalog for table in pipeline.entries})],
+        **build_dag_settings(pipeline, "flush"),
     ) as dag:
         _build_tasks(pipeline)
     dag.params = to_params_dict(build_form())

@@ -8,7 +8,7 @@ from airflow.sdk.bases.xcom import BaseXCom
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.flush import RETRY_ARGS
+from tidegate_airflow.dags.dag_settings import RETRY_ARGS
 
 # No pipeline's DAG can have this id: theirs begin with tidegate_.
 DAG_ID = "tidegate-janitor"

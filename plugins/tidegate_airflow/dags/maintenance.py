@@ -1,6 +1,6 @@
 """The maintenance DAG of one pipeline: one mapped task for each of its tables, beside the flushes."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, get_current_context, task
@@ -8,8 +8,8 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.flush import LONG_TIMEOUT, RETRY_ARGS, SHORT_TIMEOUT, format_pool_name, is_submitted
-from tidegate_airflow.notifiers import build_failure_callbacks
+from tidegate_airflow.dags.dag_settings import build_dag_settings
+from tidegate_airflow.dags.flush import LONG_TIMEOUT, SHORT_TIMEOUT, format_pool_name, is_submitted
 
 
 def build_maintenance_dag(pipeline: Pipeline) -> DAG:
@@ -20,12 +20,7 @@ def build_maintenance_dag(pipeline: Pipeline) -> DAG:
         description=f"Keeps small: {', '.join(table.name for table in pipeline.entries)}",
         doc_md=task_docs.MAINTAIN,
         schedule=timedelta(seconds=seconds) if seconds > 0 else None,
-        start_date=datetime(2024, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
-        on_failure_callback=build_failure_callbacks(pipeline),
-        default_args={"owner": "tidegate", **RETRY_ARGS},
-        tags=["tidegate", "maintenance", *sorted({table.catalog for table in pipeline.entries})],
+        **build_dag_settings(pipeline, "maintenance"),
     ) as dag:
         tables = task(task_id="tables", execution_timeout=SHORT_TIMEOUT)(tasks.run_tables)
         _build_maintain_task(pipeline, tables(pipeline.name))

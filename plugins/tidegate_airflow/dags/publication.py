@@ -8,7 +8,8 @@ from tidegate.spec.publication import Publication
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.flush import LONG_TIMEOUT, RETRY_ARGS
+from tidegate_airflow.dags.dag_settings import RETRY_ARGS
+from tidegate_airflow.dags.flush import LONG_TIMEOUT
 
 # Airflow looks at a pattern in programs' runs, too: a snapshot's id, or a time.
 SNAPSHOT_OR_TIME_SCHEMA = {"type": ["null", "string"], "pattern": r"^\d+$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"}

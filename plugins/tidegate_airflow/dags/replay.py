@@ -1,6 +1,5 @@
 """The replay DAG of one pipeline that sets bad records aside: decode them again after a correction, started by hand."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import DAG, task
@@ -8,8 +7,8 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.flush import LONG_TIMEOUT, RETRY_ARGS, format_pool_name, is_submitted
-from tidegate_airflow.notifiers import build_failure_callbacks
+from tidegate_airflow.dags.dag_settings import build_dag_settings
+from tidegate_airflow.dags.flush import LONG_TIMEOUT, format_pool_name, is_submitted
 
 
 def can_replay(pipeline: Pipeline) -> bool:
@@ -24,13 +23,8 @@ def build_replay_dag(pipeline: Pipeline) -> DAG:
         description=f"Decode the dead letters of {pipeline.name} again, and bring in what can be read now",
         doc_md=task_docs.REPLAY.format(pipeline=pipeline.name),
         schedule=None,
-        start_date=datetime(2024, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
-        on_failure_callback=build_failure_callbacks(pipeline),
         is_paused_upon_creation=False,
-        default_args={"owner": "tidegate", **RETRY_ARGS},
-        tags=["tidegate", "replay", *sorted({table.catalog for table in pipeline.entries})],
+        **build_dag_settings(pipeline, "replay"),
     ) as dag:
         _build_replay_task(pipeline)
     return dag

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any, Protocol
 
 from tidegate.errors import GiveUp
-from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
+from tidegate.monitoring.overview import build_overview, describe_file, find_unpublished, read_recent
 from tidegate.ports.context import Ports
 from tidegate.progress.heartbeat_records import read_connector_heartbeat_ms
 from tidegate.progress.table_progress import ObservedTable, compare_with_log, observe_tables
@@ -43,6 +43,7 @@ class OverviewCache:
         self._sources = sources
         self._changed = threading.Condition()
         self._rows: dict[str, Row] = {}
+        self._described: dict[str, Row] = {}
         self._lately: dict[str, tuple[Any, float, Row]] = {}
         self._busy: dict[Group, float] = {}
         self._groups: dict[str, Group] = {}
@@ -59,12 +60,13 @@ class OverviewCache:
             return {name: self._get_row(name) for name in names}
 
     def _get_row(self, name: str) -> Row:
-        row = self._rows.get(name)
+        row, described = self._rows.get(name), self._described.get(name, {})
         since = self._busy.get(self._groups.get(name, ()))
         silent = 0.0 if since is None else time.monotonic() - since
         if row is None:
             waited = f": no answer for {silent:.0f} s" if silent >= 1 else ""
-            return {"pipeline": name, "error": f"not read yet{waited}"}
+            return {"pipeline": name, **described, "error": f"not read yet{waited}"}
+        row = {**row, **described}
         if silent > SILENT_SECONDS:
             return {**row, "error": f"brokers or catalog have not answered for {silent:.0f} s; the numbers are older"}
         return row
@@ -79,6 +81,7 @@ class OverviewCache:
                 continue
             groups[found.group].append(found.ports)
             self._groups[name] = found.group
+            self._described[name] = describe_file(found.ports.pipeline)
         with self._changed:
             idle = {group: members for group, members in groups.items() if group not in self._busy}
             self._busy |= dict.fromkeys(idle, time.monotonic())

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from tidegate.config.models.formats import ErrorsModel, KeyModel, StrictModel, ValueModel
-from tidegate.config.models.runtime import Duration, MaintenanceModel, SparkModel
+from tidegate.config.models.runtime import Duration, SparkModel
 from tidegate.config.models.settings import KafkaPlace, PropertyText
+from tidegate.config.models.shared import SharedModel
 from tidegate.config.parsing.cron import parse_interval_or_cron
 
 DurationOrCron = Annotated[
@@ -234,24 +235,6 @@ class MergeModel(StrictModel):
     )
 
 
-class HeartbeatModel(StrictModel):
-    """How a position moves without rows."""
-
-    interval: Duration = Field(default=600, ge=0, description="How often a position moves without rows; 0 disables.")
-    produce: bool = Field(default=False, description="Send heartbeat records to the topic.")
-    topic: str = Field(
-        default="connect-heartbeats", pattern=r"^[A-Za-z0-9._-]{1,249}$", description="Created if it is missing."
-    )
-    hook: str | None = Field(
-        default=None,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
-        description="module:function below plugins/ or dags/ that may raise or add offsets.",
-    )
-    ignore_topics: list[str] = Field(
-        default=["__debezium-heartbeat.*"], description="Topics that only advance offsets (patterns)."
-    )
-
-
 class NotifierModel(StrictModel):
     """One of Airflow's notifiers, called when a run fails."""
 
@@ -261,15 +244,13 @@ class NotifierModel(StrictModel):
     kwargs: dict[str, Any] = Field(default={}, description="Its arguments: connection ids, texts; never a secret.")
 
 
-class PipelineModel(StrictModel):
+class PipelineModel(SharedModel):
     """The whole file."""
 
     description: str = Field(default="", description="For people; shown in Airflow.")
     source: SourceModel
     tables: list[TableModel]
     merge: MergeModel = MergeModel()
-    heartbeat: HeartbeatModel = HeartbeatModel()
-    maintenance: MaintenanceModel = MaintenanceModel()
     on_rollback: Literal["fail", "rewind", "keep"] = Field(
         default="fail", description="What to do when the table was rolled back."
     )

@@ -37,23 +37,28 @@ const COLUMNS = [
 
 export function overview() {
   const asked = new URLSearchParams(location.search);
-  const chosen = { text: asked.get("q") ?? "", state: asked.get("state") ?? "", key: asked.get("sort") ?? "state", down: asked.has("down") };
+  const chosen = { text: asked.get("q") ?? "", state: asked.get("state") ?? "", tag: asked.get("tag") ?? "", key: asked.get("sort") ?? "state", down: asked.has("down") };
   let found = [];
   let published = [];
   const list = h("div", { id: "list" });
   const states = h("div", { class: "filters", role: "group", "aria-label": "Show only" });
-  const search = h("input", { type: "search", id: "search", placeholder: "Filter by name, table or reason", "aria-label": "Filter pipelines", value: chosen.text,
+  const tags = h("div", { class: "filters", role: "group", "aria-label": "Show only the tag" });
+  const search = h("input", { type: "search", id: "search", placeholder: "Filter by name, table, tag or reason", "aria-label": "Filter pipelines", value: chosen.text,
     input: () => { chosen.text = search.value; again(); } });
-  show(document.getElementById("head"), h("h1", {}, "Pipelines"), states, search);
+  show(document.getElementById("head"), h("h1", {}, "Pipelines"), states, tags, search);
 
   const by = (key) => { chosen.down = chosen.key === key ? !chosen.down : false; chosen.key = key; again(); };
   const only = (state) => { chosen.state = chosen.state === state ? "" : state; again(); };
+
+  const tagged = (tag) => { chosen.tag = chosen.tag === tag ? "" : tag; again(); };
 
   function again() {
     keep(chosen);
     const counts = STATES.map((state) => [state, found.filter((row) => row.state === state).length]).filter(([, count]) => count);
     show(states, counts.map(([state, count]) =>
       h("button", { type: "button", "aria-pressed": String(chosen.state === state), "data-key": `only-${state}`, click: () => only(state) }, badge(state), ` ${count}`)));
+    show(tags, countTags(found, chosen.tag).map(([tag, count]) =>
+      h("button", { type: "button", "aria-pressed": String(chosen.tag === tag), "data-key": `tag-${tag}`, click: () => tagged(tag) }, `${tag} ${count}`)));
     const shown = found.filter((row) => matches(row, chosen)).sort(order(chosen));
     show(list, found.length ? [table("Pipelines", COLUMNS, shown, { ...chosen, by }), footer(shown.length, found.length)] : nothing(), publications(published, chosen.text));
   }
@@ -73,9 +78,17 @@ export function overview() {
 const nothing = () => section("No pipeline yet", quiet("Write a file under include/pipelines/, and its DAG and its line here appear. You see the pipelines whose DAG you may see."));
 const footer = (shown, all) => h("p", { class: "quiet" }, shown === all ? `${all} pipelines` : `${shown} of ${all} pipelines`);
 
+/** Every tag with how many pipelines have it; the chosen one too when none has it any more, so that it can be taken off. */
+function countTags(rows, chosen) {
+  const counts = new Map(chosen ? [[chosen, 0]] : []);
+  for (const tag of rows.flatMap((row) => row.tags ?? [])) counts.set(tag, (counts.get(tag) ?? 0) + 1);
+  return [...counts].sort(([one], [other]) => (one < other ? -1 : 1));
+}
+
 function matches(row, chosen) {
   if (chosen.state && row.state !== chosen.state) return false;
-  const text = [row.pipeline, row.description, row.reason, ...(row.tables ?? []).map((one) => one.table)].join(" ").toLowerCase();
+  if (chosen.tag && row.tags && !row.tags.includes(chosen.tag)) return false; // a file that cannot be read has no tags: never hidden
+  const text = [row.pipeline, row.description, row.reason, ...(row.tags ?? []), ...(row.tables ?? []).map((one) => one.table)].join(" ").toLowerCase();
   return chosen.text.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
@@ -89,10 +102,11 @@ function order({ key, down }) {
 }
 
 // the address says what is shown, so that it can be sent to somebody
-function keep({ text, state, key, down }) {
+function keep({ text, state, tag, key, down }) {
   const wanted = new URLSearchParams();
   if (text) wanted.set("q", text);
   if (state) wanted.set("state", state);
+  if (tag) wanted.set("tag", tag);
   if (key !== "state") wanted.set("sort", key);
   if (down) wanted.set("down", "");
   const query = wanted.toString();

@@ -45,3 +45,16 @@ def test_a_value_out_of_range_is_named_where_it_stands(include: Path) -> None:
 def test_a_file_of_defaults_without_a_section_is_refused(include: Path, text: str) -> None:
     write(include, text)
     assert "no section in it" in problems(include, MINIMAL)[0]
+
+
+def test_tags_of_the_defaults_hold_where_a_pipeline_has_none_of_its_own(include: Path) -> None:
+    write(include, "tags: [shop, nightly]\n")
+    assert load(include, MINIMAL).tags == ("shop", "nightly")
+    assert load(include, MINIMAL + "tags: [own]\n").tags == ("own",)
+    assert load(include, MINIMAL + "tags: []\n").tags == ()
+
+
+def test_wrong_tag_of_the_defaults_is_named_there(include: Path) -> None:
+    write(include, "heartbeat: {interval: 3m}\ntags: [shop, '']\n")
+    [problem] = problems(include, MINIMAL)
+    assert problem == "defaults.yaml:2: tags[1]=: a tag has 1 to 100 printable letters, no blank before or behind them"

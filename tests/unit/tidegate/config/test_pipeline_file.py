@@ -263,3 +263,40 @@ def test_an_interval_may_be_a_cron_expression(include: Path) -> None:
 def test_records_alone_may_start_a_flush(include: Path) -> None:
     merge = load(include, MINIMAL + "\nmerge: {interval: -1, records_threshold: 5}\n").merge
     assert (merge.records_threshold, merge.is_timed) == (5, False)
+
+
+def test_tags_are_texts_in_the_order_of_the_file(include: Path) -> None:
+    assert load(include, MINIMAL).tags == ()
+    assert load(include, MINIMAL + "tags: [team-a, 'cost centre 7', '2026']\n").tags == (
+        "team-a",
+        "cost centre 7",
+        "2026",
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "problem"),
+    [
+        ("shop", "tags=shop: must be a list, e.g. [a, b]"),
+        ("[a, 7]", "tags[1]=7: must be text; put it in quotes"),
+        ("[a, '']", "tags[1]=: a tag has 1 to 100 printable letters, no blank before or behind them"),
+        ("[' a']", "tags[0]=a: a tag has 1 to 100 printable letters, no blank before or behind them"),
+        ("[a, b, a]", "tags=[a, b, a]: a is listed twice; keep one"),
+    ],
+)
+def test_wrong_tags_are_refused_with_one_problem(include: Path, tags: str, problem: str) -> None:
+    assert problems(include, f"{MINIMAL}tags: {tags}\n") == [f"pipelines/orders.yaml:3: {problem}"]
+
+
+def test_tag_may_be_as_long_as_airflow_s_and_no_longer(include: Path) -> None:
+    assert load(include, f"{MINIMAL}tags: [{'t' * 100}]\n").tags == ("t" * 100,)
+    [problem] = problems(include, f"{MINIMAL}tags: [{'t' * 101}]\n")
+    assert "1 to 100 printable letters" in problem
+    with pytest.raises(ConfigurationError):
+        load(include, MINIMAL + 'tags: ["a\\nb"]\n')
+
+
+def test_schema_for_editors_knows_tags() -> None:
+    words = build_json_schema()["properties"]["tags"]
+    assert words["items"] == {"type": "string", "minLength": 1, "maxLength": 100}
+    assert words["uniqueItems"] is True

@@ -21,6 +21,7 @@ merge: {merge}
 spark: {spark}
 maintenance: {maintenance}
 freshness_target: 15m
+tags: [team-{name}, gold]
 on_failure:
   - {{notifier: a.module.that.is.not.There, kwargs: {{conn_id: somewhere}}}}
 """
@@ -107,6 +108,13 @@ def test_every_dag_and_task_is_explained_and_has_an_owner(seen: dict[str, Any]) 
         for task, told in dag["tasks"].items():
             assert told["doc"], f"{name}.{task}"
             assert told["owner"] == "tidegate", f"{name}.{task}"
+
+
+def test_every_dag_of_a_pipeline_has_the_tags_of_its_file_beside_those_of_the_product(seen: dict[str, Any]) -> None:
+    kinds = {"tidegate_p1": "flush", "tidegate_p1_backfill": "backfill", "tidegate_p1_maintenance": "maintenance"}
+    for name, kind in kinds.items():
+        assert seen["dags"][name]["tags"] == sorted(["tidegate", kind, "lake", "team-p1", "gold"])
+    assert seen["dags"]["tidegate_p2"]["tags"] == sorted(["tidegate", "flush", "lake", "team-p2", "gold"])
 
 
 def test_every_word_of_a_form_is_described(seen: dict[str, Any]) -> None:

@@ -104,6 +104,23 @@ def test_brokers_that_do_not_answer_keep_nobody_waiting(world: World, broker: On
     assert "no answer" in rows["shop"]["error"]
 
 
+def test_what_the_file_says_is_known_also_while_nobody_answers(world: World, broker: Onlooker) -> None:
+    one = ports(world, broker)
+    tagged = replace(one, pipeline=replace(one.pipeline, tags=("gold",), description="Orders"))
+    broker.gate.clear()
+    watch = watch_of(shop=PipelineContext(("dead",), tagged))
+    row = watch.get_rows(patience=0.5)["shop"]
+    while "tags" not in row:
+        row = watch.get_rows(patience=0.5)["shop"]
+    assert (row["tags"], row["description"]) == (["gold"], "Orders")
+    assert "not read yet" in row["error"]
+    broker.failure = RetryLater("brokers=b:9092 gave no answer")
+    broker.gate.set()
+    while "b:9092" not in row["error"]:
+        row = watch.get_rows(patience=60)["shop"]
+    assert (row["tags"], row["pipeline"]) == (["gold"], "shop")
+
+
 def test_failure_keeps_the_last_numbers_and_says_what_happened(world: World, broker: Onlooker) -> None:
     one = ports(world, broker)
     flush(world.ports(one.pipeline))
