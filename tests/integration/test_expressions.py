@@ -97,7 +97,11 @@ def test_table_without_deletes_ignores_them(spark) -> None:
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 
 
-@pytest.mark.parametrize("more", [{}, {"sequence_by": ["lsn"]}, {"history": "scd2", "sequence_by": ["lsn"]}])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"sequence_by": ["lsn"]}, {"history": "scd2", "sequence_by": ["lsn"]}],
+    ids=["plain", "sequence", "scd2"],
+)
 def test_row_leaves_the_table_when_its_condition_no_longer_holds(workbench, more: dict[str, Any]) -> None:
     """Keys of two partitions, over two batches; the second brings a late record where there is an order."""
     topic, table = workbench.topic(2), {"when": "state = 'open'", "when_false": "delete", **more}
