@@ -28,6 +28,7 @@ from tidegate.model.batch import RECORD_COUNTS, Counts
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import SHAPE_PROPERTY, Ownership
 from tidegate.model.position import Position
+from tidegate.model.publish_cost import COST_COUNTS
 from tidegate.ports.context import Publication, TableState
 from tidegate.schema.column import Column
 
@@ -1058,16 +1059,7 @@ def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
 
 
 def history_row(batch: int) -> dict[str, Any]:
-    numbers = (
-        "span",
-        *RECORD_COUNTS,
-        "inserted",
-        "updated",
-        "deleted",
-        "staged_bytes",
-        "bytes_scanned",
-        "bytes_billed",
-    )
+    numbers = ("span", *RECORD_COUNTS, "inserted", "updated", "deleted", "staged_bytes", *COST_COUNTS)
     return {
         "batch": batch, "published_at_ms": 1000 + batch, "table": TABLE, "attempt": "a", "ranges": "{}", "seconds": 0.5,
         "stage_seconds": 0.25, "staged_snapshot_id": 2**62 + batch, "snapshot_id": 2**62, "valid_through_ms": None,

@@ -17,6 +17,7 @@ from e2e.browser import browser
 from fakes import World, a_pipeline, a_table
 from playwright.sync_api import Browser, Page, expect
 from tidegate.errors import RetryLater
+from tidegate.model.resource_names import name_control_table
 from tidegate.steps.flush import flush
 from tidegate_airflow.web.pipeline_contexts import PipelineContext
 
@@ -63,6 +64,8 @@ class Many:
         words = {"name": name, "description": f"Number {name[5:]}", "tags": ("shop", TENS[int(name[5:]) // 10 % 2])}
         ports = world.ports(a_pipeline(a_table(table, topics=(name,)), **words))
         flush(ports)
+        if name == BEHIND:
+            world.destination.control[name_control_table(ports.pipeline)][0]["bytes_written"] = 1_500_000
         if name == ROLLED_BACK:
             world.destination.rollback(table, world.destination.tables[table].ancestors()[-1].id)
         if name == BEHIND:
@@ -188,6 +191,19 @@ def test_tag_is_a_filter_beside_the_others_and_stands_in_the_address(opened: Cal
     tags.nth(1).click()
     expect(page.get_by_text(f"12 of {MANY} pipelines")).to_be_visible()
     assert "tag=" not in page.url
+
+
+def test_bytes_written_are_shown_where_they_are_known_and_a_dash_where_not(opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.get_by_role("button", name="Written").click()
+    expect(page.get_by_role("columnheader", name="Written")).to_have_attribute("aria-sort", "ascending")
+    at = [text.startswith("Written") for text in page.locator("thead th").all_text_contents()].index(True)
+    assert shown(page)[0] == BEHIND
+    cells = [page.locator("tbody tr").nth(row).locator("th, td").nth(at).inner_text() for row in (0, 1)]
+    assert cells == ["1.4 MiB", "\u2013"]
+    page.get_by_role("link", name=BEHIND).click()
+    batch = page.get_by_role("table", name="Newest batches").get_by_role("row").nth(1)
+    expect(batch).to_contain_text("1.4 MiB")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

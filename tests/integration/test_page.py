@@ -6,6 +6,8 @@ import pytest
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.shared_broker import SharedBroker
 from tidegate.errors import GiveUp, PositionLost
+from tidegate.monitoring.details import read_batch_history
+from tidegate.monitoring.overview import read_recent
 
 if TYPE_CHECKING:
     from conftest import Workbench
@@ -65,3 +67,37 @@ def test_onlooker_changes_nothing(brokers: tuple[Any, Any]) -> None:
         shared.commit("group", {})
     with pytest.raises(GiveUp, match="sends nothing"):
         shared.send("topic", [])
+
+
+def list_sizes(workbench: "Workbench", table: str) -> dict[str, int]:
+    return {str(path): path.stat().st_size for path in workbench.data_files(table)}
+
+
+def test_bytes_written_are_the_sizes_of_the_files_that_a_batch_added_delete_files_too(workbench: "Workbench") -> None:
+    left, right = workbench.topic(2), workbench.topic(2)
+    tables = [{"name": "lake.shop.left", "topics": [left]}, {"name": "lake.shop.right", "topics": [right]}]
+    row = {"key": {"fields": ["id"], "schema": "id BIGINT"}, "value": {"schema": "id BIGINT, name STRING"}}
+    workbench.pipeline("sized", [left, right], tables=tables, **row)
+    for topic in (left, right):
+        rows = [({"id": n}, {"id": n, "name": f"{n} " * 40}, {"partition": n % 2}) for n in range(40)]
+        workbench.produce(topic, *rows)
+    written: list[tuple[str, int]] = []
+    known: dict[str, int] = {}
+
+    def flush() -> None:
+        workbench.flush("sized")
+        for name in ("left", "right"):
+            sizes = list_sizes(workbench, f"shop.{name}")
+            added = sum(size for path, size in sizes.items() if path not in known)
+            known.update(sizes)
+            if added:
+                written.append((f"lake.shop.{name}", added))
+
+    flush()
+    workbench.produce(left, ({"id": 1}, {"id": 1, "name": "new"}, {"partition": 1}), ({"id": 2}, None))
+    flush()
+    assert [path for path in known if "delete" in path], "a merge that leaves delete files was wanted"
+    ports = workbench.ports("sized")
+    told = [(b["table"], b["bytes_written"]) for b in read_batch_history(ports, 9)["batches"] if b["staged"]]
+    assert sorted(told) == sorted(written)
+    assert read_recent(ports)["last_flush"]["bytes_written"] == written[-1][1]

@@ -13,6 +13,7 @@ from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.audits import BatchAudits, check_audits
 from tidegate.model import resource_names
+from tidegate.model.publish_cost import read_cost
 from tidegate.model.table_state import Reparenting, Source
 from tidegate.ports.context import Head, Ports, Publication, TableState
 
@@ -265,6 +266,11 @@ def _is_newest_commit(swap: Swap, publication: Publication, state: TableState) -
     return last is not None and last.summary.get("tidegate.attempt") == publication.attempt
 
 
+def describe_publish(head: Head | None) -> dict[str, Any]:
+    """Rows by what became of them, and what the publish cost; `head` is None where no snapshot was due."""
+    return {**count_changes(head), **read_cost(head.summary if head else None)}
+
+
 def count_changes(head: Head | None) -> dict[str, Any]:
     """Rows inserted, updated and deleted, as the snapshot's summary has them."""
 
@@ -279,15 +285,4 @@ def count_changes(head: Head | None) -> dict[str, Any]:
         "inserted": count(f"{rows}inserted") + appended,
         "updated": count(f"{rows}updated"),
         "deleted": count(f"{rows}deleted"),
-    }
-
-
-def read_cost(head: Head | None) -> dict[str, Any]:
-    """The bytes that a publish was to scan and was billed, and its job, where the destination tells them."""
-    summary = head.summary if head else {}
-    scanned, billed = (summary.get(f"tidegate.bytes-{name}") for name in ("scanned", "billed"))
-    return {
-        "bytes_scanned": None if scanned is None else int(scanned),
-        "bytes_billed": None if billed is None else int(billed),
-        "job": summary.get("tidegate.job", ""),
     }

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tidegate.model.offsets import Offsets, Ranges, cap_ranges, get_offset
+from tidegate.model.publish_cost import PublishCost
 
 DIGITS = 10  # of a backfill's id
 
@@ -79,7 +80,7 @@ class Backfill:
 
 
 @dataclass(frozen=True)
-class AppliedSlice:
+class AppliedSlice(PublishCost):
     """What one slice did to one table. `snapshot_id` is None when nothing was published for it."""
 
     table: str
@@ -94,9 +95,6 @@ class AppliedSlice:
     seconds: float
     snapshot_id: int | None
     outcome: str = "published"
-    bytes_scanned: int | None = None
-    bytes_billed: int | None = None
-    job: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""

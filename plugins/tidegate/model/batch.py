@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tidegate.model.offsets import Offsets, Ranges, parse_offsets
+from tidegate.model.publish_cost import PublishCost
 
 # What can become of a record that was read: the counts of these add up to `read`.
 DISPOSITIONS = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
@@ -219,11 +220,10 @@ class StagedBatch:
 
 
 @dataclass(frozen=True)
-class PublishedBatch:
+class PublishedBatch(PublishCost):
     """What a merge did. `snapshot_id` is None when the batch had no rows and no snapshot was due.
 
-    Where the destination counts them: the bytes that a dry run said the publish would scan, those that it was billed,
-    and the `job` that did it. `written_as` tells how the rows came into the table, empty where there were none.
+    `written_as` tells how the rows came into the table, empty where there were none.
     """
 
     table: str
@@ -238,9 +238,6 @@ class PublishedBatch:
     valid_through_ms: int | None
     outcome: str = "published"
     batches: int = 1
-    bytes_scanned: int | None = None
-    bytes_billed: int | None = None
-    job: str = ""
     written_as: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -266,15 +263,9 @@ class PublishedBatch:
             snapshot_id=self.snapshot_id if later.snapshot_id is None else later.snapshot_id,
             valid_through_ms=later.valid_through_ms or self.valid_through_ms,
             outcome=self.outcome if later.snapshot_id is None else later.outcome,
-            bytes_scanned=_add_known(self.bytes_scanned, later.bytes_scanned),
-            bytes_billed=_add_known(self.bytes_billed, later.bytes_billed),
-            job=later.job or self.job,
+            **self.add_cost(later),
             written_as=self.written_as if later.snapshot_id is None else later.written_as,
         )
-
-
-def _add_known(one: int | None, other: int | None) -> int | None:
-    return None if one is None and other is None else (one or 0) + (other or 0)
 
 
 @dataclass(frozen=True)

@@ -126,4 +126,10 @@ def _summarize_flush(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "seconds": round(sum(row["seconds"] for row in rows), 2),
         "read": max(row["read"] for row in rows),
         **{name: sum(row[name] for row in rows) for name in ROW_COUNT_NAMES},
+        "bytes_written": _add_if_known([row.get("bytes_written") for row in rows]),
     }
+
+
+def _add_if_known(counts: list[int | None]) -> int | None:
+    """None where one is not known: a part is not the whole."""
+    return sum(count for count in counts if count is not None) if None not in counts else None

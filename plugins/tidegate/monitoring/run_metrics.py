@@ -50,6 +50,6 @@ def _compute_valid_through_age(ports: Ports, heard: Observation) -> float | None
 
 
 def to_merge_metrics(published: Mapping[str, Any]) -> dict[str, float]:
-    """What is measured of one published queue: seconds, and rows by what became of them."""
-    named = ("seconds", "staged", "inserted", "updated", "deleted")
-    return {f"batch.{name}": float(published[name]) for name in named}
+    """What is measured of one published queue: seconds, rows by what became of them, and bytes where they are known."""
+    named = ("seconds", "staged", "inserted", "updated", "deleted", "bytes_written")
+    return {f"batch.{name}": float(published[name]) for name in named if published[name] is not None}

@@ -6,6 +6,7 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
 from tidegate.model.batch import RECORD_COUNTS, StagedBatch
 from tidegate.model.offsets import get_offset
+from tidegate.model.publish_cost import COST_COUNTS
 from tidegate.ports.context import Log, Ports
 from tidegate.progress.heartbeat_records import compute_valid_through_ms, read_connector_heartbeat_ms
 from tidegate.progress.risks import find_risks
@@ -146,6 +147,7 @@ def format_batch(row: dict[str, Any]) -> dict[str, Any]:
     named = ("batch", "table", "span", *RECORD_COUNTS, "inserted", "updated", "deleted", "seconds")
     return {
         **{key: row[key] for key in named},
+        **{key: row.get(key) for key in COST_COUNTS},  # none in rows that an earlier version wrote
         "gaps": row["span"] - row["read"],
         "backfill": row.get("backfill"),
         "published_at": format_time_ms(row["published_at_ms"]),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater
-from tidegate.merge.compare_and_swap import Swap, count_changes, publish, read_cost, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, describe_publish, publish, retry_commits, write_on_branch
 from tidegate.merge.statements import render_backfill_statements
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
@@ -122,8 +122,7 @@ def _build_result(
         slices=len(one.all_ranges),
         ranges=one.all_ranges[one.number - 1],
         staged=staged.counts.staged if staged else 0,
-        **count_changes(head),
-        **read_cost(head),
+        **describe_publish(head),
         seconds=round((one.ports.now_ms() - started_ms) / 1000, 2),
         snapshot_id=head.snapshot_id if head else None,
         outcome=outcome,

@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.audits import prepare_audits
-from tidegate.merge.compare_and_swap import Swap, count_changes, publish, read_cost, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, describe_publish, publish, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import render_dead_letter_statements
 from tidegate.merge.scd2_statements import list_change_columns, list_change_columns_as_held
 from tidegate.merge.statements import build_merge_values, render_merge_statements
@@ -290,8 +290,7 @@ def _build_result(work: _MergeContext, head: Head | None, position: Position | N
         batch=work.staged.batch,
         ranges=work.staged.ranges,
         staged=work.staged.counts.staged,
-        **count_changes(head),
-        **read_cost(head),
+        **describe_publish(head),
         seconds=round((work.ports.now_ms() - work.started_ms) / 1000, 2),
         snapshot_id=head.snapshot_id if head else None,
         valid_through_ms=position.valid_through_ms if position else None,

@@ -9,13 +9,14 @@ from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.batch import RECORD_COUNTS, PublishedBatch, StagedBatch
 from tidegate.model.offsets import Ranges
+from tidegate.model.publish_cost import COST_COUNTS, NOTHING_PUBLISHED
 from tidegate.ports.context import Ports
 
 log = logging.getLogger(__name__)
 # The columns of the control table by type, the same in every destination; each may be NULL.
 INTEGER_FIELDS = (
     "batch", "published_at_ms", "span", *RECORD_COUNTS, "inserted", "updated", "deleted", "staged_snapshot_id",
-    "snapshot_id", "valid_through_ms", "staged_bytes", "bytes_scanned", "bytes_billed",
+    "snapshot_id", "valid_through_ms", "staged_bytes", *COST_COUNTS,
 )  # fmt: skip
 TEXT_FIELDS = ("table", "attempt", "ranges", "backfill", "written_as")
 FRACTION_FIELDS = ("seconds", "stage_seconds")
@@ -58,7 +59,7 @@ def _build_row(ports: Ports, staged: StagedBatch, published: PublishedBatch | Ap
         **asdict(staged.counts),
         **{name: getattr(published, name) if is_last else 0 for name in ("inserted", "updated", "deleted")},
         "seconds": published.seconds,
-        **{name: getattr(published, name) if is_last else None for name in ("bytes_scanned", "bytes_billed")},
+        **{name: getattr(published if is_last else NOTHING_PUBLISHED, name) for name in COST_COUNTS},
         "stage_seconds": staged.stage_seconds,
         "staged_bytes": staged.bytes,
         "written_as": getattr(published, "written_as", ""),

@@ -58,8 +58,9 @@ export function moment(text) {
   return time;
 }
 
-/** 1500000 → 1.4 MiB */
+/** 1500000 → 1.4 MiB; unknown is a dash. */
 export function bytes(value) {
+  if (value === null || value === undefined) return "–";
   let size = value;
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
     if (size < 1024) return `${size < 10 && unit !== "B" ? size.toFixed(1) : Math.round(size)} ${unit}`;

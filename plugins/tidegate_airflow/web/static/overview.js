@@ -1,7 +1,7 @@
 // All pipelines in one table, the worst first.
 import { link, runPath } from "./airflow.js";
 import { h, quiet, section, show, table } from "./dom.js";
-import { ago, compact, due, number, span } from "./format.js";
+import { ago, bytes, compact, due, number, span } from "./format.js";
 import { publications } from "./publication.js";
 import { badge, STATES } from "./state.js";
 
@@ -30,6 +30,7 @@ const COLUMNS = [
   { key: "flush", title: "Last flush", number: true, cell: (row) => ago(row.last_flush?.published_at), sort: (row) => age(row.last_flush?.published_at) },
   { key: "took", title: "Took", number: true, cell: (row) => (row.last_flush ? span(row.last_flush.seconds) : "–"), sort: (row) => -(row.last_flush?.seconds ?? -1) },
   { key: "rows", title: "Rows", number: true, cell: (row) => rows(row.last_flush), sort: (row) => -((row.last_flush?.inserted ?? -1) + (row.last_flush?.updated ?? 0) + (row.last_flush?.deleted ?? 0)) },
+  { key: "written", title: "Written", hint: "Size of the files that the last flush added", number: true, cell: (row) => bytes(row.last_flush?.bytes_written), sort: (row) => -(row.last_flush?.bytes_written ?? -1) },
   { key: "letters", title: "Dead letters", number: true, cell: (row) => (row.dead_letters ? h("a", { href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters`, class: "warn", "data-key": `d-${row.pipeline}` }, number(row.dead_letters)) : number(row.dead_letters)), sort: (row) => -(row.dead_letters ?? -1) },
   { key: "next", title: "Next run", number: true, cell: (row) => (row.last_run?.state === "running" ? "running" : row.paused === null ? "no DAG" : due(row.next_run)), sort: (row) => (row.next_run ? Date.parse(row.next_run) : Number.POSITIVE_INFINITY) },
   { key: "run", title: "Last run", cell: (row) => (row.last_run ? link(runPath(row.last_run), row.last_run.state) : "–"), sort: (row) => row.last_run?.state ?? "" },

@@ -46,7 +46,7 @@ function facts({ pipeline: row, airflow, group_retention: expiry }) {
     ["Lag", [number(row.lag), " records"]],
     ["Behind", "lag" in row ? span(row.lag_seconds) : "–"],
     ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, ago(row.freshness))]],
-    ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} in ${span(flush.seconds)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted`)] : "none yet"],
+    ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} in ${span(flush.seconds)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted, ${bytes(flush.bytes_written)} written`)] : "none yet"],
     ["Dead letters", row.dead_letters ? h("a", { class: "warn", "data-key": "letters", href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters` }, `${number(row.dead_letters)} wait`) : number(row.dead_letters)],
     ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : due(row.next_run), h("div", {}, link(dagPath(row.dag_id), "the DAG"))] : "no DAG"],
     ["Heartbeat", [ago(airflow?.last_heartbeat), h("div", { class: "quiet" }, "committed offsets expire ", ago(airflow?.offsets_expire), expiry?.assumed && airflow?.offsets_expire ? " (if brokers keep them for seven days: they do not say)" : null)]],
@@ -152,6 +152,7 @@ function batches(past) {
     { title: "Published", cell: (one) => moment(one.published_at) },
     { title: "Table", cell: (one) => one.table },
     ...["read", "staged", "superseded", "filtered", "dead_lettered", "gaps", "inserted", "updated", "deleted"].map((what) => ({ title: what.replace("_", " "), number: true, cell: (one) => number(one[what]) })),
+    { title: "bytes written", hint: "Size of the data and delete files that the batch added", number: true, cell: (one) => bytes(one.bytes_written) },
     { title: "Took", number: true, cell: (one) => span(one.seconds) },
   ];
   const [first, rest] = [past.batches.slice(0, 10), past.batches.slice(10)];

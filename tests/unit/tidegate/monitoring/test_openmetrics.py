@@ -6,7 +6,8 @@ from tidegate.monitoring.openmetrics import render_openmetrics
 
 TABLE = {"table": "lake.shop.orders", "lag": 7, "open_batches": 1, "lag_seconds": 12.5,
          "valid_through": "2026-01-01T00:00:00.000Z", "problem": None}  # fmt: skip
-FLUSH = {"seconds": 2.25, "published_at": "2026-01-01T00:00:05.000Z", "inserted": 3, "updated": 2, "deleted": 1}
+FLUSH = {"seconds": 2.25, "published_at": "2026-01-01T00:00:05.000Z", "inserted": 3, "updated": 2, "deleted": 1,
+         "bytes_written": 4096}  # fmt: skip
 ROW: dict[str, Any] = {
     "pipeline": "shop",
     "state": "catching up",
@@ -34,10 +35,16 @@ def test_every_number_of_the_overview_has_its_sample() -> None:
         'tidegate_open_batches{pipeline="shop",table="lake.shop.orders"} 1',
         'tidegate_last_batch_seconds{pipeline="shop"} 2.25',
         'tidegate_last_batch_rows{pipeline="shop",change="deleted"} 1',
+        'tidegate_last_batch_written_bytes{pipeline="shop"} 4096',
         'tidegate_dead_letters{pipeline="shop"} 4',
     ):
         assert line in found
     assert found[-1] == "# EOF"
+
+
+def test_size_that_nobody_knows_has_no_sample() -> None:
+    found = lines({**ROW, "last_flush": {**FLUSH, "bytes_written": None}})
+    assert not [line for line in found if line.startswith("tidegate_last_batch_written_bytes")]
 
 
 def test_publications_have_families_of_their_own() -> None:

@@ -7,6 +7,7 @@ import pytest
 from fakes import BAD, World, a_pipeline, a_table
 from tidegate.model import resource_names
 from tidegate.monitoring import health
+from tidegate.monitoring.details import read_batch_history
 from tidegate.monitoring.health import CURRENT, STUCK, Schedule, describe_state
 from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
 from tidegate.ports.context import Ports
@@ -79,6 +80,20 @@ def test_last_flush_sums_the_tables_of_the_newest_batch(world: World) -> None:
     flush(ports)
     flush_of = read_recent(ports)["last_flush"]
     assert (flush_of["batch"], flush_of["inserted"], flush_of["updated"], flush_of["deleted"]) == (1, 2, 0, 0)
+
+
+def test_bytes_of_the_last_flush_are_known_if_those_of_all_its_tables_are(world: World) -> None:
+    ports = world.ports(a_pipeline(*TWO))
+    flush(ports)
+    left, right = world.destination.control[resource_names.name_control_table(ports.pipeline)]
+    left["bytes_written"], right["bytes_written"] = 1000, 24
+    assert read_recent(ports)["last_flush"]["bytes_written"] == 1024
+    assert [row["bytes_written"] for row in read_batch_history(ports, 9)["batches"]] == [24, 1000]
+    right["bytes_written"] = None
+    assert read_recent(ports)["last_flush"]["bytes_written"] is None
+    del right["bytes_written"]  # as an earlier version wrote it
+    assert read_recent(ports)["last_flush"]["bytes_written"] is None
+    assert [row["bytes_written"] for row in read_batch_history(ports, 9)["batches"]] == [None, 1000]
 
 
 def test_dead_letters_that_wait_are_counted(world: World) -> None:

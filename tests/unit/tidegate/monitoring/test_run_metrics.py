@@ -54,3 +54,4 @@ def test_a_merge_is_measured_by_rows_and_seconds(world: World) -> None:
     assert to_merge_metrics(published.to_dict()).keys() == {
         "batch.seconds", "batch.staged", "batch.inserted", "batch.updated", "batch.deleted",
     }  # fmt: skip
+    assert to_merge_metrics({**published.to_dict(), "bytes_written": 7})["batch.bytes_written"] == 7.0

@@ -10,10 +10,9 @@ from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.errors import JobFailed, translate_job_error
 from tidegate.adapters.bigquery.query_cost import estimate_scan_bytes, read_job_cost
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.merge.compare_and_swap import read_cost
 from tidegate.model.batch import PublishedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.ports.context import Head
+from tidegate.model.publish_cost import read_cost
 
 MERGE, DELETES = "MERGE INTO t", "-- remembered\nMERGE INTO d"
 MAKES = "CREATE TABLE IF NOT EXISTS d (id INT64)"
@@ -76,9 +75,8 @@ def test_a_job_tells_where_it_is_found_and_what_was_billed() -> None:
 
 def test_bytes_stand_in_the_result_and_add_up_over_a_queue() -> None:
     summary = {"tidegate.bytes-scanned": "7", "tidegate.bytes-billed": "20", "tidegate.job": "p:EU.j"}
-    found = read_cost(Head(1, 0, summary))
-    assert found == {"bytes_scanned": 7, "bytes_billed": 20, "job": "p:EU.j"}
-    assert read_cost(None) == read_cost(Head(1, 0, {})) == {"bytes_scanned": None, "bytes_billed": None, "job": ""}
+    found = read_cost(summary)
+    assert found == {"bytes_scanned": 7, "bytes_billed": 20, "bytes_written": None, "job": "p:EU.j"}
     none = PublishedBatch("t", 1, Ranges.from_dict({}), 0, 0, 0, 0, 0.0, 1, None)
     one = replace(none, batch=2, **cast("dict[str, Any]", found))
     both = none.then(one).then(replace(one, job="p:EU.k"))

@@ -1,0 +1,45 @@
+"""What a publish cost in bytes: counted by the destination, kept in results and in the history of batches."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishCost:
+    """What a publish cost in bytes, each None where the destination does not count them, and the `job` that did it.
+
+    `bytes_scanned`: what a dry run said that it would read; `bytes_billed`: what it was billed; `bytes_written`: the
+    data and delete files that its snapshot added.
+    """
+
+    bytes_scanned: int | None = None
+    bytes_billed: int | None = None
+    bytes_written: int | None = None
+    job: str = ""
+
+    def add_cost(self, later: "PublishCost") -> dict[str, Any]:
+        """The fields of both costs together; the later job's."""
+        counts = {name: _add_known(getattr(self, name), getattr(later, name)) for name in COST_COUNTS}
+        return {**counts, "job": later.job or self.job}
+
+
+COST_COUNTS = tuple(word.name for word in fields(PublishCost) if word.name != "job")
+NOTHING_PUBLISHED = PublishCost(bytes_written=0)
+
+
+def read_cost(summary: Mapping[str, str] | None) -> dict[str, Any]:
+    """The fields of `PublishCost`, as a snapshot's summary has them; of no snapshot, nothing was written."""
+    if summary is None:
+        return asdict(NOTHING_PUBLISHED)
+    # Iceberg leaves out what it has not added, and counts files in every snapshot
+    added = summary.get("added-files-size", "0" if "total-data-files" in summary else None)
+    found = {"bytes_written": added} | {
+        f"bytes_{name}": summary.get(f"tidegate.bytes-{name}") for name in ("scanned", "billed")
+    }
+    counts = {name: None if value is None else int(value) for name, value in found.items()}
+    return {**counts, "job": summary.get("tidegate.job", "")}
+
+
+def _add_known(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)

@@ -1,0 +1,35 @@
+"""What a publish cost: a size that nobody counted is unknown, and never 0."""
+
+from tidegate.model.batch import PublishedBatch
+from tidegate.model.offsets import Ranges
+from tidegate.model.publish_cost import read_cost
+
+UNKNOWN = {"bytes_scanned": None, "bytes_billed": None, "bytes_written": None, "job": ""}
+
+
+def published(**cost: int | None) -> PublishedBatch:
+    return PublishedBatch("lake.a.b", 1, Ranges.from_dict({}), 0, 0, 0, 0, 0.0, 1, None, **cost)
+
+
+def test_files_that_an_iceberg_snapshot_added_are_counted_by_its_summary() -> None:
+    assert read_cost({"added-files-size": "1234", "total-data-files": "2"}) == {**UNKNOWN, "bytes_written": 1234}
+
+
+def test_iceberg_snapshot_without_new_files_wrote_nothing() -> None:
+    assert read_cost({"total-data-files": "2", "deleted-data-files": "1"})["bytes_written"] == 0
+
+
+def test_batch_without_a_snapshot_wrote_nothing_and_a_destination_that_does_not_count_is_unknown() -> None:
+    assert read_cost(None) == {**UNKNOWN, "bytes_written": 0}
+    assert read_cost({}) == UNKNOWN
+
+
+def test_bytes_of_a_queue_add_up() -> None:
+    assert published(bytes_written=5).then(published(bytes_written=7)).bytes_written == 12
+    assert published().then(published()).bytes_written is None
+
+
+def test_result_that_an_earlier_version_left_has_no_size() -> None:
+    data = published(bytes_written=5).to_dict()
+    del data["bytes_written"]
+    assert PublishedBatch.from_dict(data).bytes_written is None
