@@ -29,7 +29,10 @@ class BatchAudits:
 
 
 def prepare_audits(ports: Ports, table: Table, staged: StagedBatch, branch: str, attempt: str) -> BatchAudits | None:
-    """What to ask of the branch; None for a table without audits, or for a batch without rows."""
+    """What to ask of the branch; None for a table without audits, or for a batch without rows.
+
+    `attempt` is the merge's: an answer that another one left is no answer to this.
+    """
     if not table.audits or not staged.counts.staged:
         return None
     values = build_merge_values(ports.pipeline, table, staged, branch)
@@ -47,7 +50,10 @@ def is_query(audit: str) -> bool:
 
 
 def check_audits(destination: Destination, where: str, audited: BatchAudits) -> None:
-    """`AuditFailed` names every audit that does not hold; `RetryLater` when this attempt left no answers."""
+    """Read the answers that the merge job left: `AuditFailed` names every audit that does not hold.
+
+    `RetryLater` when this attempt left none. `where` begins the message. Changes nothing; the batch stays staged.
+    """
     answers = destination.read_audit_answers(audited.asked.table, audited.staged_attempt)
     if answers is None or answers["attempt"] != audited.asked.attempt:
         raise RetryLater(

@@ -13,7 +13,8 @@ CONNECT_STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
 def send_dead_letters(ports: Ports, table: Table, up_to_batch: int) -> int:
     """Send the dead letters of published batches whose staged rows are still there; returns how many.
 
-    Called before those rows are removed, so that a run that died in between sends them again: at least once.
+    0 without `errors.topic`. `RetryLater` if the brokers may not have them. Called before those rows are removed, so
+    that a run that died in between sends them again: at least once.
     """
     topic = table.errors.topic
     if topic is None:

@@ -63,7 +63,10 @@ def exceeds_tolerance(bad: int, set_aside: int) -> bool:
 
 
 def can_be_merged(span: int, outcome: Mapping[str, Any]) -> bool:
-    """Whether a stage job over ranges of that span left something that may ever be merged."""
+    """Whether a stage job left something that may ever be merged: no bad record failed it, and its counts add up.
+
+    `span` is that of its ranges in offsets, `outcome` what the job left behind: `RECORD_COUNTS` and ``bad``.
+    """
     return not outcome["bad"] and Counts.of(span, outcome).unexplained() is None
 
 

@@ -11,19 +11,19 @@ Offsets = dict[str, dict[int, int]]
 
 
 def parse_offsets(data: Mapping[str, Mapping[Any, Any]]) -> Offsets:
-    """Read offsets out of JSON, whose partition numbers are text."""
+    """Read offsets out of JSON, ``{"topic": {"0": 42}}``; ValueError for a partition or offset that is no number."""
     return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in sorted(data.items())}
 
 
 def iterate_offsets(offsets: Offsets) -> Iterator[tuple[str, int, int]]:
-    """Yield (topic, partition, offset) in order."""
+    """Yield (topic, partition, offset), ordered by topic and partition."""
     for topic in sorted(offsets):
         for partition in sorted(offsets[topic]):
             yield topic, partition, offsets[topic][partition]
 
 
 def group_by_topic(flat: Mapping[tuple[str, int], int]) -> Offsets:
-    """Offsets that are kept by (topic, partition)."""
+    """Offsets by topic, of those that are kept by (topic, partition)."""
     result: Offsets = {}
     for (topic, partition), offset in sorted(flat.items()):
         result.setdefault(topic, {})[partition] = offset
@@ -85,7 +85,7 @@ class Ranges:
 
     @classmethod
     def between(cls, start: Offsets, end: Offsets) -> "Ranges":
-        """Ranges from `start` to `end`, which must name the same partitions."""
+        """Ranges from `start` to `end`; ValueError where they name other partitions, or one would run backwards."""
         if {(t, p) for t, p, _ in iterate_offsets(start)} != {(t, p) for t, p, _ in iterate_offsets(end)}:
             raise ValueError(f"start and end name different partitions: start={start} end={end}")
         return cls({t: {p: (o, end[t][p]) for p, o in parts.items()} for t, parts in start.items()})
@@ -106,7 +106,10 @@ class Ranges:
         return sum(end - start for _, _, start, end in self)
 
     def joined(self, later: "Ranges") -> "Ranges":
-        """From this start to the end of `later`, which continues these ranges and may know more partitions."""
+        """From this start to the end of `later`, which continues these ranges and may know more partitions.
+
+        Those begin where `later` begins them. ValueError where `later` lacks a partition of these.
+        """
         return Ranges.between(merge_offsets(later.start, self.start), later.end)
 
     def only(self, topics: tuple[str, ...]) -> "Ranges":
@@ -129,9 +132,10 @@ class Ranges:
 
 
 def cap_ranges(start: Offsets, end: Offsets, max_records: int) -> Ranges:
-    """Ranges from `start` towards `end` with a span of at most `max_records`.
+    """Ranges from `start` towards `end` with a span of at most `max_records` offsets, in the partitions of `start`.
 
-    Small backlogs are taken whole, and large ones share what is left evenly, so that no partition starves.
+    A partition that `end` does not know has an empty range; ValueError where its `end` lies before its `start`. Small
+    backlogs are taken whole, and large ones share what is left evenly, so that no partition starves.
     """
     backlog = {(t, p): (get_offset(end, t, p) or o) - o for t, p, o in iterate_offsets(start)}
     left, takes = max_records, {}

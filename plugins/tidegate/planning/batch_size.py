@@ -44,7 +44,10 @@ class BatchSizer:
         self.reason = ""
 
     def most(self, backlog: int) -> int:
-        """The most records of a batch when so many wait."""
+        """The most records of a batch when `backlog` offsets wait; `reason` then says why that is less than the file's.
+
+        History is read in the first call that needs it, and not again.
+        """
         cap = self._ports.pipeline.merge.cap(backlog)
         if min(backlog, cap) <= HISTORY_MIN_BACKLOG_RECORDS:
             return cap
@@ -74,7 +77,11 @@ def compute_batch_size(ports: Ports, backlog: int, found: MeasuredThroughput) ->
 
 
 def measure_throughput(ports: Ports) -> MeasuredThroughput:
-    """The fastest of the newest batches that tell, and the most bytes for a record; nothing if history is away."""
+    """Records per second of the fastest of the newest batches, and the most staged bytes for a record of one.
+
+    Only batches of 10,000 records and more tell, a rate only those of 10 s and more, and no backfill does. Never
+    raises: where history cannot be read, both are None.
+    """
     limit = min(HISTORY_BATCHES * len(ports.pipeline.tables), HISTORY_MAX_ROWS)
     try:
         rows = ports.destination.read_history(resource_names.name_control_table(ports.pipeline), limit)

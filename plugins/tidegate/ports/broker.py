@@ -9,14 +9,22 @@ from tidegate.model.offsets import Offsets, Ranges
 
 
 class Broker(Protocol):
-    """Kafka, as far as the steps need it."""
+    """Kafka, as far as the steps need it.
+
+    `isolation` is read_committed or read_uncommitted; times are milliseconds. Brokers that do not answer raise
+    `RetryLater`, a log-in that they refuse `GiveUp`. What reads changes nothing and may be called again.
+    """
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
-        """Names of the existing topics that match the whole pattern."""
+        """Names of the existing topics that match the whole pattern, in order; empty where none does."""
         ...
 
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        """Begin and end offsets; `PositionLost` names a topic that does not exist."""
+        """Cluster id, topic ids, and per partition the first offset kept and the one after the last.
+
+        Under read_committed the end is the last stable offset: a transaction that is open keeps it back.
+        `PositionLost` names the topics that do not exist; no topics give an empty log.
+        """
         ...
 
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
@@ -24,19 +32,19 @@ class Broker(Protocol):
         ...
 
     def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
-        """First offset at or after a time, the end where there is none."""
+        """Per partition the first offset whose record is at or after a time, the end where there is none."""
         ...
 
     def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        """Those whose clean-up policy keeps only the last record of each key."""
+        """Those of `topics`, in their order, whose `cleanup.policy` has `compact` in it."""
         ...
 
     def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
-        """Milliseconds of the first record at or after `offset`; None where none comes in time."""
+        """Time of the first record at or after `offset`; None where none comes within the time that a look may take."""
         ...
 
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
-        """Milliseconds of the last record before each partition's end; absent where there is none."""
+        """Time of the last record before each partition's end, in the shape of offsets; absent where there is none."""
         ...
 
     def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
@@ -48,11 +56,14 @@ class Broker(Protocol):
         ...
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
-        """Produce records to a topic, created if missing; `RetryLater` if they may not have arrived."""
+        """Produce records to a topic, created with one partition if missing, and wait until the brokers have them.
+
+        `RetryLater` if some may not have arrived. A repeat call produces all of them again.
+        """
         ...
 
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
-        """For each partition where the brokers keep them: the offsets at which a leader's epoch begins, and it."""
+        """For each partition where the brokers keep them: the (offset, epoch) at which each leader's epoch begins."""
         ...
 
     def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
@@ -64,5 +75,9 @@ class Broker(Protocol):
         ...
 
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
-        """Commit and read back, or `RetryLater`; returns the last heartbeat's time, replaced by one that is given."""
+        """Commit the offsets and read them back; returns the time of the heartbeat before this call, None without one.
+
+        `beat_ms` replaces that time. `RetryLater` where the group then holds other offsets: another client commits to
+        it. A repeat call commits the same again, which keeps the offsets from expiring.
+        """
         ...

@@ -9,5 +9,9 @@ class Engine(Protocol):
     """Spark."""
 
     def run(self, job: Job) -> None:
-        """Run one job to its end. What it produced is found in the destination, by attempt."""
+        """Run one job to its end. What it produced is found in the destination, by attempt.
+
+        An error does not say that nothing was produced: look there first. A repeat call runs the job a second time,
+        so each call is given an attempt of its own.
+        """
         ...

@@ -85,7 +85,7 @@ class Snapshots(Protocol):
         ...
 
     def has(self, name: str, snapshot_id: int) -> bool:
-        """Whether that snapshot can still be read."""
+        """Whether that snapshot has not expired."""
         ...
 
     def at(self, name: str, timestamp_ms: int) -> int | None:
@@ -97,7 +97,7 @@ class Snapshots(Protocol):
         ...
 
     def line(self, name: str, most: int) -> list[Made]:
-        """The newest of the snapshots that the table stands on, newest first."""
+        """At most `most` of the snapshots from the current one down its ancestors, newest first."""
         ...
 
     def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
@@ -105,15 +105,15 @@ class Snapshots(Protocol):
         ...
 
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
-        """Keep a snapshot from expiring; idempotent."""
+        """Keep a snapshot from expiring by `tag`; one that is there stays as it is. `RetryLater` if others commit."""
         ...
 
     def pins(self, name: str, prefix: str) -> list[str]:
-        """The tags that begin with `prefix`."""
+        """The names of the tags that begin with `prefix`, in order."""
         ...
 
     def unpin(self, name: str, tags: list[str]) -> None:
-        """Let them go; those that are gone are let go too."""
+        """Remove these tags; those that are gone already are passed over, so it may be called again."""
         ...
 
 

@@ -7,5 +7,5 @@ class Sql(Protocol):
     """The statements of ``include/sql``."""
 
     def render(self, statement: str, **values: Any) -> str:
-        """Fill in one statement; a value that is missing is an error."""
+        """The text of ``<statement>.sql`` with `values` filled in; a value that it needs and lacks is an error."""
         ...

@@ -40,7 +40,10 @@ def _describe_bad_records(found: dict[str, Any], set_aside: int | None) -> str:
 
 
 def find_staged(ports: Ports, intermediate: str, planned: PlannedBatch, attempt: str) -> StagedBatch:
-    """The staged batch of one attempt; RetryLater where it is not there any more."""
+    """The staged batch of one attempt, as its snapshot of the intermediate table has it.
+
+    `RetryLater` where it is not there any more: another run has published or cleaned it up, and a new plan sees that.
+    """
     for staged in ports.destination.list_staged(intermediate, planned.table):
         if staged.attempt == attempt:
             return staged

@@ -23,7 +23,11 @@ FRACTION_FIELDS = ("seconds", "stage_seconds")
 
 
 def record_batch(ports: Ports, staged: StagedBatch, published: PublishedBatch) -> None:
-    """Append one batch to the pipeline's control table; a failure is logged, the rows are published all the same."""
+    """Append one batch to the pipeline's control table; a failure is logged, the rows are published all the same.
+
+    Nothing is written for a result that says that another attempt has published: so a retried merge appends no second
+    row, and a crash right behind the publish leaves the row out.
+    """
     if published.outcome == "published":
         more = {"batch": staged.batch, "valid_through_ms": published.valid_through_ms, "backfill": None}
         _append_row(ports, {**_build_row(ports, staged, published), **more})
