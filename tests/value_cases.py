@@ -129,6 +129,15 @@ JSON = (
     Case("overflow", "FLOAT", "1e39", BAD),
     Case("overflow", "STRUCT<a: DOUBLE, b: DOUBLE>", '{"a": 1e400, "b": "-Infinity"}', BAD),
     Case("range", "STRUCT<a: DOUBLE, b: DOUBLE>", '{"a": "Infinity", "b": 1e300}', (float("inf"), 1e300)),
+    Case("overflow", "ARRAY<DOUBLE>", '[1e400, "Infinity"]', BAD),
+    Case("overflow", "ARRAY<FLOAT>", '["-Infinity", 1e39]', BAD),
+    Case("range", "ARRAY<DOUBLE>", '[1e300, "Infinity", null]', [1e300, float("inf"), None]),
+    Case("overflow", "MAP<STRING, DOUBLE>", '{"a": 1e400, "b": "-Infinity"}', BAD),
+    Case("range", "MAP<STRING, DOUBLE>", '{"1e400": "-Infinity"}', {"1e400": float("-inf")}),
+    Case("overflow", "ARRAY<STRUCT<a: DOUBLE>>", '[{"a": "Infinity"}, {"a": -1e400}]', BAD),
+    Case("overflow", "STRUCT<s: STRUCT<a: DOUBLE>, a: DOUBLE>", '{"s": {"a": 1e400}, "a": "Infinity"}', BAD),
+    Case("overflow", "STRUCT<a: STRING, b: DOUBLE>", '{"a": "Infinity", "b": 1e400}', BAD),
+    Case("range", "STRUCT<a: STRING, b: DOUBLE>", '{"a": 1e400, "b": "Infinity"}', ("1e400", float("inf"))),
     Case("duplicate key", "MAP<STRING, INT>", '{"a": 1, "b": 1, "a": 2}', BAD),
     Case("duplicate key", "STRUCT<m: MAP<STRING, STRING>>", '{"m": {"a": "x", "a": "x"}}', BAD),
     Case("precision", "DOUBLE", "0.1", 0.1),
@@ -286,6 +295,8 @@ def _shown(value: Any) -> str:
         return f"({', '.join(map(_shown, value))})"
     if isinstance(value, list):
         return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name}: {_shown(one)}' for name, one in value.items())}}}"
     if isinstance(value, bytes):
         return repr(value)[1:].replace("'", '"')
     if isinstance(value, str):

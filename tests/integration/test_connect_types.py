@@ -122,6 +122,95 @@ def test_what_a_logical_type_would_lose_is_bad(stack) -> None:
     assert found == told
 
 
+NAIVE, MILLIS = datetime(2026, 2, 28, 10, 0), 1772272800000
+AT = NAIVE.replace(tzinfo=UTC).astimezone().replace(tzinfo=None)  # Spark's client gives a TIMESTAMP in local time
+NESTED = (
+    Column("s", "STRUCT<at: TIMESTAMP, day: DATE, amount: DECIMAL(12,2), text: STRING, n: BIGINT>"),
+    Column("m", "MAP<STRING, TIMESTAMP_NTZ>"),
+    Column("l", "ARRAY<STRUCT<at: TIMESTAMP_NTZ, days: MAP<STRING, ARRAY<DATE>>>>"),
+)
+AMOUNT_KIND = {"name": CONNECT + "Decimal", "parameters": {"scale": "2"}}
+INSIDE = [
+    {"field": "at", "type": "int64", "name": TIME + "Timestamp"},
+    {"field": "day", "type": "int32", "name": TIME + "Date"},
+    {"field": "amount", "type": "bytes", **AMOUNT_KIND},
+    {"field": "text", "type": "bytes", **AMOUNT_KIND},
+    {"field": "n", "type": "int64"},
+]
+DAYS = {"type": "map", "values": {"type": "array", "items": {"type": "int32", "name": CONNECT + "Date"}}}
+NESTED_SCHEMA = [
+    {"field": "s", "type": "struct", "fields": INSIDE},
+    {"field": "m", "type": "map", "keys": {"type": "string"}, "values": {"name": TIME + "MicroTimestamp"}},
+    {
+        "field": "l",
+        "type": "array",
+        "items": {"fields": [{"field": "at", "name": TIME + "NanoTimestamp"}, {"field": "days", **DAYS}]},
+    },
+]
+NESTED_ROWS: list[tuple[dict[str, Any], tuple[Any, ...] | None]] = [
+    (
+        {
+            "s": {"at": MILLIS, "day": 1, "amount": unscaled(1250), "text": unscaled(-7), "n": MILLIS},
+            "m": {"a": MILLIS * 1000 + 7, "b": None},
+            "l": [{"at": MILLIS * 10**6, "days": {"x": [0, None], "y": []}}, {"at": None, "days": None}, None],
+        },
+        (
+            (AT, date(1970, 1, 2), Decimal("12.50"), "-0.07", MILLIS),
+            {"a": NAIVE.replace(microsecond=7), "b": None},
+            [(NAIVE, {"x": [date(1970, 1, 1), None], "y": []}), (None, None), None],
+        ),
+    ),
+    ({"s": None, "m": {}, "l": []}, (None, {}, [])),
+    ({"s": {"at": "2026-02-28T10:00:00Z", "amount": "x"}}, None),
+    ({"s": {"at": 2**62}}, None),
+    ({"m": {"a": 2**63 - 1}}, None),
+    ({"m": {"a": MILLIS, "a ": 1, "b": 1.5}}, None),
+    ({"l": [{"at": MILLIS * 10**6 + 1}]}, None),
+    ({"l": [{"days": {"x": [2**40]}}]}, None),
+]
+
+
+def plain(value: Any) -> Any:
+    """A decoded value without Spark's rows."""
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("word", ["json", "debezium-json"])
+def test_schema_of_the_envelope_is_looked_at_inside_of_structs_maps_and_lists(spark, word: str) -> None:
+    fields: list[dict[str, Any]] = NESTED_SCHEMA
+    if word == "debezium-json":
+        fields = [{"field": part, "type": "struct", "fields": NESTED_SCHEMA} for part in ("before", "after")]
+    texts = []
+    for row, _ in NESTED_ROWS:
+        payload = row if word == "json" else {"op": "c", "before": None, "after": row}
+        texts.append(json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload}).encode())
+    fmt = ValueFormat(word, options={"envelope": True} if word == "json" else {})
+    found = values(spark, a_stage(fmt, NESTED), texts)
+    assert [None if reason else plain(tuple(row)) for reason, row in found] == [
+        tuple(made) if made else None for _, made in NESTED_ROWS
+    ]
+
+
+def test_number_inside_of_a_struct_without_a_schema_is_what_the_unit_says_or_bad(spark) -> None:
+    """Records of one topic with the envelope, with one that does not name the field, and without one."""
+    columns = (Column("s", "STRUCT<at: TIMESTAMP>"),)
+    payload = {"op": "c", "after": {"s": {"at": MILLIS}}}
+    named = [{"field": "s", "type": "struct", "fields": [{"field": "at", "name": TIME + "Timestamp"}]}]
+    unnamed = [{"field": "s", "type": "struct", "fields": [{"field": "at", "type": "int64"}]}]
+    schemas = [{"fields": [{"field": "after", "fields": row}]} for row in (named, unnamed)]
+    texts = [{"schema": one, "payload": payload} for one in schemas] + [payload]
+    encoded = [json.dumps(text).encode() for text in texts]
+    told = {}
+    for unit in (None, "seconds", "millis"):
+        found = values(spark, a_stage(ValueFormat("debezium-json", timestamp_unit=unit), columns), encoded)
+        told[unit] = [None if reason else plain(tuple(row.s)) for reason, row in found]
+    assert told == {None: [(AT,), None, None], "seconds": [(AT,), None, None], "millis": [(AT,)] * 3}
+
+
 def test_plain_json_in_an_envelope_upserts_by_an_enveloped_key(workbench) -> None:
     topic = workbench.topic()
     key = {"fields": ["id", "day"], "schema": "id DECIMAL(10,2), day DATE"}
@@ -163,23 +252,29 @@ def test_truncate_is_refused_until_it_is_to_be_ignored(workbench) -> None:
 
 
 def test_connects_json_schema_says_what_fields_mean_by_the_id_of_each_record(spark) -> None:
-    amount = {"name": CONNECT + "Decimal", "parameters": {"scale": "2"}, "items": None}
-    at = {"name": CONNECT + "Timestamp", "parameters": {}, "items": None}
-    kinds = {"7": {"amount": amount, "at": at, "days": {**at, "name": None, "items": {**at, "name": CONNECT + "Date"}}}}
+    amount = {"name": CONNECT + "Decimal", "parameters": {"scale": "2"}}
+    at = {"name": CONNECT + "Timestamp", "parameters": {}}
+    deep = {"fields": [{"field": "at", **at}, {"field": "m", "values": at}]}
+    kinds = {"7": {"amount": amount, "at": at, "days": {"items": {"name": CONNECT + "Date"}}, "deep": deep}}
     columns = (Column("amount", "DECIMAL(12,2)"), Column("at", "TIMESTAMP"), Column("days", "ARRAY<DATE>"))
+    columns += (Column("deep", "STRUCT<at: TIMESTAMP_NTZ, m: MAP<STRING, TIMESTAMP_NTZ>>"),)
     fmt = ValueFormat("json", options={"ids": [7, 8], "kinds": kinds | {"8": {}}})
     texts = [
         (7, {"amount": unscaled(12345), "at": 1772272800000, "days": [0, None]}),
         (7, {"amount": 123.45, "at": None, "days": None}),
         (8, {"amount": "1234", "at": "2026-02-28T10:00:00Z", "days": ["1970-01-02"]}),
         (8, {"amount": "1234", "at": 1772272800000, "days": []}),
+        (7, {"deep": {"at": MILLIS, "m": {"a": MILLIS}}}),
+        (8, {"deep": {"at": MILLIS}}),
     ]
     records = [b"\0" + id.to_bytes(4, "big") + json.dumps(value).encode() for id, value in texts]
     found = values(spark, a_stage(fmt, columns), records)
     day = date(1970, 1, 1)
-    assert [None if reason else (row.amount, row.at and row.at.astimezone(UTC), row.days) for reason, row in found] == [
-        (Decimal("123.45"), datetime(2026, 2, 28, 10, tzinfo=UTC), [day, None]),
-        (Decimal("123.45"), None, None),
-        (Decimal("1234.00"), datetime(2026, 2, 28, 10, tzinfo=UTC), [day.replace(day=2)]),
+    assert [None if reason else plain(tuple(row)) for reason, row in found] == [
+        (Decimal("123.45"), AT, [day, None], None),
+        (Decimal("123.45"), None, None, None),
+        (Decimal("1234.00"), AT, [day.replace(day=2)], None),
+        None,
+        (None, None, None, (NAIVE, {"a": NAIVE})),
         None,
     ]

@@ -42,6 +42,8 @@ def record(word: str, number: int, count: int, text: str) -> bytes:
 
 def written(value: Any) -> str:
     """A value with all of its digits."""
+    if isinstance(value, list):
+        value = [tuple(one) if hasattr(one, "asDict") else one for one in value]
     return str(tuple(map(written, value)) if isinstance(value, tuple) else value)
 
 
@@ -117,10 +119,24 @@ def test_key_that_is_taken_from_the_value_is_as_lenient_as_the_value(spark) -> N
 def test_key_is_the_number_that_was_written_also_in_an_envelope(spark, word: str) -> None:
     texts = [b"841e19", b'"841e19"', b'{"id": 841e19}', b'{"payload": {"id": 841e19}}']
     texts += [b'{"id": 9007199254740993e3}', b'{"payload": {"id": 0.1000000000000000055}}']
+    texts += [b'{"payload": 841e19}', b'{"schema": {"type": "x"}, "payload": 0.1000000000000000055}']
     stage = decoding.a_stage(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "DECIMAL(38,2)"),))
     found = decoding.keys(spark, stage, texts)
-    whole = ["8410000000000000000000.00"] * 4
-    assert [BAD if reason else str(value) for value, reason in found] == [*whole, "9007199254740993000.00", BAD]
+    whole = "8410000000000000000000.00"
+    made = [*[whole] * 4, "9007199254740993000.00", BAD, whole, BAD]
+    assert [BAD if reason else str(value) for value, reason in found] == made
+
+
+@pytest.mark.parametrize("word", ["json", "debezium-json"])
+def test_bare_key_in_an_envelope_is_the_text_that_was_written(spark, word: str) -> None:
+    numbers = ["19.90", "1e5", "1E400", "841e19", "123456789012345678901234567890.10", "-7", "7", "1" * 50]
+    texts = [('"\\u0016\\u00161.50 \\\\u0016"', "\x16\x161.50 \\u0016"), ('"1.50"', "1.50"), ('"a\\"b"', 'a"b')]
+    cases = [(number, number) for number in numbers] + texts
+    stage = decoding.a_stage(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "STRING"),))
+    schema = '{"type": "double", "version": 1.50, "optional": false}'
+    for envelope in ('{"payload": %s}', '{"schema": SCHEMA, "payload": %s}'.replace("SCHEMA", schema)):
+        found = decoding.keys(spark, stage, [(envelope % text).encode() for text, _ in cases])
+        assert found == [(value, None) for _, value in cases]
 
 
 def test_row_before_a_delete_is_ordered_by_the_number_that_was_written(spark) -> None:

@@ -124,13 +124,17 @@ def render_is_lossy(
         case Map(_, value):
             inside = render_is_lossy("v", value, unit, text)
             found = f"exists(map_values({expr}), v -> coalesce({inside}, false))" if inside else "false"
-            twice = f"size(array_distinct(map_keys({expr}))) < size({expr})"
-            return f"({expr} IS NOT NULL AND ({twice} OR {found}))" if text else found
+            return f"({expr} IS NOT NULL AND ({render_has_key_twice(expr)} OR {found}))" if text else found
         case Struct(fields):
             inner = [render_is_lossy(f"{expr}.{quote(name)}", t, unit, text) for name, t in fields]
             return "(" + " OR ".join(f"coalesce({part}, false)" for part in inner if part) + ")"
         case Primitive():
             return _render_is_leaf_lossy(expr, data_type, unit, text, made)
+
+
+def render_has_key_twice(expr: str) -> str:
+    """A condition: a key stands twice in the parsed map."""
+    return f"size(array_distinct(map_keys({expr}))) < size({expr})"
 
 
 def _render_is_leaf_lossy(expr: str, leaf: Primitive, unit: str | None, text: str | None, made: str | None) -> str:

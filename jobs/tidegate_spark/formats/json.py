@@ -1,6 +1,5 @@
 """json: an object with the columns as fields; a lone key column may come bare."""
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,12 +9,13 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Primitive
 from tidegate.sql.spark import render_literal
 
-from tidegate_spark.fields.json.connect import ConnectFields, render_registered_kinds
+from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.fields.json.extended import render_plain_json
+from tidegate_spark.fields.json.key_objects import render_is_object_text, render_key_object
 from tidegate_spark.fields.json.mongodb import render_document_key
 from tidegate_spark.fields.json.objects import (
-    BLANK_CHARACTERS,
     CORRUPT_COLUMN,
+    OVERFLOW_PROBLEM,
     Fields,
     NumberRules,
     Units,
@@ -30,7 +30,6 @@ from tidegate_spark.fields.json.presence import (
     render_no_column_case,
     render_respelled_case,
 )
-from tidegate_spark.fields.json.text import render_once
 from tidegate_spark.fields.lossless import DAYS_UNIT
 from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_key_struct, render_plain_key
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue
@@ -39,6 +38,7 @@ from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, Deco
 BARE_VALUE_PATTERN = r'^\s*("(?:[^"\\]++|\\.)*+"|[^\s",:{}\[\]]+)\s*$'
 
 KEY_TEXT_COLUMN = "key_json"  # the key's own object
+OVERFLOW_REASON = f"the value does not fit value.schema: {OVERFLOW_PROBLEM}, beside one that is infinite"
 
 
 def get_units(table: StageTable, part: str = "value") -> Units | NumberRules:
@@ -81,8 +81,9 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         return _decode_enveloped(records, table)
     fields, keys = Fields(table.value_columns, get_units(table)), list_key_fields(table)
     if told.get("kinds"):  # a JSON Schema that Kafka Connect wrote says what fields mean
-        records = records.selectExpr("*", f"{render_registered_kinds(told['kinds'], 'value')} AS kinds")
-        fields, keys = (ConnectFields(one.columns, one.units, one.text) for one in (fields, keys))
+        fields = ConnectFields(fields.columns, fields.units, beside=keys.columns)
+        keys = ConnectFields(keys.columns, keys.units)
+        records = records.selectExpr("*", f"{fields.render_registered_kinds(told['kinds'], 'value')} AS kinds")
     known = list_known_fields(table)
     parsed = _add_key_of_value(read_row(apply_own_spelling(records, (fields, known)), "j", "row", fields), keys, table)
     misfits = fields.render_misfits("value_text", render_object("j"), ("$",))
@@ -91,6 +92,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "*",
         f"CASE WHEN {gone} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"CASE WHEN {gone} THEN NULL {render_header_cases('value', told)} {render_unreadable_cases('j', misfits)} "
+        f"WHEN row IS NULL THEN '{OVERFLOW_REASON}' "
         f"{render_no_column_case('value_text', 'row', fields, known)} END AS located_reason",
     )
     return DecodedValue(
@@ -115,8 +117,8 @@ def render_key_reason(keys: Fields, parsed: str, text: str) -> str:
 
 def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
     """The same in Kafka Connect's envelope: the payload is the row, its schema says what the fields mean."""
-    fields = ConnectFields(table.value_columns, get_units(table))
     keys = ConnectFields(list_key_fields(table).columns, get_units(table))
+    fields = ConnectFields(table.value_columns, get_units(table), beside=keys.columns)
     payload = "get_json_object(value_text, '$.payload')"
     inside = f"schema: {fields.row_schema}, payload: {fields.text_struct}"
     key_inside = f"payload: {keys.text_struct}" if keys.columns else "payload: STRING"
@@ -175,6 +177,7 @@ def render_unreadable_cases(parsed: str, misfits: str) -> str:
         f"WHEN NOT is_valid_utf8(value_text) THEN 'the value is not valid UTF-8' "
         f"WHEN {render_is_not_object('value_text')} THEN 'the value is not a JSON object' "
         f"WHEN {render_object(parsed)} IS NULL THEN 'the value is not one JSON object' "
+        f"WHEN {parsed}.{CORRUPT_COLUMN} = '{OVERFLOW_PROBLEM}' THEN '{OVERFLOW_REASON}' "
         f"WHEN {parsed}.{CORRUPT_COLUMN} IS NOT NULL "
         f"THEN concat('the value does not fit value.schema, fields: ', {misfits})"
     )
@@ -210,7 +213,7 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
     if table.key.options.get("extended"):
         records = records.withColumn("key_text", F.expr(render_document_key(table)))
     key = _KeyObject.build(table)
-    texts = records.selectExpr("*", f"{_render_object_text(key)} AS {KEY_TEXT_COLUMN}")
+    texts = records.selectExpr("*", f"{render_key_object(key.fields, key.enveloped)} AS {KEY_TEXT_COLUMN}")
     plainly, when = _render_plain_key(key), None
     if plainly is not None:
         texts, when = texts.selectExpr("*", f"{plainly} AS {PLAIN_KEY_COLUMN}"), f"{PLAIN_KEY_COLUMN} IS NULL"
@@ -238,8 +241,10 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     bad = f"NOT is_valid_utf8(key_text) OR {render_is_not_object('key_json')} OR kj IS NULL"
     bad += f" OR kjj.{CORRUPT_COLUMN} IS NOT NULL"
     if len(fields.columns) == 1:
-        bad += f" OR NOT {_render_is_object('key_text')} AND NOT key_text RLIKE {render_literal(BARE_VALUE_PATTERN)}"
-        bad += f" OR NOT {_render_is_object('key_text')} AND {fields.render_is_empty('kf')}"
+        bad += (
+            f" OR NOT {render_is_object_text('key_text')} AND NOT key_text RLIKE {render_literal(BARE_VALUE_PATTERN)}"
+        )
+        bad += f" OR NOT {render_is_object_text('key_text')} AND {fields.render_is_empty('kf')}"
     inside = "get_json_object(key_json, '$.payload')"
     text = f"CASE WHEN kj.payload IS NOT NULL THEN {inside} ELSE key_json END" if key.enveloped else "key_json"
     reason = (
@@ -272,29 +277,3 @@ def render_header_cases(part: str, options: dict[str, Any]) -> str:
 def reads_envelope(table: StageTable) -> bool:
     """Whether Kafka Connect's schema beside the payload decides how fields are read."""
     return table.value.format == "debezium-json" or bool(table.value.options.get("envelope"))
-
-
-def _render_object_text(key: _KeyObject) -> str:
-    """The key as an object: a lone key column may come as a bare value, 42 or "abc" instead of {"id": 42}."""
-    if len(key.fields.columns) != 1:
-        return "key_text"
-    name = render_literal(json.dumps(key.fields.columns[0].name))
-    wrapped = f"concat('{{', {name}, ':', key_text, '}}')"
-    if not key.enveloped:
-        return f"CASE WHEN {_render_is_object('key_text')} THEN key_text ELSE {wrapped} END"
-    # Kafka Connect's envelope around a bare value, as of a primitive key: laid out as that of a struct of one field
-    schema, payload = "to_json(b.schema)", "to_json(b.payload)"
-    fields = f"concat('[{{\"field\":', {name}, ',', substring({schema}, 2), ']')"
-    laid_out = f"concat('{{\"schema\":{{\"fields\":', {fields}, '}},\"payload\":{{', {name}, ':', {payload}, '}}}}')"
-    without = f"concat('{{\"payload\":{{', {name}, ':', {payload}, '}}}}')"
-    bare = f"CASE WHEN {schema} LIKE '{{%' THEN {laid_out} ELSE {without} END"
-    kept = f"CASE WHEN coalesce({payload}, 'null') = 'null' OR {payload} LIKE '{{%' THEN key_text ELSE {bare} END"
-    opened = render_once("from_json(key_text, 'schema VARIANT, payload VARIANT')", kept)
-    return (
-        f"CASE WHEN NOT {_render_is_object('key_text')} THEN {wrapped} "
-        f"WHEN contains(key_text, '\"payload\"') THEN {opened} ELSE key_text END"
-    )
-
-
-def _render_is_object(text: str) -> str:
-    return f"({text} LIKE '{{%' OR ltrim({BLANK_CHARACTERS}, {text}) LIKE '{{%')"

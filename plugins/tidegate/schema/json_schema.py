@@ -42,18 +42,30 @@ def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> t
 
 
 def kinds_of(text: str) -> dict[str, dict[str, Any]]:
-    """The properties that Connect's logical types stand behind: name, parameters, and the same of a list's `items`."""
+    """The properties that Connect's logical types stand behind: name and parameters, as in Connect's own schema, and
+    the same of a list's `items`, a map's `values` and a struct's `fields`."""
     schema = json.loads(text)
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    found: dict[str, dict[str, Any]] = {}
-    for name, node in (properties or {}).items():
-        place = _Node(node, schema, (name,)).present()
-        own, items = _kind(place.node), None
-        if isinstance(place.node, dict) and isinstance(place.node.get("items"), dict):
-            items = _kind(place.below(place.node["items"], "[]").present().node)
-        if own or items:
-            found[name] = {**(own or {"name": None, "parameters": {}}), "items": items}
-    return found
+    found = ((name, _describe_kinds(_Node(node, schema, (name,)))) for name, node in (properties or {}).items())
+    return {name: kinds for name, kinds in found if kinds}
+
+
+def _describe_kinds(given: "_Node") -> dict[str, Any]:
+    """What is known of a value and of its parts; nothing where no logical type is named."""
+    try:
+        place = given.present()
+    except ConfigurationError:  # it holds itself, or nobody knows what: its columns are declared, or refused
+        return {}
+    node = place.node if isinstance(place.node, dict) else {}
+    parts: dict[str, Any] = {}
+    for word, inside, step in (("items", "items", "[]"), ("values", "additionalProperties", "{}")):
+        if isinstance(node.get(inside), dict):
+            parts[word] = _describe_kinds(place.below(node[inside], step))
+    properties = node.get("properties")
+    inner = properties.items() if isinstance(properties, dict) else ()
+    fields = {name: _describe_kinds(place.below(one, name)) for name, one in inner}
+    parts["fields"] = [{"field": name, **kinds} for name, kinds in fields.items() if kinds]
+    return {**(_kind(node) or {}), **{word: found for word, found in parts.items() if found}}
 
 
 def _kind(node: Any) -> dict[str, Any] | None:

@@ -11,7 +11,6 @@ from tidegate.sql.spark import render_literal
 INFINITE_PATTERN = (
     r"""[":,\[\s][+-]?(?:Infinity|INF)[",\]}\s]"""  # in so many words; else an infinite number was too large
 )
-INFINITY_PATTERN = "[\"']?[+-]?(?:Infinity|INF)"
 HUGE_NUMBER_PATTERN = (
     r"[:,\[\s]-?(?:[0-9]{39}|[0-9.]+[eE][+]?[0-9]{2})"  # a number that a FLOAT, and so a DOUBLE, may not hold
 )
@@ -49,10 +48,15 @@ def render_is_changed(expr: str, name: str, text: str) -> str:
     if name == "STRING":
         words = ", ".join(render_literal(f'"{word}"') for word in NON_FINITE_WORDS)
         return f"contains({expr}, '?') AND {text} RLIKE {render_literal(LONE_SURROGATE_PATTERN)} OR {expr} IN ({words})"
-    written, named = f"{text} RLIKE {render_literal(INFINITE_PATTERN)}", _render_field_pattern(expr)
-    if named:  # beside a number that may have been too large, the word has to stand behind the field's own name
-        written += (
-            f" AND (NOT {text} RLIKE {render_literal(HUGE_NUMBER_PATTERN)} OR {text} RLIKE "
-            f"{render_literal(named + INFINITY_PATTERN)})"
-        )
-    return f"abs({expr}) = CAST('Infinity' AS DOUBLE) AND NOT ({written})"
+    # beside a number that may have been too large the text was read again: what is infinite then was written so
+    return f"{render_is_infinite(expr)} AND NOT {text} RLIKE {render_literal(INFINITE_PATTERN)}"
+
+
+def render_is_infinite(expr: str) -> str:
+    """A condition: the number is infinite."""
+    return f"abs({expr}) = CAST('Infinity' AS DOUBLE)"
+
+
+def render_may_overflow(text: str) -> str:
+    """A condition: the JSON `text` has a word for infinity, and a number that a FLOAT or a DOUBLE may not hold."""
+    return f"{text} RLIKE {render_literal(INFINITE_PATTERN)} AND {text} RLIKE {render_literal(HUGE_NUMBER_PATTERN)}"

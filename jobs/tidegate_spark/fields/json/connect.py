@@ -1,21 +1,29 @@
 """JSON fields whose meaning stands in Kafka Connect's schema envelope: Debezium's and Connect's logical types, exactly.
 
-`kinds` is a MAP from a field's name to STRUCT<name, parameters> of its schema, NULL without an envelope; a column
-without an entry there is read by its declared type alone.
+`kinds` is a MAP from a field's name to its schema, STRUCT<name, parameters> with the same of what is inside of a list
+(`items`), a map (`values`) and a struct (`fields`), NULL without an envelope. What has no entry there is read by its
+declared type alone.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Primitive
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_date, render_timestamp
 from tidegate_spark.fields.decimals import render_decimal, render_variable_scale
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.lossless import DAYS_UNIT, render_conversion, render_is_lossy, render_text, with_variants
+from tidegate_spark.fields.lossless import (
+    render_conversion,
+    render_has_key_twice,
+    render_is_lossy,
+    render_text,
+    with_variants,
+)
 
 DEBEZIUM_PREFIX, CONNECT_PREFIX = "io.debezium.time.", "org.apache.kafka.connect.data."
 TIMESTAMP_UNITS = {
@@ -31,21 +39,27 @@ LOGICAL_TYPE_DDL = "name: STRING, parameters: MAP<STRING, STRING>"
 
 @dataclass(frozen=True)
 class ConnectFields(Fields):
-    """`Fields` that read each record by its own envelope where it has one, at `kinds`."""
+    """`Fields` that read each record by its own envelope where it has one, at `kinds`.
+
+    `beside` are other columns that are read by the same `kinds`.
+    """
 
     kinds: str = "kinds"
+    beside: tuple[Column, ...] = ()
 
     def get_type(self, column: Column) -> DataType:
         """See `Fields`; a decimal's bytes are text, and its number is none."""
         return with_variants(super().get_type(column))
 
     @property
+    def kind_schema(self) -> str:
+        """What of a field's schema is parsed; that of its parts only where the columns have such."""
+        return _format_kind_schema([self.get_type(column) for column in (*self.columns, *self.beside)], "field: STRING")
+
+    @property
     def row_schema(self) -> str:
-        """What of a row's schema is parsed; that of a list's elements only where there are lists."""
-        return (
-            f"STRUCT<fields: ARRAY<STRUCT<field: STRING, {LOGICAL_TYPE_DDL}"
-            f"{self._render_items(f': STRUCT<{LOGICAL_TYPE_DDL}>')}>>>"
-        )
+        """What of a row's schema is parsed."""
+        return f"STRUCT<fields: ARRAY<{self.kind_schema}>>"
 
     @property
     def event_schema(self) -> str:
@@ -55,12 +69,18 @@ class ConnectFields(Fields):
     def render_kinds(self, fields: str) -> str:
         """The MAP of a schema's fields."""
         named = f"filter({fields}, f -> f.field IS NOT NULL)"
-        entry = f"struct(f.field, struct(f.name, f.parameters{self._render_items('', 'f.')}))"
-        return f"map_from_entries(transform({named}, f -> {entry}))"
+        return f"map_from_entries(transform({named}, f -> struct(f.field, f)))"
 
-    def _render_items(self, kind: str, of: str = "") -> str:
-        lists = any(isinstance(t, Array) for _, t in self._list_types())
-        return f", {of}items{kind}" if lists else ""
+    def render_registered_kinds(self, kinds: Mapping[str, Mapping[str, Any]], part: str) -> str:
+        """The same for records behind a schema id, by the id; NULL for ids without such fields."""
+        found = f"conv(hex(substring({part}, 2, 4)), 16, 10)"
+        schema = render_literal(f"MAP<STRING, {self.kind_schema}>")
+        cases = [
+            f"WHEN '{schema_id}' THEN from_json({render_literal(json.dumps(fields))}, {schema})"
+            for schema_id, fields in kinds.items()
+            if fields
+        ]
+        return f"CASE {found} {' '.join(cases)} END"
 
     def render_values(self, parsed: str) -> list[str]:
         """See `Fields`."""
@@ -68,74 +88,95 @@ class ConnectFields(Fields):
 
     def render_is_lossy(self, parsed: str, column: Column, made: str | None = None) -> str | None:
         """See `Fields`."""
-        expr, data_type = f"{parsed}.{quote(column.name)}", self.get_type(column)
-        entry = f"{self.kinds}[{render_literal(column.name)}]"
-        if isinstance(data_type, Array) and _list_cases("e", "", data_type.element):
-            lost = self._render_is_lossy("e", f"{entry}.items", data_type.element, self.get_unit(column), None)
-            return f"exists({expr}, e -> coalesce({lost}, false))"
-        return self._render_is_lossy(expr, entry, data_type, self.get_unit(column), made)
-
-    def _render_is_lossy(
-        self, expr: str, entry: str, data_type: DataType, unit: str | None, value: str | None
-    ) -> str | None:
-        plain, cases = render_is_lossy(expr, data_type, unit, self.text, value), _list_cases(expr, entry, data_type)
-        if plain and unit and not isinstance(data_type, Primitive):
-            # what the numbers inside count is said by the record's schema, which is not looked at there
-            return (
-                f"CASE WHEN {self.kinds} IS NULL THEN {plain} "
-                f"ELSE {render_is_lossy(expr, data_type, DAYS_UNIT, self.text)} END"
-            )
-        if not cases:
-            return plain
-        there = render_text(expr, data_type) if isinstance(data_type, Primitive) else expr
-        known = " ".join(
-            f"WHEN {when} THEN ({there} IS NOT NULL AND ({value or made}) IS NULL)" for when, made in cases
-        )
-        return f"CASE {known} ELSE {plain or 'false'} END"
+        expr, entry = f"{parsed}.{quote(column.name)}", f"{self.kinds}[{render_literal(column.name)}]"
+        return self._render_is_lossy(expr, entry, self.get_type(column), self.get_unit(column), made)
 
     def _render_value(self, parsed: str, column: Column) -> str:
-        expr, data_type = f"{parsed}.{quote(column.name)}", self.get_type(column)
-        entry = f"{self.kinds}[{render_literal(column.name)}]"
-        if isinstance(data_type, Array) and _list_cases("e", "", data_type.element):
-            made = self._render_conversion("e", f"{entry}.items", data_type.element, self.get_unit(column))
-            return f"transform({expr}, e -> {made})"
-        return self._render_conversion(expr, entry, data_type, self.get_unit(column))
+        expr, entry = f"{parsed}.{quote(column.name)}", f"{self.kinds}[{render_literal(column.name)}]"
+        return _render_conversion(expr, entry, self.get_type(column), self.get_unit(column))
 
-    def _render_conversion(self, expr: str, entry: str, data_type: DataType, unit: str | None) -> str:
-        plain, cases = render_conversion(expr, data_type, unit), _list_cases(expr, entry, data_type)
-        known = " ".join(f"WHEN {when} THEN {made}" for when, made in cases)
-        return f"CASE {known} ELSE {plain} END" if cases else plain
-
-
-def render_registered_kinds(kinds: Mapping[str, Mapping[str, Any]], part: str) -> str:
-    """The MAP of `ConnectFields.kinds` for records behind a schema id, by the id; NULL for ids without such fields."""
-    found = f"conv(hex(substring({part}, 2, 4)), 16, 10)"
-    cases = [
-        f"WHEN '{schema_id}' THEN "
-        f"map({', '.join(f'{render_literal(name)}, {_render_kind_entry(one)}' for name, one in fields.items())})"
-        for schema_id, fields in kinds.items()
-        if fields
-    ]
-    return f"CASE {found} {' '.join(cases)} END"
-
-
-def _render_kind_entry(kind: Mapping[str, Any]) -> str:
-    items = kind.get("items")
-    inner = f"named_struct({_render_kind_parts(items)})" if items else f"CAST(NULL AS STRUCT<{LOGICAL_TYPE_DDL}>)"
-    return f"named_struct({_render_kind_parts(kind)}, 'items', {inner})"
-
-
-def _render_kind_parts(kind: Mapping[str, Any]) -> str:
-    name = render_literal(kind["name"]) if kind["name"] else "CAST(NULL AS STRING)"
-    pairs = ", ".join(f"{render_literal(word)}, {render_literal(text)}" for word, text in kind["parameters"].items())
-    return f"'name', {name}, 'parameters', CAST(map({pairs}) AS MAP<STRING, STRING>)"
+    def _render_is_lossy(
+        self, expr: str, entry: str, data_type: DataType, unit: str | None, value: str | None = None
+    ) -> str | None:
+        if not _has_cases(data_type):
+            return render_is_lossy(expr, data_type, unit, self.text, value)
+        match data_type:
+            case Array(element):
+                inside = self._render_is_lossy("e", f"{entry}.items", element, unit)
+                return f"exists({expr}, e -> coalesce({inside}, false))"
+            case Map(_, inner):
+                inside = self._render_is_lossy("v", f"{entry}.`values`", inner, unit)
+                found = f"exists(map_values({expr}), v -> coalesce({inside}, false))"
+                return f"({expr} IS NOT NULL AND ({render_has_key_twice(expr)} OR {found}))"
+            case Struct(fields):
+                parts = [
+                    self._render_is_lossy(f"{expr}.{quote(n)}", _render_field_entry(entry, n), t, unit)
+                    for n, t in fields
+                ]
+                return "(" + " OR ".join(f"coalesce({part}, false)" for part in parts if part) + ")"
+            case Primitive():
+                plain = render_is_lossy(expr, data_type, unit, self.text, value)
+                there = render_text(expr, data_type)
+                known = " ".join(
+                    f"WHEN {when} THEN ({there} IS NOT NULL AND ({value or made}) IS NULL)"
+                    for when, made in _list_cases(expr, entry, data_type)
+                )
+                return f"CASE {known} ELSE {plain or 'false'} END"
 
 
-def _list_cases(expr: str, entry: str, leaf: DataType) -> list[tuple[str, str]]:
-    """(condition, value) for each logical type that a column of this type, or an element of a list, may hold."""
+def _format_kind_schema(types: Sequence[DataType], head: str = "") -> str:
+    """The DDL of what is parsed of the schemas of fields of these types."""
+    parts = [*([head] if head else []), LOGICAL_TYPE_DDL]
+    elements = [t.element for t in types if isinstance(t, Array) and _has_cases(t)]
+    values = [t.value for t in types if isinstance(t, Map) and _has_cases(t)]
+    fields = [inner for t in types if isinstance(t, Struct) and _has_cases(t) for _, inner in t.fields]
+    parts += [f"items: {_format_kind_schema(elements)}"] if elements else []
+    parts += [f"`values`: {_format_kind_schema(values)}"] if values else []
+    parts += [f"fields: ARRAY<{_format_kind_schema(fields, 'field: STRING')}>"] if fields else []
+    return f"STRUCT<{', '.join(parts)}>"
+
+
+def _has_cases(data_type: DataType) -> bool:
+    """Whether a schema may say more of a value of this type, or of a part of it, than the type does."""
+    match data_type:
+        case Array(element):
+            return _has_cases(element)
+        case Map(_, value):
+            return _has_cases(value)
+        case Struct(fields):
+            return any(_has_cases(inner) for _, inner in fields)
+        case Primitive():
+            return bool(_list_cases("", "", data_type))
+
+
+def _render_field_entry(entry: str, name: str) -> str:
+    """What the schema says of a field of a struct; NULL where it does not name it."""
+    return f"get(filter({entry}.fields, f -> f.field = {render_literal(name)}), 0)"
+
+
+def _render_conversion(expr: str, entry: str, data_type: DataType, unit: str | None) -> str:
+    if not _has_cases(data_type):
+        return render_conversion(expr, data_type, unit)
+    match data_type:
+        case Array(element):
+            return f"transform({expr}, e -> {_render_conversion('e', f'{entry}.items', element, unit)})"
+        case Map(_, value):
+            inside = _render_conversion("v", f"{entry}.`values`", value, unit)
+            return f"transform_values({expr}, (k, v) -> {inside})"
+        case Struct(fields):
+            parts = (
+                (n, _render_conversion(f"{expr}.{quote(n)}", _render_field_entry(entry, n), t, unit)) for n, t in fields
+            )
+            inner = ", ".join(f"{render_literal(name)}, {made}" for name, made in parts)
+            return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({inner}) END"
+        case Primitive():
+            known = " ".join(f"WHEN {when} THEN {made}" for when, made in _list_cases(expr, entry, data_type))
+            return f"CASE {known} ELSE {render_conversion(expr, data_type, unit)} END"
+
+
+def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]:
+    """(condition, value) for each logical type that a leaf of this type may hold."""
     number, name = f"try_cast({expr} AS BIGINT)", f"{entry}.name"
-    if not isinstance(leaf, Primitive):
-        return []
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
         return [
             (

@@ -8,10 +8,13 @@ from tidegate.schema.column import Column
 from tidegate.schema.data_types import DataType, Struct, make_lenient, parse_type
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.json.as_written import render_may_overflow
 from tidegate_spark.fields.json.text import (
     UNKEPT,
     format_marked_type,
     has_fraction,
+    render_has_infinite,
+    render_has_overflow,
     render_is_reprinted,
     render_marked_text,
     render_once,
@@ -26,6 +29,7 @@ from tidegate_spark.fields.lossless import (
 )
 
 CORRUPT_COLUMN, ELEMENTS_FIELD = "_tidegate_corrupt", "e"
+OVERFLOW_PROBLEM = "a number is too large"
 BLANK_CHARACTERS = "' \\t\\r\\n'"  # what may stand around a JSON text
 
 
@@ -136,7 +140,9 @@ class Fields:
         whole = Struct(tuple((c.name, t) for c, t in self._list_types()))
         long, fraction = render_is_reprinted(parsed, whole), has_fraction(parsed, whole)
         unkept = [f"({fraction}) AND {self.text} RLIKE {render_literal(UNKEPT)}"] if fraction else []
-        return " OR ".join([*([long] if long else []), *unkept]) or None
+        infinite = render_has_infinite(parsed, whole)
+        too_large = [f"({infinite}) AND {render_may_overflow(self.text)}"] if infinite else []
+        return " OR ".join([*([long] if long else []), *unkept, *too_large]) or None
 
     def render_is_column_name(self, name: str) -> str:
         """A condition: `name` is a column's, in whatever letters."""
@@ -193,11 +199,12 @@ def read_objects(
 def read_row(records: DataFrame, name: str, row: str, fields: Fields) -> DataFrame:
     """`read_objects` of the text's own object, which is added as `row`; `name` tells what did not fit in it.
 
-    Both in one step: Spark copies the whole record for each.
+    Both in one step: Spark copies the whole record for each. A row that is NULL where `name` has an object holds a
+    number that is too large.
     """
     parsed = records.selectExpr("*", f"{render_from_json(fields.text, fields.inner)} AS {name}")
     again, own = _render_is_reprinted(name, [(fields, "")]), render_object(name)
-    written = render_object("b")
+    written = f"CASE WHEN b.{CORRUPT_COLUMN} IS NULL THEN {render_object('b')} END"
     once_more = render_once(render_exact_from_json(fields.text, fields.inner), written)
     return parsed.selectExpr("*", f"{f'CASE WHEN {again} THEN {once_more} ELSE {own} END' if again else own} AS {row}")
 
@@ -210,10 +217,16 @@ def _render_is_reprinted(parsed: str, places: Sequence[tuple[Fields, str]]) -> s
 
 
 def render_exact_from_json(text: str, inner: str) -> str:
-    """The same as `render_from_json`, with numbers in texts as they are written."""
-    whole = parse_type(f"STRUCT<{ELEMENTS_FIELD}: ARRAY<STRUCT<{inner}>>, {quote(CORRUPT_COLUMN)}: STRING>")
+    """The same as `render_from_json`, with numbers in texts as they are written; one beyond its type does not fit."""
+    elements = parse_type(f"ARRAY<STRUCT<{inner}>>")
     fields = format_marked_type(parse_type(f"STRUCT<{inner}>")).removeprefix("STRUCT<").removesuffix(">")
-    return render_once(render_from_json(render_marked_text(text), fields), render_unmarked_value("b", whole))
+    found, problem = f"b.{ELEMENTS_FIELD}", f"b.{quote(CORRUPT_COLUMN)}"
+    overflow = render_has_overflow(found, elements)
+    if overflow:
+        problem = f"CASE WHEN {overflow} THEN '{OVERFLOW_PROBLEM}' ELSE {problem} END"
+    made = render_unmarked_value(found, elements)
+    whole = f"named_struct('{ELEMENTS_FIELD}', {made}, '{CORRUPT_COLUMN}', {problem})"
+    return render_once(render_from_json(render_marked_text(text), fields), f"CASE WHEN b IS NOT NULL THEN {whole} END")
 
 
 def render_object(parsed: str) -> str:

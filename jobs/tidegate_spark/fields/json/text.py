@@ -5,15 +5,19 @@ reading such numbers stand in quotes behind a mark, a control character; the mar
 that holds what may be such a print is read again.
 """
 
+from collections.abc import Callable
+
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.json.as_written import render_is_infinite
 from tidegate_spark.fields.lossless import VariantDecimal, format_type
 
 NUMBER_MARK = "\x16"
 _STRING_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|' + r"'[^'\\]*+(?:\\.[^'\\]*+)*+'"
 _INTEGER_PATTERN = r"-?[0-9]++(?![0-9.eE])|-(?![0-9])"
 _BEFORE_NUMBER_PATTERN = rf"\G([^\"'0-9-]*+(?:(?:{_STRING_PATTERN}|{_INTEGER_PATTERN})[^\"'0-9-]*+)*+)"
+_BEFORE_ANY_NUMBER_PATTERN = rf"\G([^\"'0-9-]*+(?:(?:{_STRING_PATTERN}|-(?![0-9]))[^\"'0-9-]*+)*+)"
 NUMBER_PATTERN = r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
 _ESCAPED_MARK_PATTERN, _DOUBLED_MARK = r"(?<!\\)((?:\\\\)*+)\\u0016", r"$1\\u0016\\u0016"
 _QUOTED_NUMBER = r'$1"\\u0016$2"'
@@ -65,17 +69,50 @@ def has_fraction(expr: str, data_type: DataType) -> str | None:
             return f"{expr} IS NOT NULL" if has_fraction("e", inner) else None
 
 
-def render_marked_text(text: str) -> str:
-    """The JSON text with each number that has a point or an exponent in quotes, behind the mark."""
-    twice = f"regexp_replace({text}, {render_literal(_ESCAPED_MARK_PATTERN)}, {render_literal(_DOUBLED_MARK)})"
-    return (
-        f"regexp_replace({twice}, {render_literal(f'{_BEFORE_NUMBER_PATTERN}({NUMBER_PATTERN})')}, "
-        f"{render_literal(_QUOTED_NUMBER)})"
+def render_has_infinite(expr: str, data_type: DataType) -> str | None:
+    """A condition: a number at `expr`, or inside of it, is infinite; None where there is no FLOAT and no DOUBLE."""
+    return _render_any_number(expr, data_type, lambda at, _: render_is_infinite(at))
+
+
+def render_has_overflow(expr: str, data_type: DataType) -> str | None:
+    """A condition: what was parsed as `to_marked_type` holds digits where `data_type` has no room for their number."""
+    return _render_any_number(
+        expr, data_type, lambda at, name: f"{at} RLIKE '[0-9]' AND {render_is_infinite(_render_number(at, name))}"
     )
 
 
+def _render_any_number(expr: str, data_type: DataType, judge: Callable[[str, str], str]) -> str | None:
+    match data_type:
+        case Primitive(name):
+            return judge(expr, name) if name in ("FLOAT", "DOUBLE") and not data_type.lenient else None
+        case Array(element):
+            found = _render_any_number("e", element, judge)
+            return f"exists({expr}, e -> coalesce({found}, false))" if found else None
+        case Map(_, value):
+            found = _render_any_number("v", value, judge)
+            return f"exists(map_values({expr}), v -> coalesce({found}, false))" if found else None
+        case Struct(fields):
+            parts = [_render_any_number(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields]
+            return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
+
+
+def render_marked_text(text: str) -> str:
+    """The JSON text with each number that has a point or an exponent in quotes, behind the mark."""
+    return _render_quoted_numbers(text, _BEFORE_NUMBER_PATTERN)
+
+
+def render_text_of_numbers(text: str) -> str:
+    """The JSON text with each number in quotes, behind the mark."""
+    return _render_quoted_numbers(text, _BEFORE_ANY_NUMBER_PATTERN)
+
+
+def _render_quoted_numbers(text: str, before: str) -> str:
+    twice = f"regexp_replace({text}, {render_literal(_ESCAPED_MARK_PATTERN)}, {render_literal(_DOUBLED_MARK)})"
+    return f"regexp_replace({twice}, {render_literal(f'{before}({NUMBER_PATTERN})')}, {render_literal(_QUOTED_NUMBER)})"
+
+
 def render_unmarked_text(text: str) -> str:
-    """A JSON text with its numbers as they were before `render_marked_text`."""
+    """A JSON text with its numbers as they were before `render_marked_text`, or `render_text_of_numbers`."""
     pattern = render_literal(rf'"\\u0016({NUMBER_PATTERN})"|\\u0016(\\u0016)')
     return f"regexp_replace({text}, {pattern}, '$1$2')"
 
@@ -115,7 +152,7 @@ def _render_unmarked_leaf(expr: str, name: str) -> str:
     if name == "STRING":
         return _render_unmarked_string(expr)
     if name in ("FLOAT", "DOUBLE"):
-        return f"""try_cast(translate({expr}, '{NUMBER_MARK}"', '') AS {name})"""
+        return _render_number(expr, name)
     if name == "VARIANT":
         text = f"try_variant_get({expr}, '$', 'STRING')"
         is_number = f"startswith({text}, '{NUMBER_MARK}') AND NOT startswith({text}, '{NUMBER_MARK}{NUMBER_MARK}')"
@@ -126,6 +163,11 @@ def _render_unmarked_leaf(expr: str, name: str) -> str:
         is_marked = f"schema_of_variant({expr}) = 'STRING' AND contains({text}, '{NUMBER_MARK}')"
         return f"CASE WHEN {is_number} THEN {number} WHEN {is_marked} THEN {plain} ELSE {expr} END"
     return expr
+
+
+def _render_number(expr: str, name: str) -> str:
+    """A FLOAT or DOUBLE of the text that `to_marked_type` makes of it."""
+    return f"""try_cast(translate({expr}, '{NUMBER_MARK}"', '') AS {name})"""
 
 
 def _render_unmarked_string(expr: str) -> str:

@@ -32,8 +32,8 @@ KEY_PRESENCE = (
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`op` decides what a record is; a tombstone is a delete."""
-    fields = ConnectFields(table.value_columns, get_units(table))
     keys = ConnectFields(list_key_fields(table).columns, get_units(table))
+    fields = ConnectFields(table.value_columns, get_units(table), beside=keys.columns)
     wanted = _render_source_fields(table)
     records = unwrap_documents(records, table)
     event = f"after: {fields.text_struct}, op: STRING{wanted}"

@@ -101,9 +101,22 @@ def test_logical_types_of_connect_are_columns_of_their_meaning() -> None:
         "micros": "TIMESTAMP_NTZ", "times": "ARRAY<TIMESTAMP>", "bytes": "BINARY", "titled": "BIGINT",
         "inside": "STRUCT<`day`: BIGINT>", "time": "BIGINT",
     }  # fmt: skip
-    assert set(kinds_of(text)) == {"amount", "narrow", "day", "at", "micros", "times"}
-    assert kinds_of(text)["amount"] == {"name": DATA + "Decimal", "parameters": {"scale": "2"}, "items": None}
-    assert kinds_of(text)["times"]["items"] == {"name": DATA + "Timestamp", "parameters": {}}
+    assert set(kinds_of(text)) == {"amount", "narrow", "day", "at", "micros", "times", "inside"}
+    assert kinds_of(text)["amount"] == {"name": DATA + "Decimal", "parameters": {"scale": "2"}}
+    assert kinds_of(text)["times"] == {"items": {"name": DATA + "Timestamp", "parameters": {}}}
+    assert kinds_of(text)["inside"] == {"fields": [{"field": "day", "name": DATA + "Date", "parameters": {}}]}
+
+
+def test_logical_types_are_found_at_every_depth_and_a_schema_that_holds_itself_ends() -> None:
+    at = a_meaning("integer", DATA + "Timestamp", "int64")
+    row = {"type": "object", "properties": {"at": at, "n": {"type": "integer"}, "again": {"$ref": "#/definitions/Row"}}}
+    properties = {
+        "rows": {"type": "array", "items": {"type": "object", "additionalProperties": {"$ref": "#/definitions/Row"}}},
+        "plain": {"type": "object", "properties": {"n": {"type": "integer"}}},
+    }
+    text = json.dumps({"type": "object", "properties": properties, "definitions": {"Row": row}})
+    told = {"name": DATA + "Timestamp", "parameters": {}}
+    assert kinds_of(text) == {"rows": {"items": {"values": {"fields": [{"field": "at", **told}]}}}}
 
 
 def test_decimal_whose_bytes_nobody_would_read_has_to_be_declared() -> None:
