@@ -28,6 +28,9 @@ AT = datetime(2026, 2, 28, 10, 0, tzinfo=UTC)
 LONG, LAST = "1234567890123456789012345678.0123456789", datetime(9999, 12, 31, 23, 59, 59, 999999)
 FAR = "8410000000000000000000.00"  # Java prints this double as 8.409999999999999E21
 NTZ, TIME = "TIMESTAMP_NTZ", "TIMESTAMP"
+BEFORE = datetime(1969, 12, 31, 23, 59, 59, 999999)
+LENIENT, TRUNCATE = "json.numbers: lenient", "nanoseconds: truncate"
+HEX, URL_SAFE = "json.binary: hex", "json.binary: base64-url-safe"
 
 # JSON's own values, in json, debezium-json, maxwell-json and ogg-json
 JSON = (
@@ -87,7 +90,7 @@ JSON = (
     ),
     Case("text of an object", "STRING", '{"scale": 2, "value": "MDk="}', '{"scale":2,"value":"MDk="}'),
     *(
-        Case("text of a number", kind, text, value, option="json.numbers: lenient")
+        Case("text of a number", kind, text, value, option=LENIENT)
         for kind, text, value in (
             ("INT", '"7"', 7),
             ("INT", '"-007"', -7),
@@ -123,6 +126,54 @@ JSON = (
             ("STRUCT<a: BIGINT, b: STRING>", '{"a": "7", "b": "8"}', (7, "8")),
         )
     ),
+    *(
+        Case("bytes", kind, text, value, option=option)
+        for option, kind, text, value in (
+            (None, "BINARY", '"/+A="', b"\xff\xe0"),
+            (None, "BINARY", '"cafe"', b"q\xa7\xde"),
+            (None, "BINARY", '"_-A="', BAD),
+            (None, "BINARY", '"caf"', BAD),
+            (None, "BINARY", "12", BAD),
+            (HEX, "BINARY", '"cafe"', b"\xca\xfe"),
+            (HEX, "BINARY", '"00CAFE"', b"\x00\xca\xfe"),
+            (HEX, "BINARY", '""', b""),
+            (HEX, "BINARY", "null", None),
+            (HEX, "BINARY", '"caf"', BAD),
+            (HEX, "BINARY", '"0xca"', BAD),
+            (HEX, "BINARY", r'"ca\n"', BAD),
+            (HEX, "BINARY", '"yv4="', BAD),
+            (HEX, "BINARY", "1234", BAD),
+            (HEX, "ARRAY<BINARY>", '["00", null, "ff"]', [b"\x00", None, b"\xff"]),
+            (HEX, "MAP<STRING, BINARY>", '{"a": "f"}', BAD),
+            (HEX, "STRUCT<a: BINARY, b: STRING>", '{"a": "ff", "b": "1.50"}', (b"\xff", "1.50")),
+            (URL_SAFE, "BINARY", '"_-A="', b"\xff\xe0"),
+            (URL_SAFE, "BINARY", '"_-A"', b"\xff\xe0"),
+            (URL_SAFE, "BINARY", '"/+A="', BAD),
+            (URL_SAFE, "BINARY", '"_"', BAD),
+            (URL_SAFE, "BINARY", "1234", BAD),
+            (URL_SAFE, "ARRAY<STRUCT<a: BINARY>>", '[{"a": "_-A="}]', [(b"\xff\xe0",)]),
+        )
+    ),
+    *(
+        Case("precision", kind, text, value, unit, TRUNCATE)
+        for kind, text, value, unit in (
+            (TIME, '"2026-02-28T10:00:00.123456789Z"', AT.replace(microsecond=123456), None),
+            (TIME, '"2026-02-28T10:00:00Z"', AT, None),
+            (NTZ, '"1969-12-31T23:59:59.9999999"', BEFORE, None),
+            (NTZ, '"2026-02-28T10:00:00.1234567+05:00"', BAD, None),
+            (TIME, '"+10000-01-01T00:00:00.1234567Z"', BAD, None),
+            (TIME, '"12:30:00.1234567"', BAD, None),
+            (TIME, "1772272800000000999", AT, "nanos"),
+            (NTZ, "-1", BEFORE, "nanos"),
+            (NTZ, "-9223372036854775808", datetime(1677, 9, 21, 0, 12, 43, 145224), "nanos"),
+            (TIME, "1772272800.5", BAD, "nanos"),
+            ("ARRAY<TIMESTAMP_NTZ>", '["1969-12-31T23:59:59.9999999", null]', [BEFORE, None], None),
+            ("MAP<STRING, TIMESTAMP_NTZ>", '{"a": -1}', {"a": BEFORE}, "nanos"),
+            ("STRUCT<a: TIMESTAMP_NTZ>", '{"a": "1969-12-31T23:59:59.9999999"}', (BEFORE,), None),
+        )
+    ),
+    Case("text of a number", "INT", r'"7\n"', BAD, option=LENIENT),
+    Case("text of a number", "DOUBLE", r'"7\n"', BAD, option=LENIENT),
     Case("half of a character", "STRING", r'"\ud800"', BAD),
     Case("half of a character", "STRING", r'"\ud83d\ude00?"', "\U0001f600?"),
     Case("overflow", "DOUBLE", "1e400", BAD),
@@ -213,6 +264,9 @@ TEXT = (
     Case("wrong kind", TIME, "20260101", BAD),
     Case("time unit", TIME, "1772272800000", BAD),
     Case("precision", TIME, "2026-02-28T10:00:00.1234567Z", BAD),
+    Case("precision", TIME, "2026-02-28T10:00:00.1234567Z", AT.replace(microsecond=123456), option=TRUNCATE),
+    Case("precision", NTZ, "1969-12-31 23:59:59.9999999", BEFORE, option=TRUNCATE),
+    Case("precision", TIME, "12:30:00.1234567", BAD, option=TRUNCATE),
 )
 # bytes, in hexadecimal, as keys and values of format raw
 LITTLE = "raw.endianness: little"
@@ -248,7 +302,14 @@ RAW = (
     Case("byte order", "FLOAT", "0000c03f", 1.5, option=LITTLE),
 )
 # bytes as text: base64 in csv, each byte a character of ISO-8859-1 in canal-json
-CSV = (Case("bytes", "BINARY", "/+A=", b"\xff\xe0"), Case("wrong kind", "BINARY", "\xff\xe0", BAD))
+CSV_HEX = "csv.binary: hex"
+CSV = (
+    Case("bytes", "BINARY", "/+A=", b"\xff\xe0"),
+    Case("wrong kind", "BINARY", "\xff\xe0", BAD),
+    Case("bytes", "BINARY", "cafe", b"\xca\xfe", option=CSV_HEX),
+    Case("bytes", "BINARY", "/+A=", BAD, option=CSV_HEX),
+    Case("bytes", "BINARY", "_-A=", b"\xff\xe0", option="csv.binary: base64-url-safe"),
+)
 CANAL = (
     Case("bytes", "BINARY", "\xff\xe0", b"\xff\xe0"),
     Case("bytes", "BINARY", "AQI=", b"AQI="),
@@ -299,6 +360,5 @@ def _shown(value: Any) -> str:
         return f"{{{', '.join(f'{name}: {_shown(one)}' for name, one in value.items())}}}"
     if isinstance(value, bytes):
         return repr(value)[1:].replace("'", '"')
-    if isinstance(value, str):
-        return value.encode("unicode_escape").decode() if not value.isprintable() else value
-    return str(value)
+    is_hidden = isinstance(value, str) and not value.isprintable()
+    return value.encode("unicode_escape").decode() if is_hidden else str(value)

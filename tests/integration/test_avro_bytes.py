@@ -92,6 +92,31 @@ def test_members_of_a_union_are_converted_as_fields_are(spark: Any) -> None:
     assert found[2][1].asDict(recursive=True) == {"x": None, "y": {"member0": None, "member1": "z"}}
 
 
+def test_nanoseconds_are_cut_where_that_is_asked_for_and_the_key_is_strict(spark: Any) -> None:
+    nanos = {"type": "long", "logicalType": "timestamp-nanos"}
+    zoned = {"type": "string", "connect.name": "io.debezium.time.ZonedTimestamp"}
+    schema = record(at=nanos, many={"type": "array", "items": nanos}, zoned=zoned, id=nanos)
+    fine = "2026-02-28T10:00:00.1234567Z"
+    rows = [
+        {"at": -1, "many": [1_700_000_000_123_456_789], "zoned": fine, "id": 1000},
+        {"at": 1, "many": [], "zoned": fine.replace("T10", "T25"), "id": 1000},
+        {"at": 1, "many": [], "zoned": fine, "id": 1001},
+    ]
+    bare = [as_avro(schema, **row) for row in rows]
+    table = replace(a_table(schema), key_columns=(Column("id", "TIMESTAMP"),))  # the value repeats it
+    cut = replace(table, value=replace(table.value, nanoseconds="truncate"))
+    found = values(spark, cut, bare)
+    does_not_fit = "does not fit its column without loss"
+    told = [f"the {what} {does_not_fit}" for what in ("value field zoned", "key field id")]
+    assert [reason for reason, _ in found[1:]] == told
+    row = found[0][1].asDict()
+    assert [row[name].isoformat() for name in ("at", "zoned")] == [
+        "1969-12-31T23:59:59.999999", "2026-02-28T10:00:00.123456"]  # fmt: skip
+    assert [one.isoformat() for one in row["many"]] == ["2023-11-14T22:13:20.123456"]
+    by_name = replace(table, value=replace(table.value, nanoseconds={"AT": "truncate", "many": "truncate"}))
+    assert [reason for reason, _ in values(spark, by_name, bare[:1])] == [f"the value field zoned {does_not_fit}"]
+
+
 def test_decimal_of_connects_default_precision_fits_where_the_number_does(spark: Any) -> None:
     wide = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 2}
     schema = record(x=wide)

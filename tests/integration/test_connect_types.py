@@ -211,6 +211,23 @@ def test_number_inside_of_a_struct_without_a_schema_is_what_the_unit_says_or_bad
     assert told == {None: [(AT,), None, None], "seconds": [(AT,), None, None], "millis": [(AT,)] * 3}
 
 
+def test_nanoseconds_of_the_envelopes_schema_are_cut_where_that_is_asked_for(spark) -> None:
+    columns = (Column("at", "TIMESTAMP_NTZ"), Column("s", "STRUCT<at: TIMESTAMP_NTZ>"))
+    nano = {"field": "at", "name": TIME + "NanoTimestamp"}
+    fields = [{"field": "after", "fields": [nano, {"field": "s", "fields": [nano]}]}]
+    text = {"schema": {"fields": fields}, "payload": {"op": "c", "after": {"at": -1, "s": {"at": MILLIS * 10**6 + 7}}}}
+    told = []
+    for nanoseconds in ("truncate", {"at": "truncate"}, "refuse"):
+        fmt = ValueFormat("debezium-json", nanoseconds=nanoseconds)
+        ((reason, row),) = values(spark, a_stage(fmt, columns), [json.dumps(text).encode()])
+        told.append(reason or plain(tuple(row)))
+    assert told == [
+        (datetime(1969, 12, 31, 23, 59, 59, 999999), (NAIVE,)),
+        "the value field s is not a STRUCT<at: TIMESTAMP_NTZ> without loss",
+        "the value field at is not a TIMESTAMP_NTZ without loss",
+    ]
+
+
 def test_plain_json_in_an_envelope_upserts_by_an_enveloped_key(workbench) -> None:
     topic = workbench.topic()
     key = {"fields": ["id", "day"], "schema": "id DECIMAL(10,2), day DATE"}

@@ -13,7 +13,6 @@ from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from value_cases import BAD, Case
 
-LENIENT = "json.numbers: lenient"
 FORMATS = {
     "json": value_cases.JSON,
     "debezium-json": value_cases.JSON,
@@ -52,9 +51,14 @@ def test_value_is_what_was_written_or_its_record_is_bad(spark, word: str) -> Non
     cases = FORMATS[word]
     columns = tuple(Column(f"c{number}", case.type) for number, case in enumerate(cases))
     units = {f"c{number}": case.unit for number, case in enumerate(cases) if case.unit}
-    lenient = {f"c{number}": "lenient" for number, case in enumerate(cases) if case.option == LENIENT}
-    options = {"numbers": lenient} if lenient else {}
-    stage = decoding.a_stage(ValueFormat(word, timestamp_unit=units or None, options=options), columns)
+    told: dict[str, dict[str, str]] = {"numbers": {}, "binary": {}, "nanoseconds": {}}
+    for number, case in enumerate(cases):
+        if case.option:
+            option, _, given = case.option.rpartition(".")[2].partition(": ")
+            told[option][f"c{number}"] = given
+    finer = told.pop("nanoseconds")
+    fmt = ValueFormat(word, timestamp_unit=units or None, options={**told}, nanoseconds=finer)
+    stage = decoding.a_stage(fmt, columns)
     values = [record(word, number, len(cases), case.text) for number, case in enumerate(cases)]
     found = [_made(*one) for one in zip(range(len(cases)), cases, decoding.values(spark, stage, values), strict=True)]
     wrong = [(case, made) for case, made in zip(cases, found, strict=True) if written(case.value) != written(made)]

@@ -4,6 +4,7 @@ Every function returns SQL text over `expr`, which holds a value of the Avro sch
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tidegate.schema.avro import (
@@ -30,14 +31,18 @@ UNITS_PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos":
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 
 
-def render_conversion(expr: str, node: Any, names: Names) -> str:
+def render_conversion(expr: str, node: Any, names: Names, truncates: bool = False) -> str:
     """The value as its column's type; NULL where `render_is_lossy` says that it does not fit."""
-    return _walk_schema(expr, node, names, _render_leaf, _combine_values) or expr
+    return _walk_schema(expr, node, names, partial(_render_leaf, truncates=truncates), _combine_values) or expr
 
 
-def render_is_lossy(expr: str, node: Any, names: Names) -> str:
-    """A condition: something in the value would be lost or changed; never NULL."""
-    found = _walk_schema(expr, node, names, _render_is_leaf_lossy, _combine_conditions)
+def render_is_lossy(expr: str, node: Any, names: Names, truncates: bool = False) -> str:
+    """A condition: something in the value would be lost or changed; never NULL.
+
+    Where it `truncates`, what is finer than a microsecond may be.
+    """
+    leaf = partial(_render_is_leaf_lossy, truncates=truncates)
+    found = _walk_schema(expr, node, names, leaf, _combine_conditions)
     return f"coalesce({found}, false)" if found else "false"
 
 
@@ -89,7 +94,7 @@ def _combine_conditions(word: str, expr: str, parts: list[tuple[str, str | None]
     return "(" + " OR ".join(f"coalesce({sql}, false)" for sql in said) + ")"
 
 
-def _render_leaf(expr: str, node: Any) -> str | None:
+def _render_leaf(expr: str, node: Any, truncates: bool) -> str | None:
     meaning, word = get_logical_type(node), get_type_name(node)
     if meaning not in LOGICAL_TYPES or (meaning in NATIVE_LOGICAL_TYPES and _is_native(node)):
         return None
@@ -99,17 +104,18 @@ def _render_leaf(expr: str, node: Any) -> str | None:
         return render_date(expr)
     if meaning.startswith("time-"):
         return render_time(expr, meaning.removeprefix("time-"))
-    return render_timestamp(expr, meaning.rsplit("-", 1)[1], LOGICAL_TYPES[meaning])
+    return render_timestamp(expr, meaning.rsplit("-", 1)[1], LOGICAL_TYPES[meaning], truncates)
 
 
-def _render_is_leaf_lossy(expr: str, node: Any) -> str | None:
+def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
     meaning, word = get_logical_type(node), get_type_name(node)
     if word in ("string", "enum") and meaning not in LOGICAL_TYPES:
         return f"NOT is_valid_utf8({expr})" if word == "string" else None
-    made = None if get_decimal(node) else _render_leaf(expr, node)
+    made = None if get_decimal(node) else _render_leaf(expr, node, truncates)
     if made is None:
         return None
-    beyond = f"{expr} RLIKE '[.][0-9]{{6}}[0-9]*[1-9]'" if word == "string" else "false"
+    is_cut = word == "string" and not truncates
+    beyond = f"{expr} RLIKE '[.][0-9]{{6}}[0-9]*[1-9]'" if is_cut else "false"
     return f"({expr} IS NOT NULL AND ({made} IS NULL OR {beyond}))"
 
 
@@ -122,11 +128,16 @@ def render_date(number: str) -> str:
     return f"CASE WHEN {number} BETWEEN {FIRST_DAY} AND {LAST_DAY} THEN date_from_unix_date(CAST({number} AS INT)) END"
 
 
-def render_timestamp(number: str, unit: str, kind_of_column: str) -> str:
-    """A count since 1970 as a time; NULL outside of the years 1 to 9999, or finer than microseconds."""
+def render_timestamp(number: str, unit: str, kind_of_column: str, truncates: bool = False) -> str:
+    """A count since 1970 as a time; NULL outside of the years 1 to 9999, or finer than microseconds.
+
+    One that `truncates` gives the microsecond that a finer time lies in, before 1970 too.
+    """
     first, last = FIRST_DAY * 86_400 * UNITS_PER_SECOND[unit], (LAST_DAY + 1) * 86_400 * UNITS_PER_SECOND[unit] - 1
     if unit == "nanos":
-        micros = f"CASE WHEN {number} % 1000 = 0 THEN timestamp_micros({number} div 1000) END"
+        within = f"timestamp_micros({number} div 1000 - CASE WHEN {number} % 1000 < 0 THEN 1 ELSE 0 END)"
+        exact = f"CASE WHEN {number} % 1000 = 0 THEN timestamp_micros({number} div 1000) END"
+        micros = within if truncates else exact
     else:
         micros = f"CASE WHEN {number} BETWEEN {first} AND {last} THEN timestamp_{unit}({number}) END"
     return f"CAST({micros} AS {kind_of_column})"

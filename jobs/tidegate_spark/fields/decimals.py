@@ -10,8 +10,9 @@ from tidegate.sql.spark import render_literal
 UNSCALED_SCHEMA = '{"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}'
 MAX_UNSCALED_BYTES = 63  # bytes whose length takes one byte in Avro; a number of 38 digits has 16
 MAX_SCALE = 16_383  # PostgreSQL's
-INTEGER_PATTERN, NOT_FINITE_PATTERN = "^[+-]?[0-9]+$", "^[+-]?(NaN|Infinity|INF)$"
-NUMBER_PATTERN = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
+# to the very end: a line break behind a number is no part of it
+INTEGER_PATTERN, NOT_FINITE_PATTERN = r"^[+-]?[0-9]+\z", r"^[+-]?(NaN|Infinity|INF)\z"
+NUMBER_PATTERN = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\z"
 
 
 def render_lenient_number(variant: str, leaf: Primitive) -> str:
@@ -22,9 +23,9 @@ def render_lenient_number(variant: str, leaf: Primitive) -> str:
     text, value = f"try_variant_get({variant}, '$', 'STRING')", f"try_cast(b AS {leaf.name})"
     if leaf.name not in ("FLOAT", "DOUBLE"):
         plain = f"schema_of_variant({variant}) IN ('BIGINT', 'STRING')"
-        return _render_once(text, f"CASE WHEN {plain} AND b RLIKE '{INTEGER_PATTERN}' THEN {value} END")
-    finite = f"b RLIKE '{NUMBER_PATTERN}' AND abs({value}) < CAST('Infinity' AS DOUBLE)"
-    word = f"schema_of_variant({variant}) = 'STRING' AND b RLIKE '{NOT_FINITE_PATTERN}'"
+        return _render_once(text, f"CASE WHEN {plain} AND b RLIKE {render_literal(INTEGER_PATTERN)} THEN {value} END")
+    finite = f"b RLIKE {render_literal(NUMBER_PATTERN)} AND abs({value}) < CAST('Infinity' AS DOUBLE)"
+    word = f"schema_of_variant({variant}) = 'STRING' AND b RLIKE {render_literal(NOT_FINITE_PATTERN)}"
     return _render_once(text, f"CASE WHEN {finite} OR {word} THEN {value} END")
 
 

@@ -12,6 +12,7 @@ from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.decimals import render_lenient_number, render_variable_scale
+from tidegate_spark.fields.encodings import render_variant_bytes
 from tidegate_spark.fields.json.as_written import render_is_changed, render_is_quoted
 
 GUARDED_TYPES = ("TINYINT", "SMALLINT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
@@ -93,12 +94,15 @@ def render_conversion(expr: str, data_type: DataType, unit: str | None) -> str:
             )
             return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({inner}) END"
         case Primitive():
-            if data_type.lenient:
-                return render_lenient_number(expr, data_type)
-            return _render_leaf_conversion(render_text(expr, data_type), data_type, unit)
+            return _render_leaf_conversion(expr, data_type, unit)
 
 
-def _render_leaf_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
+def _render_leaf_conversion(expr: str, leaf: Primitive, unit: str | None) -> str:
+    if leaf.encoding:
+        return render_variant_bytes(expr, leaf.encoding)
+    if leaf.lenient:
+        return render_lenient_number(expr, leaf)
+    text = render_text(expr, leaf)
     plain = render_text_conversion(text, leaf, unit)
     return (
         f"CASE WHEN startswith({text}, '{{') THEN {render_variable_scale(text, leaf)} ELSE {plain} END"
@@ -138,8 +142,8 @@ def render_has_key_twice(expr: str) -> str:
 
 
 def _render_is_leaf_lossy(expr: str, leaf: Primitive, unit: str | None, text: str | None, made: str | None) -> str:
-    if leaf.lenient:
-        return f"({render_text(expr, leaf)} IS NOT NULL AND ({made or render_lenient_number(expr, leaf)}) IS NULL)"
+    if leaf.lenient or leaf.encoding:
+        return f"({render_text(expr, leaf)} IS NOT NULL AND ({made or render_conversion(expr, leaf, unit)}) IS NULL)"
     if leaf.name in CHECKED_TYPES:
         return f"({expr} IS NOT NULL AND ({render_is_changed(expr, leaf.name, text or '')}))"
     found = render_text(expr, leaf)
@@ -192,7 +196,8 @@ def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
     """A text as a guarded type; NULL where it is none."""
     cast = f"try_cast({text} AS {leaf.name})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        whole = _render_from_number(f"try_cast({text} AS BIGINT)", unit) if unit and unit != DAYS_UNIT else "NULL"
+        number, is_counted = f"try_cast({text} AS BIGINT)", unit and unit != DAYS_UNIT
+        whole = render_timestamp(number, unit, "TIMESTAMP", leaf.truncated) if unit and is_counted else "NULL"
         pattern = render_literal(TIMESTAMP_PATTERN % (ZONE_PATTERN if leaf.name == "TIMESTAMP" else UTC_PATTERN))
         # the usual spelling by its places, without a pattern: a date, a time of day, and a zone or none
         usual = f"WHEN {_render_has_usual_year(text)} AND substring({text}, 14, 1) = ':' THEN {cast} "
@@ -230,11 +235,6 @@ def _render_has_usual_year(text: str) -> str:
     return f"substring({text}, 5, 1) = '-' AND substring({text}, 1, 4) BETWEEN '1000' AND '9998'"
 
 
-def _render_from_number(number: str, unit: str) -> str:
-    """A whole number since 1970 as a time; NULL outside of the years 1 to 9999, and for parts of a microsecond."""
-    return render_timestamp(number, unit, "TIMESTAMP")
-
-
 def render_is_text_lossy(text: str, leaf: Primitive, unit: str | None, made: str | None = None) -> str:
     """A condition: `render_text_conversion` is NULL for a text that is there, or lost something of it.
 
@@ -250,7 +250,8 @@ def render_is_text_lossy(text: str, leaf: Primitive, unit: str | None, made: str
         )
         return f"NOT {text} RLIKE {usual} AND (({value}) IS NULL OR {_render_decimal_places(text)} > {scale})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        return f"({value}) IS NULL OR length({text}) > {SECONDS_TEXT_LENGTH} AND {text} RLIKE '{NANOS_PATTERN}'"
+        finer = f" OR length({text}) > {SECONDS_TEXT_LENGTH} AND {text} RLIKE '{NANOS_PATTERN}'"
+        return f"({value}) IS NULL{'' if leaf.truncated else finer}"
     return f"({value}) IS NULL"
 
 
@@ -262,11 +263,11 @@ def _render_decimal_places(text: str) -> str:
 
 
 def _is_variant(leaf: Primitive) -> bool:
-    return leaf.lenient or isinstance(leaf, VariantDecimal)
+    return leaf.lenient or leaf.encoding is not None or isinstance(leaf, VariantDecimal)
 
 
 def _is_guarded(leaf: Primitive) -> bool:
-    return leaf.name in GUARDED_TYPES or leaf.lenient or leaf.decimal is not None
+    return leaf.name in GUARDED_TYPES or _is_variant(leaf) or leaf.decimal is not None
 
 
 def _has_guarded(data_type: DataType) -> bool:

@@ -198,8 +198,8 @@ def _convert_value(value: Any, own: Any, shape: dict[str, Any], path: str) -> An
             made = convert_message(value, shape, path)
         case "wrapper":
             made = _convert_value(value.value, value.DESCRIPTOR.fields_by_name["value"], shape["value"], path)
-        case "timestamp" | "duration" as kind:
-            made = _to_micros(value, kind, path)
+        case "timestamp" | "duration":
+            made = _to_micros(value, shape, path)
         case "json":
             made = _format_json(value)
         case "empty":
@@ -224,11 +224,12 @@ def _format_json(value: Any) -> str:
     return MessageToJson(value, indent=None, ensure_ascii=False)
 
 
-def _to_micros(value: Any, kind: str, path: str) -> int:
+def _to_micros(value: Any, shape: dict[str, Any], path: str) -> int:
+    kind, is_cut = shape["kind"], not shape.get("truncated") and value.nanos % 1000
     least = 0 if kind == "timestamp" else 1 - 10**9
     within = FIRST_SECOND <= value.seconds <= LAST_SECOND or kind == "duration"
     micros = int(value.seconds * 1_000_000 + value.nanos // 1000)
-    if not within or value.nanos % 1000 or not least <= value.nanos < 10**9 or not -(2**63) <= micros < 2**63:
+    if not within or is_cut or not least <= value.nanos < 10**9 or not -(2**63) <= micros < 2**63:
         raise DecodingError(f"the field {path.removeprefix('.')} does not fit its column without loss")
     return micros
 

@@ -3,8 +3,11 @@
 Every function returns SQL text over `text`, a STRING expression; NULL stays NULL.
 """
 
+from dataclasses import replace
+
 from tidegate.schema.data_types import Primitive, parse_type
 
+from tidegate_spark.fields.encodings import BASE64, render_bytes
 from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
 
 INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
@@ -12,15 +15,15 @@ INTEGER_PATTERN, NUMBER_PATTERN = "^[+-]?[0-9]+$", "^[+-]?([0-9]+[.]?[0-9]*|[.][
 NOT_FINITE_PATTERN = "^[+-]?(NaN|Infinity|inf)$"
 
 
-def render_conversion(text: str, kind: str) -> str:
-    """`text` as `kind`; NULL where it does not fit."""
+def render_conversion(text: str, kind: str, encoding: str | None = None) -> str:
+    """`text` as `kind`; NULL where it does not fit. `encoding` is that of bytes, base64 where it says nothing."""
     leaf = parse_type(kind)
     if leaf == Primitive("STRING"):
         return text
     if leaf == Primitive("BOOLEAN"):
         return f"CASE lower({text}) WHEN 'true' THEN true WHEN 'false' THEN false END"
     if leaf == Primitive("BINARY"):
-        return f"try_to_binary({text}, 'base64')"
+        return render_bytes(text, encoding or BASE64)
     if isinstance(leaf, Primitive) and leaf.name in INTEGER_TYPES:
         return f"CASE WHEN {text} RLIKE '{INTEGER_PATTERN}' THEN try_cast({text} AS {leaf.name}) END"
     if isinstance(leaf, Primitive) and leaf.name in ("FLOAT", "DOUBLE"):
@@ -32,17 +35,20 @@ def render_conversion(text: str, kind: str) -> str:
     return render_text_conversion(text, leaf, None)
 
 
-def render_is_lossy(text: str, kind: str) -> str:
-    """A condition: there is a text, and it is not a `kind` without loss."""
+def render_is_lossy(text: str, kind: str, encoding: str | None = None, truncates: bool = False) -> str:
+    """A condition: there is a text, and it is not a `kind` without loss.
+
+    One that `truncates` lets times be finer than microseconds.
+    """
     leaf = parse_type(kind)
     if leaf == Primitive("STRING"):
         return "false"
-    problem = f"{render_conversion(text, kind)} IS NULL"
+    problem = f"{render_conversion(text, kind, encoding)} IS NULL"
     if isinstance(leaf, Primitive) and leaf.name in ("FLOAT", "DOUBLE"):
         beyond = (
             f"CAST({render_conversion(text, kind)} AS STRING) IN ('Infinity', '-Infinity') AND {text} RLIKE '[0-9]'"
         )
         return f"({text} IS NOT NULL AND ({problem} OR {beyond}))"
     if isinstance(leaf, Primitive) and (leaf.decimal or leaf.name in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")):
-        problem = render_is_text_lossy(text, leaf, None)
+        problem = render_is_text_lossy(text, replace(leaf, truncated=truncates), None)
     return f"({text} IS NOT NULL AND ({problem}))"

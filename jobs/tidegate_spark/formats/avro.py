@@ -27,7 +27,7 @@ from tidegate_spark.fields.avro import render_conversion, render_is_lossy
 from tidegate_spark.fields.avro_limits import LENGTH_CHECK_OPTION
 from tidegate_spark.fields.decimals import render_decimal
 from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, DecodedKey, DecodedValue
-from tidegate_spark.formats.json import list_key_fields
+from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 # the server's workers do not have the product's code: this module goes with the function
 cloudpickle.register_pickle_by_value(avro_lengths)
@@ -67,15 +67,22 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 class AvroFields(NamedTuple):
-    """The fields of a record schema by name, and the named types that they may refer to."""
+    """The fields of a record schema by name, the named types that they may refer to, and the columns, by their names
+    without case, in which times are cut to microseconds."""
 
     by_name: dict[str, Any]
     names: Names
+    truncated: frozenset[str] = frozenset()
+
+    def truncates(self, column: Column) -> bool:
+        """Whether times in this column are cut."""
+        return column.name.casefold() in self.truncated
 
 
 def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str], fields: AvroFields) -> DecodedValue:
     """What is found once row and key stand at `places`."""
     at, key_at = places
+    fields = fields._replace(truncated=list_truncated_names(table))
     values, conditions = render_fields(at, table.value_columns, fields)
     keys = list_key_fields(table).columns
     there = bool(keys) and all(column.name in fields.by_name for column in keys)
@@ -108,7 +115,7 @@ def _render_is_column_lossy(sql: str, column: Column, fields: AvroFields) -> str
     number = _render_variable_scale(sql, column, fields)
     if number:
         return f"({sql} IS NOT NULL AND ({number}) IS NULL)"
-    condition = render_is_lossy(sql, fields.by_name[column.name], fields.names)
+    condition = render_is_lossy(sql, fields.by_name[column.name], fields.names, fields.truncates(column))
     if not column.type.upper().startswith("DECIMAL"):
         return condition
     too_long = f"({sql} IS NOT NULL AND try_cast({sql} AS {column.type}) IS NULL)"
@@ -126,13 +133,14 @@ def _render_variable_scale(sql: str, column: Column, fields: AvroFields) -> str 
 def render_values(at: str, columns: Sequence[Column], fields: AvroFields) -> dict[str, str]:
     """Each column's SQL by its name."""
     places = ((c, f"{at}.{quote(c.name)}") for c in columns)
-    made = (
-        (c, _render_variable_scale(p, c, fields) or render_conversion(p, fields.by_name[c.name], fields.names))
-        for c, p in places
-    )
+    made = ((c, _render_variable_scale(p, c, fields) or _render_converted(p, c, fields)) for c, p in places)
     # what does not fit is a bad record by `_render_is_column_lossy`, and must not end the batch before it is
     return {column.name: f"try_cast({sql} AS {column.type})" if "DECIMAL" in column.type.upper() else
             f"CAST({sql} AS {column.type})" for column, sql in made}  # fmt: skip
+
+
+def _render_converted(sql: str, column: Column, fields: AvroFields) -> str:
+    return render_conversion(sql, fields.by_name[column.name], fields.names, fields.truncates(column))
 
 
 def decode_record(records: DataFrame, part: str, options: dict[str, Any], name: str) -> DataFrame:

@@ -2,19 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.json.objects import find_word
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue
-from tidegate_spark.formats.json import list_key_fields
+from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 CORRUPT_COLUMN = "_tidegate_corrupt"
 DEFAULT_DELIMITER, DEFAULT_QUOTE, LINE_ENDING_PATTERN = ",", '"', r"\r?\n\z"
-Cells = tuple[tuple[Column, str], ...]
+Cells = tuple[tuple[Column, str, str | None], ...]  # with the encoding of bytes
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class _LineShape:
     """How many columns a line has, and how it is spelled."""
 
     columns: int
-    options: Mapping[str, str | None]
+    options: Mapping[str, Any]
 
     def render_is_no_line(self, text: str) -> str:
         """A condition: Spark would take the text for a line, and guess what it means.
@@ -63,7 +65,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     return DecodedValue(
         records=parsed,
         columns=tuple(_render_values(cells)),
-        reason=_render_reason("value", "c", cells, line),
+        reason=_render_reason("value", "c", cells, line, list_truncated_names(table)),
         key=f"struct({', '.join(_render_values(key_cells)) if there else missing})",
         key_reason=_render_reason("value", "c", key_cells, line) if there else "CAST(NULL AS STRING)",
         key_there="c IS NOT NULL" if there else "false",
@@ -94,27 +96,30 @@ def _render_from_csv(text: str, columns: tuple[Column, ...], options: dict[str, 
     )
 
 
-def _list_cells(parsed: str, columns: tuple[Column, ...], options: dict[str, str]) -> Cells:
-    """Each column with its text; an empty one is NULL, unless another text is."""
+def _list_cells(parsed: str, columns: tuple[Column, ...], options: dict[str, Any]) -> Cells:
+    """Each column with its text, an empty one NULL unless another text is, and how its bytes are written."""
     texts = (f"{parsed}.{quote(column.name)}" for column in columns)
     null = options.get("null_literal")
     made = texts if null is None else (f"nullif(coalesce({text}, ''), {render_literal(null)})" for text in texts)
-    return tuple(zip(columns, made, strict=True))
+    return tuple((c, text, find_word(options.get("binary"), c)) for c, text in zip(columns, made, strict=True))
 
 
 def _render_values(cells: Cells) -> list[str]:
-    return [f"{render_conversion(text, column.type)} AS {quote(column.name)}" for column, text in cells]
+    return [f"{render_conversion(text, c.type, encoding)} AS {quote(c.name)}" for c, text, encoding in cells]
 
 
-def _render_reason(what: str, parsed: str, cells: Cells, line: _LineShape) -> str:
+def _render_reason(
+    what: str, parsed: str, cells: Cells, line: _LineShape, truncated: frozenset[str] = frozenset()
+) -> str:
     cases = [
         f"WHEN NOT is_valid_utf8({what}_text) THEN 'the {what} is not valid UTF-8'",
         f"WHEN {parsed} IS NULL OR {parsed}.{CORRUPT_COLUMN} IS NOT NULL OR {line.render_is_no_line(f'{what}_text')} "
         f"THEN 'the {what} is not one line of {line.columns} columns'",
     ]
-    for column, name in cells:
+    for column, name, encoding in cells:
+        is_lossy = render_is_lossy(name, column.type, encoding, column.name.casefold() in truncated)
         told = render_literal(f"the {what} column {column.name} is not a {column.type} without loss")
-        cases.append(f"WHEN {render_is_lossy(name, column.type)} THEN {told}")
+        cases.append(f"WHEN {is_lossy} THEN {told}")
         if not column.nullable:
             cases.append(
                 f"WHEN {name} IS NULL THEN {render_literal(f'the {what} column {column.name} is required and missing')}"

@@ -17,7 +17,7 @@ from tidegate_spark.fields.json.objects import (
     CORRUPT_COLUMN,
     OVERFLOW_PROBLEM,
     Fields,
-    NumberRules,
+    ReadingRules,
     Units,
     read_objects,
     read_row,
@@ -41,11 +41,18 @@ KEY_TEXT_COLUMN = "key_json"  # the key's own object
 OVERFLOW_REASON = f"the value does not fit value.schema: {OVERFLOW_PROBLEM}, beside one that is infinite"
 
 
-def get_units(table: StageTable, part: str = "value") -> Units | NumberRules:
-    """What whole numbers count in columns that hold a time, and where the `part` may hold numbers as text."""
-    units = _get_time_units(table)
-    numbers = (table.key if part == "key" else table.value).options.get("numbers")
-    return NumberRules(units, numbers) if numbers else units
+def get_units(table: StageTable, part: str = "value") -> Units | ReadingRules:
+    """What whole numbers count in columns that hold a time, and what else is said of how the `part` is written."""
+    units, options = _get_time_units(table), (table.key if part == "key" else table.value).options
+    rules = ReadingRules(units, options.get("numbers"), options.get("binary"), list_truncated_names(table))
+    return rules if rules != ReadingRules(units) else units
+
+
+def list_truncated_names(table: StageTable) -> frozenset[str]:
+    """The columns, without case, in which times are cut to microseconds: none of the key's, where two would be one."""
+    keys = {column.name.removeprefix(table.key.prefix).casefold() for column in table.key_columns}
+    names = (column.name for column in table.value_columns if table.value.truncates(column.name))
+    return frozenset(name.casefold() for name in names) - keys
 
 
 def _get_time_units(table: StageTable) -> Units:

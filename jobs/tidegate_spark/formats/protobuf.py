@@ -8,12 +8,12 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from pyspark.sql.pandas.types import from_arrow_type
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
-from tidegate.schema.protobuf import Shape
+from tidegate.schema.protobuf import Shape, make_truncated
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields import protobuf_decoder
 from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, DecodedKey, DecodedValue
-from tidegate_spark.formats.json import list_key_fields
+from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 # the server's workers do not have the product's code: this module goes with the function
 cloudpickle.register_pickle_by_value(protobuf_decoder)
@@ -31,7 +31,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     names, keys = {f["name"] for f in table.value.options["shape"]["fields"]}, list_key_fields(table).columns
     there = bool(keys) and all(key.name in names for key in keys)
     wanted = (*table.value_columns, *(keys if there else ()))
-    found = records.withColumn("p", _decode_part("value", table.value.options, wanted)).selectExpr(
+    decoded = _decode_part("value", table.value.options, wanted, list_truncated_names(table))
+    found = records.withColumn("p", decoded).selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         "p.reason AS located_reason",
@@ -47,10 +48,16 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     )
 
 
-def _decode_part(part: str, options: dict[str, Any], columns: tuple[Column, ...]) -> Any:
+def _decode_part(
+    part: str, options: dict[str, Any], columns: tuple[Column, ...], truncated: frozenset[str] = frozenset()
+) -> Any:
     """The message in the bytes of `part`: a struct of `row`, with just these columns, and `reason`."""
     names = {column.name for column in columns}
-    fields = [field for field in options["shape"]["fields"] if field["name"] in names]
+    fields = [
+        {**field, "shape": make_truncated(field["shape"])} if field["name"].casefold() in truncated else field
+        for field in options["shape"]["fields"]
+        if field["name"] in names
+    ]
     shape: Shape = {"kind": "message", "fields": fields}
     made = from_arrow_type(
         protobuf_decoder.build_result_type(shape)

@@ -22,7 +22,10 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value of format string: one column; no value is a delete."""
     column = table.value_columns[0]
     return decode_whole_value(
-        records, table, _render_value("value_text", column), _render_reason("value", "value_text", column)
+        records,
+        table,
+        _render_value("value_text", column),
+        _render_reason("value", "value_text", column, table.value.truncates(column.name)),
     )
 
 
@@ -45,9 +48,9 @@ def _render_value(text: str, column: Column) -> str:
     return f"{render_conversion(text, column.type)} AS {quote(column.name)}"
 
 
-def _render_reason(what: str, text: str, column: Column) -> str:
+def _render_reason(what: str, text: str, column: Column, truncates: bool = False) -> str:
     misfit = render_literal(f"the {what} is not a {column.type} without loss")
     return (
         f"CASE WHEN NOT is_valid_utf8({text}) THEN 'the {what} is not valid UTF-8' "
-        f"WHEN {render_is_lossy(text, column.type)} THEN {misfit} END"
+        f"WHEN {render_is_lossy(text, column.type, truncates=truncates)} THEN {misfit} END"
     )

@@ -42,5 +42,5 @@ def _render_has_placeholder(table: StageTable) -> str:
     if table.value.unavailable is None:
         return ""
     lists = any(c.type.startswith("ARRAY") for c in table.value_columns if c.name in table.unchanged)
-    forms = list_placeholder_bytes(table.value.unavailable, lists)
+    forms = list_placeholder_bytes(table.value.unavailable, lists, "binary" in table.value.options)
     return "".join(f" OR coalesce(contains(value, X'{form.hex()}'), false)" for form in forms)

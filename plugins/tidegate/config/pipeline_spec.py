@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
-from tidegate.config.checks.formats import WITH_NUMBERS
+from tidegate.config.checks.formats import CHANGE_EVENT_FORMATS, CHANGE_EVENT_OPTIONS
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import (
     MergeModel,
@@ -123,8 +123,9 @@ def to_format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
         "json": part.json_,
         "raw": part.raw,
     }.get(part.format)
-    if part.format in WITH_NUMBERS and part.json_ is not None and part.json_.numbers is not None:
-        return {"numbers": part.json_.numbers, **_truncate(part)}
+    if part.format in CHANGE_EVENT_FORMATS and part.json_ is not None:
+        shared = part.json_.model_dump(include=set(CHANGE_EVENT_OPTIONS), exclude_none=True)
+        return {**shared, **_truncate(part)}
     options = {} if given is None else given.model_dump(exclude_none=True, by_alias=True)
     return {**options, **_truncate(part)}
 
@@ -161,7 +162,8 @@ def _to_value_format(value: ValueModel) -> ValueFormat:
     options = to_format_options(value)
     unit = value.timestamp_unit
     stated: str | dict[str, str] | None = {**unit} if isinstance(unit, dict) else unit
-    return ValueFormat(value.format, columns, value.fields_include, stated, options, unavailable or None)
+    finer: str | dict[str, str] = {**value.nanoseconds} if isinstance(value.nanoseconds, dict) else value.nanoseconds
+    return ValueFormat(value.format, columns, value.fields_include, stated, options, unavailable or None, finer)
 
 
 def _to_table(source: SourceModel, table: TableModel) -> Table:

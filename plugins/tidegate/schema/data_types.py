@@ -1,6 +1,7 @@
 """Spark's type texts taken apart, so that both Spark and Iceberg can be told the same thing."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tidegate.sql.spark import quote
@@ -10,11 +11,14 @@ from tidegate.sql.spark import quote
 class Primitive:
     """A type without parts; `name` as Spark spells it, e.g. ``BIGINT`` or ``DECIMAL(12, 2)``.
 
-    `lenient` numbers may be sent as text.
+    `lenient` numbers may be sent as text; `encoding` says how bytes are written, where not in base64; of `truncated`
+    times what is finer than a microsecond is cut off.
     """
 
     name: str
     lenient: bool = False
+    encoding: str | None = None
+    truncated: bool = False
 
     @property
     def decimal(self) -> tuple[int, int] | None:
@@ -62,20 +66,35 @@ class Struct:
 
 
 DataType = Primitive | Array | Map | Struct
+MOMENTS = ("TIMESTAMP", "TIMESTAMP_NTZ")
 BINARY_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")  # without DECIMAL, which is read from text
 
 
 def make_lenient(data_type: DataType) -> DataType:
     """The type with numbers that may be sent as text, at every depth."""
+    return _mark_leaves(data_type, lambda leaf: replace(leaf, lenient=leaf.name in BINARY_NUMBERS))
+
+
+def make_encoded(data_type: DataType, encoding: str) -> DataType:
+    """The type with bytes that are written in this encoding, at every depth."""
+    return _mark_leaves(data_type, lambda leaf: replace(leaf, encoding=encoding) if leaf.name == "BINARY" else leaf)
+
+
+def make_truncated(data_type: DataType) -> DataType:
+    """The type with times that may be finer than it, at every depth."""
+    return _mark_leaves(data_type, lambda leaf: replace(leaf, truncated=leaf.name in MOMENTS))
+
+
+def _mark_leaves(data_type: DataType, mark: Callable[[Primitive], Primitive]) -> DataType:
     match data_type:
-        case Array(element, required):
-            return Array(make_lenient(element), required)
-        case Map(key, value, required):
-            return Map(key, make_lenient(value), required)
+        case Array(element):
+            return replace(data_type, element=_mark_leaves(element, mark))
+        case Map(_, value):
+            return replace(data_type, value=_mark_leaves(value, mark))
         case Struct(fields):
-            return replace(data_type, fields=tuple((name, make_lenient(inner)) for name, inner in fields))
-        case Primitive(name):
-            return Primitive(name, lenient=True) if name in BINARY_NUMBERS else data_type
+            return replace(data_type, fields=tuple((name, _mark_leaves(inner, mark)) for name, inner in fields))
+        case Primitive():
+            return mark(data_type)
 
 
 NOT_NULL_PATTERN = re.compile(r"\s+NOT\s+NULL$", re.IGNORECASE)

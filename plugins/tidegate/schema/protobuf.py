@@ -18,6 +18,14 @@ LEAF_TYPES = {
 INTEGER_RANKS = {"INT": 0, "BIGINT": 1, "DECIMAL(20,0)": 2}
 
 
+def make_truncated(shape: Shape) -> Shape:
+    """The shape with times that may be finer than a microsecond, at every depth."""
+    made: dict[str, Any] = {word: make_truncated(shape[word]) for word in ("element", "value") if word in shape}
+    if "fields" in shape:
+        made["fields"] = [{**field, "shape": make_truncated(field["shape"])} for field in shape["fields"]]
+    return {**shape, **made, **({"truncated": True} if shape["kind"] in ("timestamp", "duration") else {})}
+
+
 def to_column_type(shape: Shape) -> str:
     """The Spark type that holds values of this shape."""
     match shape["kind"]:

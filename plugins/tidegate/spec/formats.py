@@ -29,7 +29,8 @@ class ValueFormat:
     millis, micros or nanos, for all columns or for each by its name; None refuses them.
 
     `options` are the format's own, never a secret. `unavailable` is what the source writes in place of a large value
-    that did not change, None for nothing.
+    that did not change, None for nothing. `nanoseconds` is what becomes of them in columns that hold a time, which have
+    no place for them: refuse or truncate, for all columns or for each by its name.
     """
 
     format: str = "json"
@@ -38,6 +39,18 @@ class ValueFormat:
     timestamp_unit: str | dict[str, str] | None = None
     options: dict[str, Any] = field(default_factory=dict)
     unavailable: str | None = None
+    nanoseconds: str | dict[str, str] = "refuse"
+
+    @property
+    def time_rules(self) -> Any:
+        """All that is said of columns that hold a time: the unit, with what becomes of nanoseconds if they are cut."""
+        return self.timestamp_unit if self.nanoseconds == "refuse" else (self.timestamp_unit, self.nanoseconds)
+
+    def truncates(self, column: str) -> bool:
+        """Whether what is finer than a microsecond is cut off in this column."""
+        given = self.nanoseconds
+        words = {} if isinstance(given, str) else {name.casefold(): word for name, word in given.items()}
+        return (given if isinstance(given, str) else words.get(column.casefold())) == "truncate"
 
 
 # one message holds rows of several keys, none of which is the record's

@@ -164,7 +164,7 @@ def list_metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
 def compute_shape(table: Table, metadata: dict[str, str]) -> str:
     """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
     parts = (list_key_columns(table), list_value_columns(table), metadata, table.key.format, table.value.format)
-    conditions = (table.value.timestamp_unit, table.mode, table.when, table.route, table.delete_when)
+    conditions = (table.value.time_rules, table.mode, table.when, table.route, table.delete_when)
     kept = (table.deletes, table.partial_updates, list_unavailable_columns(table))
     template = (table.naming.template,) if table.naming else ()
     text = repr((*parts, table.key.options, table.value.options, *conditions, *kept, *table.sequence_by, *template))

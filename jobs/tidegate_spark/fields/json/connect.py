@@ -200,7 +200,7 @@ def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]
 def _render_timestamp_in_unit(number: str, name: str, leaf: Primitive) -> str:
     """A count since 1970 in the unit that `name` states; NULL where it is none of a year that tables can hold."""
     cases = " ".join(
-        f"WHEN {render_literal(word)} THEN {render_timestamp(number, unit, leaf.name)}"
+        f"WHEN {render_literal(word)} THEN {render_timestamp(number, unit, leaf.name, leaf.truncated)}"
         for word, unit in TIMESTAMP_UNITS.items()
     )
     return f"CASE {name} {cases} END"

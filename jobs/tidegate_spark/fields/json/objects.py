@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import DataType, Struct, make_lenient, parse_type
+from tidegate.schema.data_types import DataType, Struct, make_encoded, make_lenient, make_truncated, parse_type
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.encodings import BASE64
 from tidegate_spark.fields.json.as_written import render_may_overflow
 from tidegate_spark.fields.json.text import (
     UNKEPT,
@@ -36,19 +37,32 @@ BLANK_CHARACTERS = "' \\t\\r\\n'"  # what may stand around a JSON text
 Units = str | Mapping[str, str] | None
 
 
+Words = str | Mapping[str, str] | None  # for all columns, or for each by its name
+
+
 @dataclass(frozen=True)
-class NumberRules:
-    """How numbers are read: what whole ones count in columns that hold a time, and where they may be sent as text:
-    `lenient` for all columns, or for each by its name."""
+class ReadingRules:
+    """How values are read: what whole numbers count in columns that hold a time, where `numbers` may be sent as text
+    (lenient), how bytes are written, and the columns in which times are `truncated`, by their names without case."""
 
     units: Units
-    numbers: str | Mapping[str, str]
+    numbers: Words = None
+    binary: Words = None
+    truncated: frozenset[str] = frozenset()
 
-    def is_lenient(self, column: Column) -> bool:
-        """Whether the column's numbers may be sent as text."""
-        if isinstance(self.numbers, str):
-            return self.numbers == "lenient"
-        return {name.casefold(): word for name, word in self.numbers.items()}.get(column.name.casefold()) == "lenient"
+    def mark_type(self, data_type: DataType, column: Column) -> DataType:
+        """The column's type, with what may stand there in another way than usual."""
+        made = make_lenient(data_type) if find_word(self.numbers, column) == "lenient" else data_type
+        encoding = find_word(self.binary, column)
+        made = make_encoded(made, encoding) if encoding and encoding != BASE64 else made
+        return make_truncated(made) if column.name.casefold() in self.truncated else made
+
+
+def find_word(given: Words, column: Column) -> str | None:
+    """What is said of this column."""
+    if given is None or isinstance(given, str):
+        return given
+    return {name.casefold(): word for name, word in given.items()}.get(column.name.casefold())
 
 
 @dataclass(frozen=True)
@@ -56,24 +70,21 @@ class Fields:
     """Columns as they stand in a JSON object that was parsed from `text`.
 
     `units` says what whole numbers count in columns that hold a time: one unit for all, or one for each by its name;
-    they are refused where it says nothing. A `NumberRules` says besides where numbers may be sent as text.
+    they are refused where it says nothing. `ReadingRules` say more of what may stand there.
     """
 
     columns: tuple[Column, ...]
-    units: Units | NumberRules = None
+    units: Units | ReadingRules = None
     text: str = "value_text"
 
     def get_unit(self, column: Column) -> str | None:
         """The unit of whole numbers in this column; None refuses them."""
-        units = self.units.units if isinstance(self.units, NumberRules) else self.units
-        if units is None or isinstance(units, str):
-            return units
-        return {name.casefold(): unit for name, unit in units.items()}.get(column.name.casefold())
+        return find_word(self.units.units if isinstance(self.units, ReadingRules) else self.units, column)
 
     def get_type(self, column: Column) -> DataType:
-        """The column's type, with the numbers marked that may be sent as text."""
+        """The column's type, with marks of what may stand there in another way than usual."""
         found = parse_type(column.type)
-        return make_lenient(found) if isinstance(self.units, NumberRules) and self.units.is_lenient(column) else found
+        return self.units.mark_type(found, column) if isinstance(self.units, ReadingRules) else found
 
     def _list_types(self) -> list[tuple[Column, DataType]]:
         return [(column, self.get_type(column)) for column in self.columns]

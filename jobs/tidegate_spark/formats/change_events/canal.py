@@ -6,11 +6,11 @@ from tidegate.schema.column import Column
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
-from tidegate_spark.fields.json.objects import Fields, render_from_json, render_object
+from tidegate_spark.fields.json.objects import Fields, ReadingRules, render_from_json, render_object
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.formats.change_events.debezium_json import ignores_truncate
 from tidegate_spark.formats.decoded import DecodedValue
-from tidegate_spark.formats.json import list_key_fields, render_unreadable_cases
+from tidegate_spark.formats.json import list_key_fields, list_truncated_names, render_unreadable_cases
 from tidegate_spark.formats.row_messages import decode_rows, list_all_columns, render_lacking_cases
 
 OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
@@ -52,7 +52,8 @@ class TextFields(Fields):
         text = f"{parsed}.{quote(column.name)}"
         if _is_bytes(column):
             return f"({text} IS NOT NULL AND NOT {text} RLIKE {render_literal(LATIN)})"
-        return render_is_lossy(text, column.type)
+        truncates = isinstance(self.units, ReadingRules) and column.name.casefold() in self.units.truncated
+        return render_is_lossy(text, column.type, truncates=truncates)
 
     def render_is_null(self, parsed: str, column: Column) -> str:
         """See `Fields`."""
@@ -71,7 +72,8 @@ def _converted(text: str, column: Column) -> str:
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`type` decides, for all rows of the message."""
-    fields, keys = TextFields(list_all_columns(table)), TextFields(list_key_fields(table).columns)
+    rules = ReadingRules(None, truncated=list_truncated_names(table))
+    fields, keys = TextFields(list_all_columns(table), rules), TextFields(list_key_fields(table).columns)
     old = f", old: ARRAY<{keys.text_struct}>" if keys.columns else ""
     asked = "".join(f", {sql}" for word, sql in METADATA_FIELDS.items() if f"value.{word}" in table.metadata.values())
     inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{asked}"

@@ -26,7 +26,7 @@ from tidegate_spark.formats.change_events.debezium_json import (
     render_unknown_event_cases,
 )
 from tidegate_spark.formats.decoded import DecodedValue
-from tidegate_spark.formats.json import list_key_fields
+from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
@@ -41,7 +41,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_unknown_event_cases('a.after', table)} END AS located_reason",
         "coalesce(a.after, a.before) AS kv",
     )
-    fields = AvroFields(_get_row_fields(schema), collect_named_types(schema))
+    fields = AvroFields(_get_row_fields(schema), collect_named_types(schema), list_truncated_names(table))
     located_rows = decode_fields(found, table, ("a.after", "kv"), fields)
     return replace(
         located_rows,

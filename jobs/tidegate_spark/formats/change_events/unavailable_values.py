@@ -78,10 +78,13 @@ def render_is_placeholder(value: str, kind: str, placeholder: str) -> str:
     return forms.get(kind, f"{value} = CAST(array({codes}) AS {kind})")
 
 
-def list_placeholder_bytes(placeholder: str, lists: bool) -> tuple[bytes, ...]:
-    """What the bytes of a record that holds it contain: JSON's forms and Avro's; `lists` adds those of lists."""
+def list_placeholder_bytes(placeholder: str, lists: bool, encoded: bool = False) -> tuple[bytes, ...]:
+    """What the bytes of a record that holds it contain: JSON's forms and Avro's; `lists` adds those of lists.
+
+    `encoded` adds the other ways of writing bytes than base64.
+    """
     found = placeholder.encode()
-    text = (found, base64.b64encode(found))
+    text = (found, *(_list_encoded_bytes(found) if encoded else (base64.b64encode(found),)))
     if not lists:
         return text
     return (
@@ -90,6 +93,12 @@ def list_placeholder_bytes(placeholder: str, lists: bool) -> tuple[bytes, ...]:
         b"".join(map(_encode_zigzag, found)),
         hash_placeholder(placeholder).encode(),
     )
+
+
+def _list_encoded_bytes(found: bytes) -> tuple[bytes, ...]:
+    """The bytes as each way of writing them as text has them."""
+    digits = found.hex().encode()
+    return tuple(dict.fromkeys((base64.b64encode(found), base64.urlsafe_b64encode(found), digits, digits.upper())))
 
 
 def hash_placeholder(placeholder: str) -> str:

@@ -3,6 +3,7 @@
 import re
 
 from tidegate.adapters.bigquery.table_layout import INGESTION_TIME_COLUMN
+from tidegate.config.checks.formats import check_times_of_key
 from tidegate.config.checks.keys import check_integrity, check_into, check_source_of_key
 from tidegate.config.checks.select import check_select
 from tidegate.config.checks.source import check_key, check_value
@@ -37,6 +38,7 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
         findings.add((*value_path, "fields_include"), "there is no key to leave out; give key.fields or use ALL")
     key_columns = check_key(key, key_path, findings)
     value_columns = check_value(value, value_path, findings)
+    check_times_of_key(key, value, value_path, findings)
     in_value = {column.name.casefold(): column for column in value_columns or ()}
     _check_key_columns(key, key_columns, in_value, key_path, findings)
     _check_key_types(key, value_columns, key_path, findings)

@@ -14,7 +14,9 @@ SINGLE_COLUMN_FORMATS = ("string", "raw")
 TRUNCATE_FORMATS = ("debezium-json", "debezium-avro", "canal-json", "ogg-json")
 OPTION_KEYS = ("avro", "protobuf", "csv", "raw")
 RAW = ("BINARY", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
-WITH_NUMBERS = ("debezium-json", "maxwell-json", "ogg-json")  # of the options of json they know this one
+CHANGE_EVENT_FORMATS = ("debezium-json", "maxwell-json", "ogg-json")
+CHANGE_EVENT_OPTIONS = ("numbers", "binary")  # of the options of json these formats know
+BINARY = re.compile(r"\bBINARY\b")
 NUMBERS = re.compile(r"\b(TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
 WRITTEN = ("subject_name_strategy", "records", "ignored_records", "wire_format", "use_id")
 RECORDS = "[shop.Order]"
@@ -40,11 +42,10 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
         check_avro(part.avro, (*path, "avro"), findings)
     _check_protobuf(part, path, findings)
     _check_written(part, path, findings)
-    if isinstance(part, ValueModel) and isinstance(part.timestamp_unit, dict) and columns is not None:
-        names = {column.name.casefold() for column in columns}
-        for name in sorted(name for name in part.timestamp_unit if name.casefold() not in names):
-            findings.add((*path, "timestamp_unit", name), "no column of value.schema; name one that holds a time")
+    if isinstance(part, ValueModel):
+        _check_times(part, columns, path, findings)
     _check_numbers(part, columns, path, findings)
+    _check_binary(part, columns, path, findings)
     if part.json_ is not None and part.json_.subject is not None and part.json_.registry is None:
         findings.add((*path, "json", "subject"), "a subject of no registry; give json.registry")
     if part.format == "csv" and what == "value" and part.schema_ is None:
@@ -54,8 +55,8 @@ def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path:
 def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:
     used = {word for word in OPTION_KEYS if getattr(part, word) is not None and word not in part.format}
     if part.json_ is not None and part.format != "json":
-        more = part.json_.model_fields_set - {"numbers"}
-        used |= {"json"} if more or part.format not in WITH_NUMBERS else set()
+        more = part.json_.model_fields_set - set(CHANGE_EVENT_OPTIONS)
+        used |= {"json"} if more or part.format not in CHANGE_EVENT_FORMATS else set()
     for word in sorted(used):
         findings.add((*path, word), f"options of another format than {part.format}; leave them out")
     if isinstance(part, ValueModel) and part.truncate != "refuse" and part.format not in TRUNCATE_FORMATS:
@@ -71,6 +72,37 @@ def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath,
     for name in given:
         if not NUMBERS.search(types.get(name.casefold(), "")):
             findings.add((*path, "json", "numbers", name), "no column of the schema that holds a number; name one")
+
+
+def _check_binary(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
+    """Note columns under `binary` that are none, or that hold no bytes, and bytes whose spelling is known."""
+    types = {column.name.casefold(): column.type for column in columns or ()}
+    for word, options in (("json", part.json_), ("csv", part.csv)):
+        given = options.binary if options is not None else None
+        for name in given if isinstance(given, dict) and columns is not None else ():
+            if not BINARY.search(types.get(name.casefold(), "")):
+                findings.add((*path, word, "binary", name), "no column of the schema that holds bytes; name one")
+    if part.json_ is not None and part.json_.extended and part.json_.binary is not None:
+        findings.add((*path, "json", "binary"), "extended JSON says itself that its bytes are base64; leave it out")
+
+
+def _check_times(part: ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
+    """Note columns under timestamp_unit and nanoseconds that are none."""
+    names = {column.name.casefold() for column in columns or ()}
+    for word, given in (("timestamp_unit", part.timestamp_unit), ("nanoseconds", part.nanoseconds)):
+        unknown = [name for name in given if name.casefold() not in names] if isinstance(given, dict) else []
+        for name in sorted(unknown if columns is not None else []):
+            findings.add((*path, word, name), "no column of value.schema; name one that holds a time")
+
+
+def check_times_of_key(key: KeyModel, value: ValueModel, path: KeyPath, findings: Problems) -> None:
+    """Note fields of the key in which nanoseconds would be cut."""
+    keys = {name.casefold() for name in key.fields}
+    given = value.nanoseconds if isinstance(value.nanoseconds, dict) else {}
+    for name, word in given.items():
+        if name.casefold() in keys and word == "truncate":
+            told = "a field of the key, where two keys would become one; leave it out"
+            findings.add((*path, "nanoseconds", name), told)
 
 
 def _check_written(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:

@@ -24,6 +24,14 @@ Strictness = Literal["strict", "lenient"]
 Numbers = Annotated[
     Annotated[Strictness, Tag("<all>")] | Annotated[dict[str, Strictness], Tag("<each>")], Discriminator(_tag_unit)
 ]
+Encoding = Literal["base64", "base64-url-safe", "hex"]
+Encodings = Annotated[
+    Annotated[Encoding, Tag("<all>")] | Annotated[dict[str, Encoding], Tag("<each>")], Discriminator(_tag_unit)
+]
+Finer = Literal["refuse", "truncate"]
+Nanoseconds = Annotated[
+    Annotated[Finer, Tag("<all>")] | Annotated[dict[str, Finer], Tag("<each>")], Discriminator(_tag_unit)
+]
 Character = Annotated[str, Field(min_length=1, max_length=1)]
 
 
@@ -43,6 +51,14 @@ class CsvModel(StrictModel):
     )
     null_literal: str | None = Field(
         default=None, description="Text of a column that means NULL; without it an empty column does."
+    )
+
+
+class CsvInModel(CsvModel):
+    """How the columns of a line are read."""
+
+    binary: Encodings | None = Field(
+        default=None, description="How bytes are written, for all columns or by column; default base64."
     )
 
 
@@ -124,6 +140,9 @@ class JsonKeyModel(WrittenModel):
         default=None,
         description='lenient reads numbers that are sent as text ("7"), for all or by column; strict refuses them.',
     )
+    binary: Encodings | None = Field(
+        default=None, description="How bytes are written, for all columns or by column; default base64."
+    )
     extended: bool = Field(default=False, description="MongoDB's extended JSON, in a key as text inside of its field.")
 
 
@@ -153,7 +172,7 @@ class KeyModel(StrictModel):
     json_: JsonKeyModel | None = Field(default=None, alias="json", description="Options of the json format.")
     avro: AvroInModel | None = Field(default=None, description="Options of the avro formats.")
     protobuf: ProtobufInModel | None = Field(default=None, description="Options of the protobuf format.")
-    csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
+    csv: CsvInModel | None = Field(default=None, description="Options of the csv format.")
     raw: RawModel | None = Field(default=None, description="Options of the raw format.")
 
 
@@ -175,10 +194,14 @@ class ValueModel(StrictModel):
         default=None,
         description="What integers count in columns that hold a time, for all or by column; refused without it.",
     )
+    nanoseconds: Nanoseconds = Field(
+        default="refuse",
+        description="What becomes of parts of a microsecond in columns that hold a time, for all or by column.",
+    )
     unavailable_value: str | None = Field(default=None, description="What stands for an unchanged value; '' for none.")
     avro: AvroInModel | None = Field(default=None, description="Options of the avro formats.")
     protobuf: ProtobufInModel | None = Field(default=None, description="Options of the protobuf format.")
-    csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
+    csv: CsvInModel | None = Field(default=None, description="Options of the csv format.")
     raw: RawModel | None = Field(default=None, description="Options of the raw format.")
 
 

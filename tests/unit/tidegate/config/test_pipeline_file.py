@@ -145,6 +145,18 @@ def test_integers_become_times_only_where_their_unit_is_known(include: Path) -> 
     assert load(include, source("value: {timestamp_unit: millis}")).source.value.timestamp_unit == "millis"
 
 
+def test_bytes_and_nanoseconds_are_read_as_the_file_says_and_strictly_without_it(include: Path) -> None:
+    plain = load(include, source("value: {format: debezium-json}")).source.value
+    assert (plain.options, plain.nanoseconds, plain.truncates("a")) == ({}, "refuse", False)
+    text = "format: debezium-json, schema: 'a BINARY, at TIMESTAMP', json: {binary: hex}, nanoseconds: {AT: truncate}"
+    told = load(include, source(f"value: {{{text}}}")).source.value
+    assert told.options == {"binary": "hex"}
+    assert [told.truncates(name) for name in ("at", "At", "a")] == [True, True, False]
+    assert load(include, source("value: {nanoseconds: truncate}")).source.value.truncates("anything")
+    by_column = "value: {format: csv, schema: 'a BINARY', csv: {binary: {A: base64-url-safe}}}"
+    assert load(include, source(by_column)).source.value.options["binary"] == {"A": "base64-url-safe"}
+
+
 def test_properties_are_text_for_everyone_downstream(include: Path) -> None:
     text = table("create: {properties: {a: 1, b: true, c: x}}") + "spark: {conf: {spark.x: 2}}"
     pipeline = load(include, text)

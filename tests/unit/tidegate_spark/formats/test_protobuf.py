@@ -13,6 +13,7 @@ from protobuf_messages import a_file, classes, entry, field, message
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError, GiveUp
+from tidegate.schema.protobuf import make_truncated
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 from tidegate_spark.fields.protobuf_decoder import MessageDecoder, to_arrow_type
@@ -275,6 +276,22 @@ def test_bytes_that_are_no_message_say_why(registry: SchemaRegistry) -> None:
     }
     assert {value: reads.decode(value) for value in told} == {value: (None, text) for value, text in told.items()}
     assert reads.decode(None) is None
+
+
+def test_nanoseconds_are_cut_where_that_is_asked_for(registry: SchemaRegistry) -> None:
+    order = message("Order", field("at", 1, G + "Timestamp"), field("span", 2, G + "Duration"),
+                    field("many", 3, G + "Timestamp", repeated=True))  # fmt: skip
+    made = classes(a_file(order))["shop.Order"]
+    value = written(
+        registry,
+        made(at={"seconds": -1, "nanos": 999_999_999}, span={"seconds": -1, "nanos": -1}, many=[{"nanos": 1999}]),
+    )
+    options = described({"registry": registry.url}).value.options
+    assert MessageDecoder(options, "value").decode(value)[0] is None
+    cut = MessageDecoder({**options, "shape": make_truncated(options["shape"])}, "value")
+    assert cut.decode(value) == ({"at": -1, "span": -1_000_001, "many": [1]}, None)
+    far = written(registry, made(at={"seconds": 2**60, "nanos": 1}))
+    assert cut.decode(far) == (None, "the field at does not fit its column without loss")
 
 
 def test_value_that_no_column_holds_takes_no_other_record_of_its_batch_down(monkeypatch: pytest.MonkeyPatch) -> None:

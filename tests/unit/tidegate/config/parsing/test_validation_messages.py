@@ -159,6 +159,41 @@ REFUSED = {
         source("value: {format: json, schema: a INT, json: {numbers: loose}}"),
         "source.value.json.numbers=loose",
     ),
+    "bytes of a column that has none": (
+        source("value: {format: debezium-json, schema: 'a ARRAY<BINARY>, b INT', json: {binary: {a: hex, b: hex}}}"),
+        "source.value.json.binary.b=hex: no column of the schema that holds bytes; name one",
+    ),
+    "bytes of csv in a column that is none": (
+        source("value: {format: csv, schema: a BINARY, csv: {binary: {c: hex}}}"),
+        "source.value.csv.binary.c=hex: no column of the schema that holds bytes; name one",
+    ),
+    "bytes in a way that there is not": (
+        source("value: {format: json, schema: a BINARY, json: {binary: octal}}"),
+        "source.value.json.binary=octal",
+    ),
+    "bytes of extended JSON": (
+        source("value: {format: json, schema: a BINARY, json: {binary: hex, extended: true}}"),
+        "source.value.json.binary=hex: extended JSON says itself that its bytes are base64; leave it out",
+    ),
+    "bytes of canal": (
+        source("value: {format: canal-json, schema: a BINARY, json: {binary: hex}}"),
+        "source.value.json: options of another format than canal-json",
+    ),
+    "nanoseconds of a column that is none": (
+        source("value: {schema: a TIMESTAMP, nanoseconds: {a: truncate, b: truncate}}"),
+        "source.value.nanoseconds.b=truncate: no column of value.schema; name one that holds a time",
+    ),
+    "nanoseconds of a key": (
+        source(
+            "key: {fields: [at], schema: at TIMESTAMP}, "
+            "value: {schema: 'at TIMESTAMP, b TIMESTAMP', nanoseconds: {AT: truncate, b: truncate}}"
+        ),
+        "source.value.nanoseconds.AT=truncate: a field of the key, where two keys would become one; leave it out",
+    ),
+    "nanoseconds in a way that there is not": (
+        source("value: {schema: a TIMESTAMP, nanoseconds: round}"),
+        "source.value.nanoseconds=round",
+    ),
     "options of json in another format of JSON": (
         source("value: {format: debezium-json, schema: a INT, json: {numbers: lenient, envelope: true}}"),
         "source.value.json: options of another format than debezium-json",
