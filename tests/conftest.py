@@ -171,10 +171,10 @@ class Workbench:
         wait_until(lambda: self._answers(name, partitions), f"topic={name} exists")
         return name
 
-    def recreate(self, topic: str, partitions: int = 1) -> None:
+    def recreate(self, topic: str, partitions: int = 1, **config: str) -> None:
         self.admin.delete_topics([topic])[topic].result(30)
         wait_until(lambda: not self._partitions(topic), f"topic={topic} is gone")
-        self.topic(partitions, topic)
+        self.topic(partitions, topic, **config)
 
     def grow(self, topic: str, partitions: int) -> None:
         from confluent_kafka.admin import NewPartitions

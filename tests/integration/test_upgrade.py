@@ -1,0 +1,148 @@
+"""What an older version left goes on with this one: tables, positions, a staged batch, memory of deletes, state topics.
+
+The data is what that version wrote on real components: `tests/upgrade/make.py` says how.
+"""
+
+import json
+from collections import Counter
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from round_trip import read
+from tidegate.errors import NothingToDo
+from tidegate.model.batch import Plan, StagedBatch
+from tidegate.monitoring.details import read_batch_history, read_storage
+from tidegate.publications.publish import publish
+from tidegate.publications.status import read_publication_status
+from tidegate.wiring.publication import assemble_publication
+from upgrade.make import LEFT, OUT, PIPELINE, PUBLICATION, RIGHT, to_record
+from upgrade.restore import read_kept, restore, to_offsets
+
+if TYPE_CHECKING:
+    from conftest import Workbench
+
+VERSION = "55612a2"
+BEFORE = {
+    "left": {1: "left 1 again", 3: "left 3", 4: "left 4"},
+    "right": {1: "right 1", 2: "right 2", 3: "right 3 again"},
+}
+MERGED = {
+    "left": {**BEFORE["left"], 3: "left 3 staged", 6: "left 6 staged"},
+    "right": {2: "right 2", 3: "right 3 again", 6: "right 6 staged"},
+}
+AFTER = {
+    "left": {1: "left 1 again", 2: "left 2 new", 4: "left 4", 6: "left 6 new"},
+    "right": {2: "right 2 new", 3: "right 3 again", 6: "right 6 staged"},
+}
+
+
+@pytest.fixture
+def kept(workbench: "Workbench") -> dict[str, Any]:
+    workbench.pipeline("shop", [LEFT, RIGHT], **PIPELINE)
+    (workbench.include / "publications").mkdir()
+    (workbench.include / "publications" / "out.yaml").write_text(yaml.safe_dump(PUBLICATION))
+    return restore(workbench, VERSION, (OUT, f"{OUT}-state"))
+
+
+def read_names(workbench: "Workbench") -> dict[str, dict[int, str]]:
+    """By table: the name of each id, which stands there once."""
+    found = {table: workbench.rows(f"shop.{table}") for table in ("left", "right")}
+    assert all(len({row["id"] for row in rows}) == len(rows) for rows in found.values())
+    return {table: {row["id"]: row["name"] for row in rows} for table, rows in found.items()}
+
+
+def read_history(workbench: "Workbench") -> Counter[tuple[int, str]]:
+    rows = read_batch_history(workbench.ports("shop"), 20)["batches"]
+    return Counter((row["batch"], row["table"]) for row in rows)
+
+
+def list_batches(*numbers: int) -> Counter[tuple[int, str]]:
+    return Counter((number, table) for number in numbers for table in ("lake.shop.left", "lake.shop.right"))
+
+
+def to_json(data: Any) -> Any:
+    return json.loads(json.dumps(data))
+
+
+def test_pipeline_that_an_older_version_flushed_and_staged_goes_on_where_that_one_stopped(
+    workbench: "Workbench", kept: dict[str, Any]
+) -> None:
+    assert read_names(workbench) == BEFORE
+    [status] = json.loads(workbench.cli("status", "shop", "--json").stdout)["pipelines"]
+    assert [(table["batch"], table["lag"], table["problem"]) for table in status["tables"]] == [(2, 2, None)] * 2
+    assert status["dead_letters"] == 1
+    assert read_history(workbench) == list_batches(1, 2)
+    past = read_batch_history(workbench.ports("shop"), 20)["batches"]
+    assert {row["bytes_written"] for row in past} == {None}, "that version did not count them"
+    attempts = {staged["attempt"] for staged in kept["tasks"]["staged"]}
+    waiting = [batch["attempt"] for table in read_storage(workbench.ports("shop")) for batch in table["staged"]]
+    assert set(waiting) == attempts
+
+    flushed = workbench.flush("shop")
+    assert [batch.batch for batch in flushed.published] == [3, 3]
+    assert read_names(workbench) == MERGED
+    control = workbench.rows("shop.tidegate_shop_batches")
+    assert {row["attempt"] for row in control if row["batch"] == 3} == attempts, "nothing was staged twice"
+    assert workbench.committed("shop") == workbench.ends(LEFT, RIGHT)
+
+    workbench.produce(LEFT, to_record(2, "left 2 new"), to_record(3, None), to_record(6, "left 6 new"))
+    workbench.produce(RIGHT, to_record(4, "right 4 late", 5), to_record(2, "right 2 new", 2))
+    workbench.flush("shop")
+    assert read_names(workbench) == AFTER, "the delete that was remembered keeps the late record out"
+    assert workbench.committed("shop") == workbench.ends(LEFT, RIGHT)
+    with pytest.raises(NothingToDo):
+        workbench.flush("shop")
+    assert read_history(workbench) == list_batches(1, 2, 3, 4)
+    newest = read_batch_history(workbench.ports("shop"), 2)["batches"]
+    assert all(row["bytes_written"] > 0 for row in newest)
+    assert to_offsets(kept["committed"]) != workbench.committed("shop")
+
+
+def test_publication_goes_on_from_the_state_that_an_older_version_left(
+    workbench: "Workbench", kept: dict[str, Any]
+) -> None:
+    def ports() -> Any:
+        return assemble_publication(workbench.include, "out", workbench.resolve())
+
+    def count() -> Counter[tuple[bytes, bytes | None]]:
+        return Counter((message.key(), message.value()) for message in read(workbench, OUT))
+
+    assert kept["records"][f"{OUT}-state"], "there is a state to go on from"
+    before = count()
+    assert read_publication_status(ports())["snapshots_behind"] == 0
+    with pytest.raises(NothingToDo):
+        publish(ports())
+    workbench.produce(LEFT, to_record(4, None), to_record(1, "left 1 once more"))
+    workbench.drain("shop")
+    done = publish(ports())
+    assert (done.inserted, done.updated, done.deleted) == (1, 2, 1)
+    added = count() - before
+    assert sorted((json.loads(key)["id"], json.loads(value)["name"] if value else None) for key, value in added) == [
+        (1, "left 1 once more"), (3, "left 3 staged"), (4, None), (6, "left 6 staged"),
+    ]  # fmt: skip
+    assert set(added.values()) == {1}
+    with pytest.raises(NothingToDo):
+        publish(ports())
+
+
+def test_what_tasks_of_an_older_version_handed_on_is_read() -> None:
+    """A deploy in the middle of a run: its plan and its staged batches lie in Airflow's database."""
+    tasks = read_kept(VERSION)["tasks"]
+    assert to_json(Plan.from_dict(tasks["plan"]).to_dict()) == tasks["plan"]
+    batches = [StagedBatch.from_dict(one) for one in tasks["staged"]]
+    assert [(one.table, one.batch, one.counts.staged) for one in batches] == [
+        ("lake.shop.left", 3, 2),
+        ("lake.shop.right", 3, 2),
+    ]
+    assert to_json([one.to_dict() for one in batches]) == tasks["staged"]
+
+
+def test_triggers_that_an_older_version_stored_wait_on() -> None:
+    for path, kwargs in read_kept(VERSION)["triggers"]:
+        module, _, name = path.rpartition(".")
+        trigger = getattr(import_module(module), name)(**kwargs)
+        newer_path, newer = trigger.serialize()
+        assert newer == kwargs
+        assert newer_path != path, "stored anew, it has its new name"
