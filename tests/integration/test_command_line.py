@@ -45,6 +45,7 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
     assert set(status["batches"][0]) == {
         "batch", "table", "span", "gaps", "read", "staged", "superseded", "filtered", "ignored", "dead_lettered",
         "inserted", "updated", "deleted", "seconds", "published_at", "valid_through", "backfill",
+        "bytes_scanned", "bytes_billed", "bytes_written",
     }  # fmt: skip
 
     again = workbench.cli("flush", "told")
