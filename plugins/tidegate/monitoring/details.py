@@ -8,8 +8,8 @@ from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import get_offset, iterate_offsets
 from tidegate.monitoring.status import format_batch, format_time_ms
 from tidegate.ports.context import Ports, TableFiles
+from tidegate.progress.pipeline_progress import read_pipeline_progress
 from tidegate.progress.risks import find_risks
-from tidegate.progress.table_progress import compare_with_log, find_published_offsets, observe_tables
 from tidegate.progress.topic_log import read_known_log
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
 from tidegate.steps.maintain import list_maintained_tables
@@ -43,9 +43,8 @@ def read_group_retention(ports: Ports) -> dict[str, Any]:
 
 def find_warnings(ports: Ports) -> list[str]:
     """What may go wrong soon: hanging transactions, and records that wait until they expire."""
-    ports, seen = observe_tables(ports)
-    log, gone = read_known_log(ports)
-    return find_risks(ports, log, find_published_offsets(log, compare_with_log(ports, seen, log, gone)))
+    progress = read_pipeline_progress(ports)
+    return find_risks(progress.ports, progress.log, progress.published)
 
 
 def read_batch_history(ports: Ports, limit: int) -> dict[str, Any]:

@@ -5,11 +5,9 @@ from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
-from tidegate.model.offsets import get_offset, iterate_offsets
 from tidegate.monitoring.status import format_time_ms, measure_lag, measure_lag_seconds
-from tidegate.ports.context import Log, Ports
-from tidegate.progress.heartbeat_records import compute_valid_through_ms
-from tidegate.progress.table_progress import TableWithLog, iterate_published
+from tidegate.ports.context import Ports
+from tidegate.progress.pipeline_progress import PipelineProgress, TableProgress
 from tidegate.spec.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
@@ -17,12 +15,9 @@ RECENT_BATCHES = 10
 ROW_COUNT_NAMES = ("inserted", "updated", "deleted")
 
 
-def find_unpublished(found: list[TableWithLog]) -> set[tuple[str, int, int]]:
+def find_unpublished(progress: PipelineProgress) -> set[tuple[str, int, int]]:
     """Topic, partition and offset of each table's first record that it has not published: their age is its lag."""
-    ends = [
-        (v, t, p, get_offset(v.following, t, p) or 0, end) for v in found for t, p, end in iterate_offsets(v.log.end)
-    ]
-    return {(t, p, offset) for _, t, p, offset, end in ends if offset < end}
+    return {(t, p, offset) for one in progress.tables for t, p, offset, end in one.iterate_next() if offset < end}
 
 
 def describe_file(pipeline: Pipeline) -> dict[str, Any]:
@@ -30,15 +25,16 @@ def describe_file(pipeline: Pipeline) -> dict[str, Any]:
     return {"description": pipeline.description, "tags": list(pipeline.tags)}
 
 
-def build_overview(ports: Ports, found: list[TableWithLog], log: Log, proof: int | None = None) -> dict[str, Any]:
-    """Lag and freshness of the pipeline, its tables and partitions, from what is seen already.
+def build_overview(progress: PipelineProgress) -> dict[str, Any]:
+    """Lag and freshness of the pipeline, its tables and partitions, from what is read already.
 
     `lag_seconds`: age of the oldest record that is not published, 0 when there is none, None when nobody tells.
-    `proof` is the time that change-data connectors vouch for, where it was asked for before the tables and the log.
     `starts_at`: how many offsets must wait before a flush starts.
     `published_ms`: when the last snapshot of any table was published, None before the first.
     """
-    tables = [_describe_table(ports, view, proof) for view in found]
+    ports = progress.ports
+    tables = [_describe_table(ports, one) for one in progress.tables]
+    published_ms = [one.state.snapshot_ms for one in progress.tables if one.state and one.state.snapshot_ms]
     return {
         "pipeline": ports.pipeline.name,
         **describe_file(ports.pipeline),
@@ -47,7 +43,7 @@ def build_overview(ports: Ports, found: list[TableWithLog], log: Log, proof: int
         "freshness": min((t["valid_through"] for t in tables if t["valid_through"]), default=None),
         "starts_at": _get_flush_threshold(ports),
         "open_batches": max((table["open_batches"] for table in tables), default=0),
-        "published_ms": max((v.state.snapshot_ms for v in found if v.state and v.state.snapshot_ms), default=None),
+        "published_ms": max(published_ms, default=None),
         "tables": tables,
         "partitions": [
             {
@@ -57,7 +53,7 @@ def build_overview(ports: Ports, found: list[TableWithLog], log: Log, proof: int
                 "end": end,
                 **measure_lag(ports, topic, partition, offset, end),
             }
-            for topic, partition, offset, end in iterate_published(log, found)
+            for topic, partition, offset, end in progress.iterate_published()
         ],
     }
 
@@ -67,21 +63,17 @@ def _get_flush_threshold(ports: Ports) -> int:
     return 1 if merge.is_timed else max(1, merge.records_threshold)
 
 
-def _describe_table(ports: Ports, view: TableWithLog, proof: int | None) -> dict[str, Any]:
-    ages = [
-        measure_lag_seconds(ports, t, p, get_offset(view.following, t, p) or 0, end)
-        for t, p, end in iterate_offsets(view.log.end)
-    ]
-    position = view.position
+def _describe_table(ports: Ports, one: TableProgress) -> dict[str, Any]:
+    ages = [measure_lag_seconds(ports, *place) for place in one.iterate_next()]
     return {
-        "table": view.table.name,
-        "batch": position.batch if position else None,
-        "lag": view.lag,
+        "table": one.table.name,
+        "batch": one.position.batch if one.position else None,
+        "lag": one.lag,
         "lag_seconds": _find_oldest_age(ages),
-        "valid_through": format_time_ms(compute_valid_through_ms(view, proof)),
-        "open_batches": len(view.queue),
-        "max_pending": view.table.max_pending,
-        "problem": view.problem,
+        "valid_through": format_time_ms(one.valid_through_ms),
+        "open_batches": len(one.queue),
+        "max_pending": one.table.max_pending,
+        "problem": one.problem,
     }
 
 

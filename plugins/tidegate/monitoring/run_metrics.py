@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.monitoring.overview import build_overview, count_waiting_letters
 from tidegate.ports.context import Ports
-from tidegate.progress.heartbeat_records import Observation, compute_valid_through_ms, observe
+from tidegate.progress.pipeline_progress import PipelineProgress, read_pipeline_progress
 
 
 @dataclass(frozen=True)
@@ -31,22 +31,22 @@ class RunMetrics:
 
 def measure_pipeline(ports: Ports) -> RunMetrics:
     """Look at tables, log and dead letters; changes nothing."""
-    heard = observe(ports)
-    row = build_overview(ports, list(heard.tables), heard.log)
+    progress = read_pipeline_progress(ports)
+    row = build_overview(progress)
     return RunMetrics(
         lag=row["lag"],
         behind=row["lag_seconds"],
-        valid_through_age=_compute_valid_through_age(ports, heard),
+        valid_through_age=_compute_valid_through_age(progress),
         open_batches=row["open_batches"],
         dead_letters=count_waiting_letters(ports),
         problems=sum(table["problem"] is not None for table in row["tables"]),
     )
 
 
-def _compute_valid_through_age(ports: Ports, heard: Observation) -> float | None:
-    times = [compute_valid_through_ms(view, heard.proof_ms) for view in heard.tables]
+def _compute_valid_through_age(progress: PipelineProgress) -> float | None:
+    times = [one.valid_through_ms for one in progress.tables]
     known = [time for time in times if time is not None]
-    return max(0.0, (ports.now_ms() - min(known)) / 1000) if known and len(known) == len(times) else None
+    return max(0.0, (progress.ports.now_ms() - min(known)) / 1000) if known and len(known) == len(times) else None
 
 
 def to_merge_metrics(published: Mapping[str, Any]) -> dict[str, float]:

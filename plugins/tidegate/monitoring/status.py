@@ -7,17 +7,10 @@ from tidegate.model import resource_names
 from tidegate.model.batch import RECORD_COUNTS, StagedBatch
 from tidegate.model.offsets import get_offset
 from tidegate.model.publish_cost import COST_COUNTS
-from tidegate.ports.context import Log, Ports
-from tidegate.progress.heartbeat_records import compute_valid_through_ms, read_connector_heartbeat_ms
+from tidegate.ports.context import Ports
+from tidegate.progress.pipeline_progress import PipelineProgress, TableProgress, read_pipeline_progress
 from tidegate.progress.risks import find_risks
-from tidegate.progress.table_progress import (
-    TableWithLog,
-    compare_with_log,
-    find_published_offsets,
-    iterate_published,
-    observe_tables,
-)
-from tidegate.progress.topic_log import read_known_log
+from tidegate.progress.table_progress import read_staged
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
 from tidegate.spec.time_text import to_utc_datetime
 
@@ -31,11 +24,9 @@ def read_status(ports: Ports) -> dict[str, Any]:
     A table that cannot go on (rolled back, log gone, schema missing) or be read is shown all the same, with the reason
     and way out as `problem`; `exists` is None where nobody knows. What else does not answer is named in `warnings`.
     """
-    proof = read_connector_heartbeat_ms(ports)
-    ports, seen = observe_tables(ports)
-    pipeline, (log, gone) = ports.pipeline, read_known_log(ports)
-    found = compare_with_log(ports, seen, log, gone)
-    tables = [_describe_table(ports, view, proof) for view in found]
+    progress = read_pipeline_progress(ports)
+    ports, pipeline = progress.ports, progress.ports.pipeline
+    tables = [_describe_table(ports, one) for one in progress.tables]
     return {
         "pipeline": pipeline.name,
         "description": pipeline.description,
@@ -43,18 +34,19 @@ def read_status(ports: Ports) -> dict[str, Any]:
         "freshness": min((t["valid_through"] for t in tables if t["valid_through"]), default=None),
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
-        "partitions": _describe_partitions(ports, log, found),
-        **_read_other_parts(ports, found, find_risks(ports, log, find_published_offsets(log, found))),
+        "partitions": _describe_partitions(progress),
+        **_read_other_parts(progress, find_risks(ports, progress.log, progress.published)),
     }
 
 
-def _read_other_parts(ports: Ports, found: list[TableWithLog], warnings: list[str]) -> dict[str, Any]:
+def _read_other_parts(progress: PipelineProgress, warnings: list[str]) -> dict[str, Any]:
     """What other tables tell of the pipeline: each part that cannot be read is empty, and a warning says why."""
+    ports = progress.ports
     parts: dict[str, Any] = {"batches": [], "backfills": [], **UNKNOWN_DEAD_LETTERS}
     history = resource_names.name_control_table(ports.pipeline)
     for read in (
         lambda: {"batches": [format_batch(row) for row in ports.destination.read_history(history, MAX_BATCHES)]},
-        lambda: {"backfills": _describe_backfills(ports, found)},
+        lambda: {"backfills": _describe_backfills(progress)},
         lambda: _describe_dead_letters(ports),
     ):
         try:
@@ -64,45 +56,51 @@ def _read_other_parts(ports: Ports, found: list[TableWithLog], warnings: list[st
     return {**parts, "warnings": warnings}
 
 
-def _describe_backfills(ports: Ports, views: list[TableWithLog]) -> list[dict[str, Any]]:
+def _describe_backfills(progress: PipelineProgress) -> list[dict[str, Any]]:
     """Backfills that are under way, stopped or given up, with the slices that each table has."""
     rows = []
-    for one in read_open_backfills(ports).values():
-        there, mine = {view.table.name for view in views if view.state}, sorted(t.table for t in one.tables)
-        applied = {table: numbers for table, numbers in read_applied_slices(ports, one).items() if table in there}
-        rows.append({"backfill": one.id, "tables": mine, "slices": len(one.numbers), "applied": applied})
+    existing = {one.table.name for one in progress.tables if one.state}
+    for backfill in read_open_backfills(progress.ports).values():
+        slices = read_applied_slices(progress.ports, backfill)
+        rows.append(
+            {
+                "backfill": backfill.id,
+                "tables": sorted(part.table for part in backfill.tables),
+                "slices": len(backfill.numbers),
+                "applied": {table: numbers for table, numbers in slices.items() if table in existing},
+            }
+        )
     return rows
 
 
-def _describe_table(ports: Ports, view: TableWithLog, proof: int | None) -> dict[str, Any]:
-    position, state, name, problem = view.position, view.state, view.table.name, view.problem
-    staged, rows = list[StagedBatch](), None
+def _describe_table(ports: Ports, one: TableProgress) -> dict[str, Any]:
+    position, state, name, problem = one.position, one.state, one.table.name, one.problem
+    staged, rows = tuple[StagedBatch, ...](), None
     try:
-        if view.is_read:
-            staged = ports.destination.list_staged(
-                resource_names.name_intermediate_table(ports.pipeline, view.table), name
-            )
+        if one.is_read:
+            staged = read_staged(ports, one)
             rows = ports.destination.count_rows(name)
     except (GiveUp, RetryLater) as reason:
         problem = problem or str(reason)
     published = position.batch if position else 0
     return {
         "table": name,
-        "mode": view.table.mode,
-        "exists": state is not None if view.is_read else None,
+        "mode": one.table.mode,
+        "exists": state is not None if one.is_read else None,
         "batch": position.batch if position else None,
         "position": position.offsets if position else None,
         "snapshot_id": str(state.snapshot_id) if state and state.snapshot_id else None,
-        "valid_through": format_time_ms(compute_valid_through_ms(view, proof)),
+        "valid_through": format_time_ms(one.valid_through_ms),
         "rows": rows,
-        "lag": view.lag,
+        "lag": one.lag,
         "rolled_back": state.rolled_back if state else False,
         "open_batches": [s.batch for s in staged if s.batch > published],
         "problem": problem,
     }
 
 
-def _describe_partitions(ports: Ports, log: Log, found: list[TableWithLog]) -> list[dict[str, Any]]:
+def _describe_partitions(progress: PipelineProgress) -> list[dict[str, Any]]:
+    ports, log = progress.ports, progress.log
     committed = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
     return [
         {
@@ -114,7 +112,7 @@ def _describe_partitions(ports: Ports, log: Log, found: list[TableWithLog]) -> l
             "end": end,
             **measure_lag(ports, topic, partition, offset, end),
         }
-        for topic, partition, offset, end in iterate_published(log, found)
+        for topic, partition, offset, end in progress.iterate_published()
     ]
 
 

@@ -3,49 +3,28 @@
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from tidegate.errors import GiveUp, RetryLater, join_tables
 from tidegate.model.batch import Refusal
-from tidegate.model.position import Position
-from tidegate.ports.context import Ports, TableState
-from tidegate.spec.table import Table
+from tidegate.ports.context import Ports
 
 log = logging.getLogger(__name__)
 Failure = tuple[str, GiveUp]  # a table that cannot be staged, and why
+Delay = tuple[str, GiveUp | RetryLater]  # a table that cannot be planned, for good or for now, and why
 
 
-@dataclass(frozen=True)
-class BlockedTable:
-    """One table that cannot go on, and why."""
-
-    table: Table
-    state: TableState | None
-    error: GiveUp | RetryLater
-
-    @property
-    def position(self) -> Position | None:
-        """Where it was last known to stand."""
-        return self.state.recorded if self.state else None
-
-    @property
-    def end(self) -> Position | None:
-        """The same: nothing that is staged for it counts."""
-        return self.position
-
-
-def to_refusals(ports: Ports, refused: Sequence[BlockedTable], *, has_work: bool) -> tuple[Refusal, ...]:
+def to_refusals(ports: Ports, refused: Sequence[Delay], *, has_work: bool) -> tuple[Refusal, ...]:
     """The refusals as they travel with a plan.
 
     Raised instead: the reason where all tables are refused, first one that may pass; `SomeTables` where the others have
     no work.
     """
     if refused and len(refused) == len(ports.pipeline.tables):
-        raise next((one.error for one in refused if isinstance(one.error, RetryLater)), refused[0].error)
-    found = note_refusals([(one.table.name, one.error) for one in refused])
-    if found and not has_work:
-        raise join_tables(format_refusals(ports, found), [type(one.error) for one in refused])
-    return found
+        raise next((error for _, error in refused if isinstance(error, RetryLater)), refused[0][1])
+    refusals = note_refusals(refused)
+    if refusals and not has_work:
+        raise join_tables(format_refusals(ports, refusals), [type(error) for _, error in refused])
+    return refusals
 
 
 @contextmanager
@@ -57,7 +36,7 @@ def isolate_failure(table: str, failures: list[Failure]) -> Iterator[None]:
         failures.append((table, error))
 
 
-def note_refusals(failures: Sequence[tuple[str, GiveUp | RetryLater]]) -> tuple[Refusal, ...]:
+def note_refusals(failures: Sequence[Delay]) -> tuple[Refusal, ...]:
     """The failures as they travel with a run, each in the log."""
     for message in dict.fromkeys(str(error) for _, error in failures):
         log.warning(message)

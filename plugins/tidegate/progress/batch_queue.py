@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tidegate.model import resource_names
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Offsets, find_highest
 from tidegate.model.position import Position
@@ -13,28 +12,29 @@ from tidegate.tables.columns import compute_shape, resolve_columns
 from tidegate.tables.dimension_tables import describe_table
 
 
-def read_queue(
-    ports: Ports, table: Table, state: TableState | None, position: Position | None
+def select_queue(
+    ports: Ports, table: Table, state: TableState | None, position: Position | None, staged: Sequence[StagedBatch]
 ) -> tuple[StagedBatch, ...]:
-    """The staged batches that lead on from `position` without a hole, oldest first.
+    """Of all that is `staged`, the batches that lead on from `position` without a hole, oldest first.
 
     The first starts exactly at the position, each next one where the one before it ends. A table without a position
     has no such place: there the first is one that followed no other when it was planned, so that a batch from the
     middle of the log never becomes the first of a new table.
     """
+    if not staged:
+        return ()
     metadata = ports.pipeline.source.metadata
-    found = ports.destination.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name)
-    wanted = compute_shape(resolve_columns(describe_table(ports, table), metadata, state), metadata) if found else ""
+    shape = compute_shape(resolve_columns(describe_table(ports, table), metadata, state), metadata)
     queue: list[StagedBatch] = []
-    for staged in found:
-        if _fits(staged, state, wanted) and _is_next(staged, queue, position):
-            queue.append(staged)
+    for batch in staged:
+        if _fits(batch, state, shape) and _is_next(batch, queue, position):
+            queue.append(batch)
     return tuple(queue)
 
 
-def _fits(staged: StagedBatch, state: TableState | None, wanted: str) -> bool:
+def _fits(staged: StagedBatch, state: TableState | None, shape: str) -> bool:
     """Whether a staged batch was made for the table and the pipeline file as they are; any other is staged anew."""
-    if staged.counts.unexplained() or staged.shape != wanted or not staged.ranges.span:
+    if staged.counts.unexplained() or staged.shape != shape or not staged.ranges.span:
         return False
     if state is not None and staged.batch <= state.highest_batch:  # published once, and then rolled back
         return False

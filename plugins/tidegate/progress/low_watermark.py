@@ -2,62 +2,58 @@
 
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.model import resource_names
+from tidegate.errors import PositionLost, RetryLater
 from tidegate.model.offsets import Offsets, find_lowest, merge_offsets
 from tidegate.ports.context import Ports
-from tidegate.progress.batch_queue import find_rowless_end, read_queue
-from tidegate.progress.position_checks import resolve_position
+from tidegate.progress.batch_queue import find_rowless_end
+from tidegate.progress.table_progress import ObservedTable, read_staged
 from tidegate.progress.topic_log import list_row_topics
 from tidegate.spec.table import Table
-from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
 
 
-def compute_low_watermark(ports: Ports) -> Offsets:
+def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offsets:
     """Per partition the smallest offset that all tables have come to.
 
-    Read from the tables themselves, so that a stale caller cannot report too much. A table that begins where the group
+    From the tables themselves, so that a stale caller cannot report too much. A table that begins where the group
     stands, and has not begun, keeps the group there; so does one that cannot be read now. `RetryLater` where none can.
     """
-    ports = expand_template(ports)
     marks, absent, failures = list[Offsets](), list[Table](), list[RetryLater]()
     by_group = ports.pipeline.source.start.kind in ("group", "latest")
-    for table in ports.pipeline.tables:
+    for seen in tables:
         try:
-            mark = _compute_table_watermark(ports, table)
+            mark = _compute_table_watermark(ports, seen)
         except RetryLater as failure:
             log.warning("pipeline=%s: the group stays where it is for a table: %s", ports.pipeline.name, failure)
             failures.append(failure)
-            absent.append(table)
+            absent.append(seen.table)
             continue
         if mark is not None:
             marks.append(mark)
         elif by_group:
-            absent.append(table)
-    if failures and len(failures) == len(ports.pipeline.tables):
+            absent.append(seen.table)
+    if failures and len(failures) == len(tables):
         raise failures[0]
     return _hold_absent_tables(ports, find_lowest(*marks), absent)
 
 
-def _compute_table_watermark(ports: Ports, table: Table) -> Offsets | None:
+def _compute_table_watermark(ports: Ports, seen: ObservedTable) -> Offsets | None:
     """One table's next offsets; none for one that came later and has not caught up yet, None where it has not begun.
 
     A batch without rows counts as advanced, although the position follows later. A table without a position holds the
     others back at the start of what is staged for it; without that it is not there yet, and has no say. One that cannot
-    go on, say after a rollback, holds them at what was recorded for it.
+    go on, say after a rollback, holds them at what was recorded for it. One that cannot be read raises its error.
     """
-    state = ports.destination.read_state(table.name, ports.pipeline.name)
-    try:
-        position = resolve_position(ports.pipeline, table, state)
-        queue = read_queue(ports, table, state, position)
-    except GiveUp:
-        position, queue = state.recorded if state else None, ()
+    position, queue = seen.position, seen.queue
+    if seen.error is not None:
+        if not seen.is_read or isinstance(seen.error, RetryLater):
+            raise seen.error
         if position is None:
-            return _find_staged_start(ports, table)
+            return _find_staged_start(ports, seen)
     if position is None and not queue:
         return None
     if position.outside if position else queue[0].watermark != "inside":
@@ -66,11 +62,10 @@ def _compute_table_watermark(ports: Ports, table: Table) -> Offsets | None:
     return merge_offsets(start, find_rowless_end(queue))
 
 
-def _find_staged_start(ports: Ports, table: Table) -> Offsets | None:
-    """Where a table without a position begins whose queue cannot be told: the first of what is staged for it."""
-    found = ports.destination.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name)
-    inside = [staged.ranges.start for staged in found if staged.watermark == "inside"]
-    return find_lowest(*inside) if inside else None
+def _find_staged_start(ports: Ports, seen: ObservedTable) -> Offsets | None:
+    """Where a table without a position begins whose queue is not known: the first of what is staged for it."""
+    starts = [batch.ranges.start for batch in read_staged(ports, seen) if batch.watermark == "inside"]
+    return find_lowest(*starts) if starts else None
 
 
 def _hold_absent_tables(ports: Ports, reached: Offsets, absent: list[Table]) -> Offsets:

@@ -2,8 +2,16 @@
 
 from tidegate.model.offsets import Offsets, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Ports
-from tidegate.progress.position_checks import check_complete, check_start
+from tidegate.progress.position_checks import check_complete, check_start, resolve_next_start
+from tidegate.progress.table_progress import TableWithLog
 from tidegate.spec.table import Table
+
+
+def resolve_batch_start(ports: Ports, one: TableWithLog) -> Offsets:
+    """Where the next batch of a table starts: the end of its queue; `PositionLost` where it must not."""
+    if one.end is None:
+        return resolve_complete_start(ports, one.table, one.log)
+    return resolve_next_start(ports.pipeline, one.table, one.end, one.log)
 
 
 def resolve_complete_start(ports: Ports, table: Table, log: Log) -> Offsets:

@@ -6,6 +6,8 @@ from tidegate.errors import NothingToDo
 from tidegate.model.offsets import Offsets
 from tidegate.ports.context import Ports
 from tidegate.progress.low_watermark import commit_to_group, compute_low_watermark
+from tidegate.progress.table_progress import observe_tables
+from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +18,8 @@ def commit_offsets(ports: Ports) -> Offsets:
     Idempotent. The group's offsets are progress for people: nothing reads them once a table has a position, so what
     a late zombie commits is healed by the next run.
     """
-    offsets = compute_low_watermark(ports)
+    ports = expand_template(ports)
+    offsets = compute_low_watermark(ports, observe_tables(ports))
     if not any(offsets.values()):
         raise NothingToDo(f"pipeline={ports.pipeline.name}: no table has a position yet, so there is none to commit")
     log.info("committing: pipeline=%s group=%s %s", ports.pipeline.name, ports.pipeline.source.group, offsets)

@@ -1,19 +1,22 @@
-"""heartbeat: keep every partition's committed offset alive and where it belongs, and tell how the pipeline stands."""
+"""heartbeat: keep every partition's committed offset alive and where it belongs, and report how the pipeline stands."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.model.offsets import Offsets, merge_offsets
 from tidegate.ports.context import Ports
-from tidegate.progress.heartbeat_records import build_heartbeat_records, encode_records, observe
+from tidegate.progress.heartbeat_records import build_heartbeat_records, encode_records
 from tidegate.progress.low_watermark import commit_to_group, compute_low_watermark
 from tidegate.progress.offset_hook import apply_offset_hook
+from tidegate.progress.pipeline_progress import measure_progress
 from tidegate.progress.risks import find_risks
 from tidegate.progress.start_offsets import resolve_first_start
-from tidegate.progress.table_progress import find_published_offsets
+from tidegate.progress.table_progress import ObservedTable, observe_tables
 from tidegate.progress.topic_log import list_ignored_topics, list_row_topics, read_known_log
+from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
 
@@ -34,24 +37,27 @@ class HeartbeatResult:
 
 
 def heartbeat(ports: Ports) -> HeartbeatResult:
-    """Commit again what is published, and once per `heartbeat.interval` tell how the pipeline stands.
+    """Commit again what is published, and once per `heartbeat.interval` report how the pipeline stands.
 
-    1. Commit what is published, and the ends of ignored topics, with the hook's say. Brokers forget a committed offset
+    1. Read each table: once, for all that follows.
+    2. Commit what is published, and the ends of ignored topics, with the hook's say. Brokers forget a committed offset
        some days after its own last commit (`offsets.retention.minutes`), so quiet partitions need this too. Never
        beyond what is published: a partition's offset is the low watermark or, for topics that carry no rows, the end
        of the log. While no table has a position, `start: latest` is held here. A topic that is empty everywhere, from
        which no table has read, gets its end, unless something is committed for it.
-    2. If the interval is over, it begins anew, whatever comes of the rest.
-    3. Look for dangers, and send heartbeat records, if asked. A failure here is a warning: everything is published.
+    3. If the interval is over, it begins anew, whatever comes of the rest.
+    4. Look for dangers, and send heartbeat records, if asked. A failure here is a warning: everything is published.
 
     A hook that goes too far is overruled, and `GiveUp` is raised in the end.
     """
-    offsets, refusal = _compute_offsets(ports)
+    ports = expand_template(ports)
+    tables = observe_tables(ports)
+    offsets, refusal = _compute_offsets(ports, tables)
     reported = commit_to_group(ports, offsets)
     beat = HeartbeatResult(reported.offsets)
     if any(offsets.values()) and _is_due(ports, reported.beat_ms):
         commit_to_group(ports, reported.offsets, ports.now_ms())
-        beat = _tell_tables(ports, reported.offsets)
+        beat = _report_tables(ports, tables, reported.offsets)
     if refusal is not None:
         raise refusal
     return beat
@@ -62,10 +68,10 @@ def _is_due(ports: Ports, before_ms: int | None) -> bool:
     return interval_ms > 0 and (before_ms is None or ports.now_ms() - before_ms >= interval_ms)
 
 
-def _compute_offsets(ports: Ports) -> tuple[Offsets, GiveUp | None]:
+def _compute_offsets(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Offsets, GiveUp | None]:
     ignored = list_ignored_topics(ports)
     quiet = ports.broker.read_log(ignored, ports.pipeline.source.isolation).end if ignored else {}
-    own = compute_low_watermark(ports)
+    own = compute_low_watermark(ports, tables)
     own = merge_offsets(_find_empty_start(ports, own), own)
     try:
         return apply_offset_hook(ports, own, quiet), None
@@ -85,21 +91,20 @@ def _find_empty_start(ports: Ports, own: Offsets) -> Offsets:
     return merge_offsets({topic: log.end[topic] for topic in empty}, committed)
 
 
-def _tell_tables(ports: Ports, offsets: Offsets) -> HeartbeatResult:
-    tables: list[dict[str, Any]] = []
+def _report_tables(ports: Ports, tables: Sequence[ObservedTable], offsets: Offsets) -> HeartbeatResult:
+    values: list[dict[str, Any]] = []
     warnings: list[str] = []
     sent = 0
     try:
-        heard = observe(ports)
-        following = find_published_offsets(heard.log, list(heard.tables))
-        found = build_heartbeat_records(ports, heard)
-        tables = [value for _, value in found]
-        warnings += find_risks(ports, heard.log, following)
-        if ports.pipeline.heartbeat.produce and found:
-            ports.broker.send(ports.pipeline.heartbeat.topic, encode_records(found))
-            sent = len(found)
+        progress = measure_progress(ports, tables)
+        records = build_heartbeat_records(progress)
+        values = [value for _, value in records]
+        warnings += find_risks(ports, progress.log, progress.published)
+        if ports.pipeline.heartbeat.produce and records:
+            ports.broker.send(ports.pipeline.heartbeat.topic, encode_records(records))
+            sent = len(records)
     except TidegateError as reason:
         warnings.append(f"pipeline={ports.pipeline.name}: this heartbeat could not tell everything: {reason}")
     for warning in warnings:
         log.warning(warning)
-    return HeartbeatResult(offsets, True, sent, tuple(tables), tuple(warnings))
+    return HeartbeatResult(offsets, True, sent, tuple(values), tuple(warnings))

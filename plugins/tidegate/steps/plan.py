@@ -1,17 +1,16 @@
 """plan: decide which offsets of the log become the next batch of each table. Changes nothing."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
+from tidegate.errors import GiveUp, NothingToDo, TidegateError
 from tidegate.model import resource_names
-from tidegate.model.batch import Plan, PlannedBatch, StagedBatch
+from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import Offsets, Ranges, cap_ranges, find_lowest, get_offset, iterate_offsets, merge_offsets
-from tidegate.model.position import Position
 from tidegate.planning.batch_size import BatchSizer
-from tidegate.planning.blocked_tables import BlockedTable, to_refusals
+from tidegate.planning.blocked_tables import Delay, to_refusals
 from tidegate.planning.key_deduplication import (
     SAMPLED_MIN_RECORDS,
     can_keep_last_per_key,
@@ -19,52 +18,20 @@ from tidegate.planning.key_deduplication import (
     is_deduplication_worth_it,
 )
 from tidegate.planning.stop_offsets import cap_at
-from tidegate.ports.context import Log, Ports, TableState
+from tidegate.ports.context import Ports
 from tidegate.progress.batch_queue import (
     combine,
     count_mergeable,
     describe_full_queue,
     publishes_without_rows,
-    read_queue,
 )
-from tidegate.progress.position_checks import check_log, resolve_next_start, resolve_position
-from tidegate.progress.start_offsets import resolve_complete_start
-from tidegate.progress.topic_log import filter_table_log, find_missing_topic, read_known_log
-from tidegate.spec.table import Table
+from tidegate.progress.start_offsets import resolve_batch_start
+from tidegate.progress.table_progress import TableWithLog, attach_log, observe_tables
+from tidegate.progress.topic_log import read_known_log
 from tidegate.staging.takeover import find_left_behind
 from tidegate.tables.templated_tables import expand_template
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """One table as it is found: its position, and what waits in its queue."""
-
-    table: Table
-    state: TableState | None
-    position: Position | None
-    queue: tuple[StagedBatch, ...]
-
-
-@dataclass(frozen=True)
-class _Standing(_Found):
-    """The same beside the part of the log that feeds it."""
-
-    log: Log
-
-    @property
-    def end(self) -> Position | None:
-        """Where the queue ends: a position to come. What is staged is safe, also when the log has forgotten it."""
-        if not self.queue:
-            return self.position
-        last = self.queue[-1]
-        return Position(
-            last.ranges.end,
-            cluster_id=last.cluster_id,
-            topic_ids=last.topic_ids,
-            outside=last.watermark == "outside",
-        )
 
 
 @dataclass(frozen=True)
@@ -100,49 +67,48 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
     refusal is raised where every table is refused, `SomeTables` where none of the others has work.
     """
     ports = expand_template(ports)
-    found = [_found(ports, table) for table in ports.pipeline.tables]
-    log, gone = read_known_log(ports)
-    tables = [_bounded(_standing(ports, one, log, gone), until) for one in found]
-    well = [one for one in tables if isinstance(one, _Standing)]
-    held = "; ".join(
-        describe_full_queue(ports, s.table, s.queue) for s in well if count_mergeable(s.queue) >= s.table.max_pending
-    )
-    is_alone = not ports.pipeline.has_several and any(count_mergeable(s.queue) for s in well)
+    observed = observe_tables(ports)
+    log, missing = read_known_log(ports)
+    tables = [_end_log(one, until) for one in attach_log(ports, observed, log, missing)]
+    able = [one for one in tables if one.error is None]
+    full = [one for one in able if count_mergeable(one.queue) >= one.table.max_pending]
+    pause = "; ".join(describe_full_queue(ports, one.table, one.queue) for one in full)
+    is_alone = not ports.pipeline.has_several and any(count_mergeable(one.queue) for one in able)
     sizing = BatchSizer(ports)
-    work, refused = _collect_batches(ports, tables, sizing, reads_on=not held and not is_alone)
-    left = _count_remaining(work, tables)
-    few = _explain_too_few(work, left, at_least)
+    work, refused = _collect_batches(ports, tables, sizing, reads_on=not pause and not is_alone)
+    remaining = _count_remaining(work, tables)
+    few = _explain_too_few(work, remaining, at_least)
     end = "end of the log" if until is None else "end that was asked for, or behind it"
     refusals = to_refusals(ports, refused, has_work=bool(work) and not few)
     if not work or few:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: {few or f'every table stands at the {end}'}")
-    if held:
-        logger.warning(held)
-    return Plan(tuple(work), log.cluster_id, log.topic_ids, held, refusals, left, sizing.reason)
+    if pause:
+        logger.warning(pause)
+    return Plan(tuple(work), log.cluster_id, log.topic_ids, pause, refusals, remaining, sizing.reason)
 
 
 def _collect_batches(
-    ports: Ports, tables: Sequence["_Standing | BlockedTable"], sizing: BatchSizer, *, reads_on: bool
-) -> tuple[list[PlannedBatch], list[BlockedTable]]:
+    ports: Ports, tables: Sequence[TableWithLog], sizing: BatchSizer, *, reads_on: bool
+) -> tuple[list[PlannedBatch], list[Delay]]:
     """3. and 4.: the batches of the tables that go on, and those that do not."""
     new = _NewBatches(sizing, cache(lambda: 1 + max(_find_highest_batch(ports, one) for one in tables)))
-    work, refused = list[PlannedBatch](), list[BlockedTable]()
+    work, refused = list[PlannedBatch](), list[Delay]()
     for one in tables:
-        if isinstance(one, BlockedTable):
-            refused.append(one)
+        if one.error is not None:
+            refused.append((one.table.name, one.error))
             continue
         others = [other for other in tables if other is not one]
         try:
             work += _list_table_batches(ports, one, _plan_new_batch(ports, one, others, new) if reads_on else None)
         except GiveUp as error:
-            refused.append(BlockedTable(one.table, one.state, error))
+            refused.append((one.table.name, error))
     return work, refused
 
 
-def _count_remaining(work: Sequence[PlannedBatch], tables: Sequence["_Standing | BlockedTable"]) -> int:
+def _count_remaining(work: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
     """Offsets that no batch reaches, of the table that is farthest behind."""
     reached = {batch.table: batch.ranges.end for batch in work}
-    logs = {one.table.name: one.log for one in tables if isinstance(one, _Standing)}
+    logs = {one.table.name: one.log for one in tables}
     spans = (
         Ranges.between(end, merge_offsets(end, _keep_known_partitions(logs[table].end, end))).span
         for table, end in reached.items()
@@ -155,107 +121,72 @@ def _keep_known_partitions(offsets: Offsets, partitions: Offsets) -> Offsets:
     return {t: {p: o for p, o in parts.items() if p in partitions.get(t, {})} for t, parts in offsets.items()}
 
 
-def _explain_too_few(work: Sequence[PlannedBatch], left: int, at_least: int) -> str:
+def _explain_too_few(work: Sequence[PlannedBatch], remaining: int, at_least: int) -> str:
     """A sentence where so few records wait that they start no flush; what is staged is finished however few it are."""
-    waits = max((batch.ranges.span for batch in work), default=0) + left
+    waits = max((batch.ranges.span for batch in work), default=0) + remaining
     if not work or waits >= at_least or any(batch.resumed for batch in work):
         return ""
     return f"waiting={waits} records_threshold={at_least}: fewer than start a flush"
 
 
-def _found(ports: Ports, table: Table) -> "_Found | BlockedTable":
-    state = None
-    try:
-        state = ports.destination.read_state(table.name, ports.pipeline.name)
-        position = resolve_position(ports.pipeline, table, state)
-        return _Found(table, state, position, read_queue(ports, table, state, position))
-    except (GiveUp, RetryLater) as error:
-        return BlockedTable(table, state, error)
-
-
-def _standing(
-    ports: Ports, found: "_Found | BlockedTable", whole_log: Log, gone: Mapping[str, GiveUp]
-) -> "_Standing | BlockedTable":
-    if isinstance(found, BlockedTable):
-        return found
-    missing = find_missing_topic(found.table, gone)
-    if missing is not None:
-        return BlockedTable(found.table, found.state, missing)
-    log = filter_table_log(whole_log, found.table)
-    standing = _Standing(found.table, found.state, found.position, found.queue, log)
-    try:
-        if found.position is not None:
-            check_log(ports.pipeline, found.table, replace(found.position, offsets={}), log)
-        if standing.end is not None:
-            check_log(ports.pipeline, found.table, standing.end, log)
-    except GiveUp as error:
-        return BlockedTable(found.table, found.state, error)
-    return standing
-
-
-def _bounded(one: "_Standing | BlockedTable", until: Offsets | None) -> "_Standing | BlockedTable":
+def _end_log(one: TableWithLog, until: Offsets | None) -> TableWithLog:
     """The table with a log that ends where the read shall end."""
-    if until is None or isinstance(one, BlockedTable):
+    if until is None or one.error is not None:
         return one
     reached = merge_offsets(one.log.begin, one.end.offsets if one.end else {})
     return replace(one, log=replace(one.log, end=cap_at(one.log.end, until, reached)))
 
 
-def _find_highest_batch(ports: Ports, one: "_Standing | BlockedTable") -> int:
+def _find_highest_batch(ports: Ports, one: TableWithLog) -> int:
     try:
         staged = ports.destination.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, one.table))
     except TidegateError:
-        if not isinstance(one, BlockedTable):
+        if one.error is None:
             raise
         staged = 0  # a number tells the batches of one table apart: those of a table that cannot be read are not ours
     return max(staged, one.state.highest_batch if one.state else 0)
 
 
-def _list_table_batches(ports: Ports, standing: _Standing, fresh: PlannedBatch | None) -> list[PlannedBatch]:
+def _list_table_batches(ports: Ports, one: TableWithLog, fresh: PlannedBatch | None) -> list[PlannedBatch]:
     """The queue, then the new batch; nothing while the queue holds no rows and its position need not follow yet."""
-    queue, table = standing.queue, standing.table
+    queue, table = one.queue, one.table
     idle = fresh is None and not count_mergeable(queue)
-    if idle and not (queue and publishes_without_rows(ports, table, standing.state, combine(queue))):
+    if idle and not (queue and publishes_without_rows(ports, table, one.state, combine(queue))):
         return []
     resumed = [PlannedBatch(table.name, s.batch, s.ranges, s.attempt) for s in queue]
     return [*resumed, *([fresh] if fresh else [])]
 
 
 def _plan_new_batch(
-    ports: Ports, standing: _Standing, others: Sequence["_Standing | BlockedTable"], new: _NewBatches
+    ports: Ports, one: TableWithLog, others: Sequence[TableWithLog], new: _NewBatches
 ) -> PlannedBatch | None:
-    table, log, ahead = standing.table, standing.log, standing.end
-    start = (
-        resolve_complete_start(ports, table, log)
-        if ahead is None
-        else resolve_next_start(ports.pipeline, table, ahead, log)
-    )
+    table, log = one.table, one.log
+    start = resolve_batch_start(ports, one)
     backlog = Ranges.between(start, merge_offsets(start, log.end)).span
     ranges = cap_ranges(start, log.end, new.sizing.most(backlog))
     if not ranges.span:
         return None
-    above = max([standing.state.highest_batch if standing.state else 0, *(one.batch for one in standing.queue)])
+    above = max([one.state.highest_batch if one.state else 0, *(staged.batch for staged in one.queue)])
     number, ranges = find_left_behind(ports, table, start, log.end, above) or (0, ranges)
     if ports.pipeline.has_several:
         ports.schemas.describe_table(table)  # a schema that is missing must not stop the read that tables share
-    follows = standing.queue[-1].attempt if standing.queue else ""
+    follows = one.queue[-1].attempt if one.queue else ""
     may_leave_out = can_keep_last_per_key(ports.pipeline, table)
     share = new.superseded_share(ports, ranges) if may_leave_out and table.last_per_key == "auto" else None
     return PlannedBatch(
-        table.name, number or new.number(), ranges, follows=follows, watermark=_classify_watermark(standing, others,
-        ranges),
+        table.name, number or new.number(), ranges, follows=follows, watermark=_classify_watermark(one, others, ranges),
         last_per_key=may_leave_out and is_deduplication_worth_it(share), superseded_share=share,
     )  # fmt: skip
 
 
-def _classify_watermark(standing: _Standing, others: Sequence["_Standing | BlockedTable"], ranges: Ranges) -> str:
+def _classify_watermark(one: TableWithLog, others: Sequence[TableWithLog], ranges: Ranges) -> str:
     """How the table stands to the others with this batch; once inside it stays there, however far it falls behind.
 
     A table without a position while others have one came later: it is outside, until a batch of its own ends where the
     others stand already.
     """
     inside = [other.end.offsets for other in others if other.position and other.end and not other.end.outside]
-    came_later = standing.end.outside if standing.end else bool(inside)
+    came_later = one.end.outside if one.end else bool(inside)
     if not came_later:
         return "inside"
     reached = ranges.end

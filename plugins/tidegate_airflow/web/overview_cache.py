@@ -9,9 +9,11 @@ from typing import Any, Protocol
 from tidegate.errors import GiveUp
 from tidegate.monitoring.overview import build_overview, describe_file, find_unpublished, read_recent
 from tidegate.ports.context import Ports
-from tidegate.progress.heartbeat_records import read_connector_heartbeat_ms
-from tidegate.progress.table_progress import ObservedTable, compare_with_log, observe_tables
+from tidegate.progress.connector_heartbeats import read_connector_heartbeat_ms
+from tidegate.progress.pipeline_progress import PipelineProgress, check_schemas, compare_with_log
+from tidegate.progress.table_progress import ObservedTable, observe_tables
 from tidegate.progress.topic_log import read_known_log
+from tidegate.tables.templated_tables import expand_template
 
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipeline_contexts import Group, PipelineContext
@@ -107,35 +109,38 @@ class OverviewCache:
         """1. what connectors vouch for and every table, 2. the log, 3. the age of what waits, 4. a row for each."""
         broker: Any = members[0].broker
         broker.forget()
-        found = {}
-        for ports, tables, proof in self._read_tables(members):
+        readings: list[PipelineProgress] = []
+        for ports, tables, connector_ms in self._read_tables(members):
             try:
-                whole, gone = read_known_log(ports)
-                found[ports.pipeline.name] = (ports, compare_with_log(ports, tables, whole, gone), whole, proof)
+                readings.append(compare_with_log(ports, tables, *read_known_log(ports), connector_ms))
             except Exception as problem:
                 self._store_problem(ports.pipeline.name, problem)
-        broker.learn(place for _, beside, _, _ in found.values() for place in find_unpublished(beside))
-        for name, (ports, beside, whole, proof) in found.items():
+        broker.learn(place for progress in readings for place in find_unpublished(progress))
+        for progress in readings:
+            name = progress.ports.pipeline.name
             try:
-                row = build_overview(ports, beside, whole, proof)
-                self._store_row(name, {**row, **self._get_recent(ports, row), "error": None, "needs_person": False})
+                row = build_overview(progress)
+                recent = self._get_recent(progress.ports, row)
+                self._store_row(name, {**row, **recent, "error": None, "needs_person": False})
             except Exception as problem:
                 self._store_problem(name, problem)
 
-    def _read_tables(self, members: list[Ports]) -> list[tuple[Ports, list[ObservedTable], int | None]]:
-        seen = []
+    def _read_tables(self, members: list[Ports]) -> list[tuple[Ports, tuple[ObservedTable, ...], int | None]]:
+        readings = []
         for number, ports in enumerate(members):
             begun = time.monotonic()
             try:
-                proof = read_connector_heartbeat_ms(ports)
-                seen.append((*observe_tables(ports), proof))
+                connector_ms = read_connector_heartbeat_ms(ports)
+                expanded = expand_template(ports)
+                tables = check_schemas(expanded, observe_tables(expanded))
+                readings.append((expanded, tables, connector_ms))
             except Exception as problem:
                 self._store_problem(ports.pipeline.name, problem)
                 if time.monotonic() - begun > SLOW_SECONDS:
                     for other in members[number + 1 :]:
                         self._store_problem(other.pipeline.name, problem)
                     break
-        return seen
+        return readings
 
     def _get_recent(self, ports: Ports, row: Row) -> Row:
         """History and dead letters, read again when a table was published, or after a while."""

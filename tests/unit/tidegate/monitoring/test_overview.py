@@ -11,7 +11,8 @@ from tidegate.monitoring.details import read_batch_history
 from tidegate.monitoring.health import CURRENT, STUCK, Schedule, describe_state
 from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
 from tidegate.ports.context import Ports
-from tidegate.progress.table_progress import compare_with_log, observe_tables
+from tidegate.progress.pipeline_progress import compare_with_log, read_pipeline_progress
+from tidegate.progress.table_progress import observe_tables
 from tidegate.progress.topic_log import read_log
 from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
@@ -30,9 +31,7 @@ def world() -> World:
 
 
 def seen(ports: Ports) -> dict[str, Any]:
-    ports, tables = observe_tables(ports)
-    log = read_log(ports)
-    return build_overview(ports, compare_with_log(ports, tables, log), log)
+    return build_overview(read_pipeline_progress(ports))
 
 
 def told(row: dict[str, Any], interval: int = 60, now_ms: int = 0, **schedule: Any) -> tuple[str, str]:
@@ -54,9 +53,8 @@ def test_lag_is_counted_by_table_and_partition_and_aged_by_its_oldest_record(wor
 
 
 def test_unpublished_names_the_records_whose_age_must_be_known(world: World) -> None:
-    ports, tables = observe_tables(world.ports(a_pipeline(*TWO)))
-    found = compare_with_log(ports, tables, read_log(ports))
-    assert find_unpublished(found) == {("left", 0, 0), ("right", 0, 0)}
+    progress = read_pipeline_progress(world.ports(a_pipeline(*TWO)))
+    assert find_unpublished(progress) == {("left", 0, 0), ("right", 0, 0)}
 
 
 def test_age_that_brokers_do_not_tell_is_unknown_and_not_zero(world: World) -> None:
@@ -68,9 +66,7 @@ def test_age_that_brokers_do_not_tell_is_unknown_and_not_zero(world: World) -> N
 def test_connectors_heartbeat_proves_freshness_of_what_has_no_lag(world: World) -> None:
     ports = world.ports(a_pipeline(*TWO))
     flush(ports)
-    ports, tables = observe_tables(ports)
-    log = read_log(ports)
-    row = build_overview(ports, compare_with_log(ports, tables, log), log, proof=1_900_000_000_000)
+    row = build_overview(compare_with_log(ports, observe_tables(ports), read_log(ports), {}, 1_900_000_000_000))
     assert row["freshness"] == "2030-03-17T17:46:40.000Z"
 
 

@@ -10,7 +10,8 @@ from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts, PublishedBatch, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import read_status
-from tidegate.progress.batch_queue import combine, merge_groups, read_queue
+from tidegate.progress.batch_queue import combine, merge_groups
+from tidegate.progress.table_progress import observe_tables
 from tidegate.spec.pipeline import Heartbeat
 from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge
@@ -52,9 +53,7 @@ def committed(world: World) -> int | None:
 
 
 def waiting_for(world: World, pipeline=TWO) -> list[tuple[int, tuple[int, int]]]:
-    ports = world.ports(pipeline)
-    state = world.destination.read_state(COPY, "shop")
-    queue = read_queue(ports, pipeline.tables[1], state, state.position if state else None)
+    queue = observe_tables(world.ports(pipeline))[1].queue
     return [(staged.batch, staged.ranges.by_topic["orders"][0]) for staged in queue]
 
 

@@ -1,0 +1,155 @@
+"""How far a pipeline has come: every table beside the log with its next offsets; the ground of all reports."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
+from tidegate.ports.context import Log, Ports
+from tidegate.progress.batch_queue import find_rowless_end
+from tidegate.progress.connector_heartbeats import read_connector_heartbeat_ms
+from tidegate.progress.start_offsets import resolve_batch_start, resolve_first_start
+from tidegate.progress.table_progress import (
+    ObservedTable,
+    TableWithLog,
+    attach_log,
+    observe_tables,
+    refuse_table,
+)
+from tidegate.progress.topic_log import read_known_log
+from tidegate.tables.templated_tables import expand_template
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableProgress(TableWithLog):
+    """One table with `following`, its next offsets; `valid_through_ms` is the time up to which everything is in it.
+
+    Of a table that could not be read, `following` is where the consumer group stands.
+    """
+
+    following: Offsets
+    valid_through_ms: int | None
+
+    @property
+    def lag(self) -> int:
+        """Offsets of the log that this table has not come to."""
+        return sum(end - offset for _, _, offset, end in self.iterate_next())
+
+    def iterate_next(self) -> Iterator[tuple[str, int, int, int]]:
+        """Topic, partition, the table's next offset (at most the end), and the log's end."""
+        for topic, partition, end in iterate_offsets(self.log.end):
+            yield topic, partition, min(get_offset(self.following, topic, partition) or 0, end), end
+
+
+@dataclass(frozen=True)
+class PipelineProgress:
+    """One look at a pipeline: the log of all its topics, and every table that rows are published into.
+
+    `ports` know the tables that records have named.
+    """
+
+    ports: Ports
+    log: Log
+    tables: tuple[TableProgress, ...]
+
+    def iterate_published(self) -> Iterator[tuple[str, int, int, int]]:
+        """Topic, partition, the smallest offset that all tables have come to, and the log's end."""
+        for topic, partition, end in iterate_offsets(self.log.end):
+            offsets = [get_offset(table.following, topic, partition) for table in self.tables]
+            begin = get_offset(self.log.begin, topic, partition) or 0
+            yield topic, partition, min((o for o in offsets if o is not None), default=begin), end
+
+    @property
+    def published(self) -> Offsets:
+        """The smallest offset of each partition that all tables have come to."""
+        offsets: Offsets = {}
+        for topic, partition, offset, _ in self.iterate_published():
+            offsets.setdefault(topic, {})[partition] = offset
+        return offsets
+
+
+def read_pipeline_progress(ports: Ports) -> PipelineProgress:
+    """Read tables, connectors' heartbeats and the log, each once; changes nothing."""
+    ports = expand_template(ports)
+    return measure_progress(ports, observe_tables(ports))
+
+
+def measure_progress(ports: Ports, tables: Sequence[ObservedTable]) -> PipelineProgress:
+    """Put tables that were read already beside the log.
+
+    Connectors' heartbeats are read before the log: they hold for a table that is at an end which is read later.
+    """
+    tables = check_schemas(ports, tables)
+    connector_ms = read_connector_heartbeat_ms(ports)
+    log, missing = read_known_log(ports)
+    return compare_with_log(ports, tables, log, missing, connector_ms)
+
+
+def check_schemas(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[ObservedTable, ...]:
+    """The tables that rows are published into, refused where their schema is missing or wrong."""
+    return tuple(_check_schema(ports, one) for one in tables if not one.table.finds)
+
+
+def _check_schema(ports: Ports, seen: ObservedTable) -> ObservedTable:
+    if seen.error is None:
+        try:
+            with suppress(RetryLater):  # a registry that does not answer now hides nothing of what is known
+                ports.schemas.describe_table(seen.table)
+        except GiveUp as error:
+            return refuse_table(seen, error)
+    return seen
+
+
+def compare_with_log(
+    ports: Ports,
+    tables: Sequence[ObservedTable],
+    log: Log,
+    missing: Mapping[str, GiveUp],
+    connector_ms: int | None,
+) -> PipelineProgress:
+    """Each table's next offsets, with the reason and way out where it cannot go on; `missing` are missing topics.
+
+    `connector_ms` is the time that change-data connectors have vouched for.
+    """
+    beside = attach_log(ports, tables, log, missing)
+    return PipelineProgress(ports, log, tuple(_measure_table(ports, one, connector_ms) for one in beside))
+
+
+def _measure_table(ports: Ports, seen: TableWithLog, connector_ms: int | None) -> TableProgress:
+    if seen.error is None:
+        seen = _check_start(ports, seen)
+    following = _find_next_offsets(ports, seen)
+    table = TableProgress(**vars(seen), following=following, valid_through_ms=None)
+    return replace(table, valid_through_ms=_compute_valid_through_ms(table, connector_ms))
+
+
+def _check_start(ports: Ports, seen: TableWithLog) -> TableWithLog:
+    """Refuse a table whose next batch could not start."""
+    try:
+        resolve_batch_start(ports, seen)
+    except PositionLost as error:
+        return replace(seen, error=error)
+    return seen
+
+
+def _find_next_offsets(ports: Ports, seen: TableWithLog) -> Offsets:
+    """What is read and holds no rows is done, although the position follows later: the group's offsets say the same."""
+    begin = seen.log.begin
+    if not seen.is_read:
+        return merge_offsets(begin, ports.broker.read_committed(ports.pipeline.source.group, tuple(seen.log.end)))
+    if seen.position is None:
+        following = resolve_first_start(ports, seen.log)
+    else:
+        following = merge_offsets(begin, seen.position.offsets)
+    return merge_offsets(following, find_rowless_end(seen.queue) if seen.error is None else {})
+
+
+def _compute_valid_through_ms(seen: TableProgress, connector_ms: int | None) -> int | None:
+    """By the table's own records, or by a connector's heartbeat if nothing waits."""
+    if seen.position is None:
+        return None
+    times = [seen.position.valid_through_ms]
+    if seen.error is None and not seen.lag:
+        times.append(connector_ms)
+    return max((time for time in times if time is not None), default=None)

@@ -1,0 +1,97 @@
+"""One state per step: every step and every report reads each table once, and they agree on what they read."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import FailsToMerge, World, a_pipeline, a_table
+from tidegate.errors import TidegateError
+from tidegate.monitoring.details import find_warnings
+from tidegate.monitoring.overview import build_overview
+from tidegate.monitoring.run_metrics import measure_pipeline
+from tidegate.monitoring.status import read_status
+from tidegate.ports.context import Ports
+from tidegate.progress.pipeline_progress import read_pipeline_progress
+from tidegate.spec.pipeline import Heartbeat
+from tidegate.steps.commit_offsets import commit_offsets
+from tidegate.steps.flush import flush
+from tidegate.steps.heartbeat import heartbeat
+from tidegate.steps.plan import plan
+
+ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
+TWO = a_pipeline(a_table(ORDERS), a_table(COPY), heartbeat=Heartbeat(60, produce=True, topic="beats"))
+READERS: dict[str, Callable[[Ports], Any]] = {
+    "plan": plan,
+    "commit_offsets": commit_offsets,
+    "heartbeat": heartbeat,
+    "status": read_status,
+    "overview": lambda ports: build_overview(read_pipeline_progress(ports)),
+    "warnings": find_warnings,
+    "metrics": measure_pipeline,
+}
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    for name in ("1", "2"):
+        produce(made, name)
+        with suppress(TidegateError):
+            flush(made.ports(TWO, engine=FailsToMerge(made.engine, COPY) if name == "2" else made.engine))
+    made.clock.tick(3_600_000)  # a heartbeat is due
+    return made
+
+
+def produce(world: World, name: str) -> None:
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": name}, 0)
+
+
+def count_calls(read: Callable[[Ports], Any], world: World) -> Counter[str]:
+    calls: Counter[str] = Counter()
+    read(world.ports(TWO, lambda call, when: calls.update([call] if when == "before" else [])))
+    return calls
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_each_table_is_read_once(world: World, name: str) -> None:
+    produce(world, "3")
+    calls = count_calls(READERS[name], world)
+    assert (calls["destination.read_state"], calls["destination.list_staged"]) == (2, 2)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_table_that_was_rolled_back_is_not_read_twice_either(world: World, name: str) -> None:
+    table = world.destination.tables[COPY]
+    world.destination.rollback(COPY, table.ancestors()[1].id)
+    produce(world, "3")
+    calls = count_calls(READERS[name], world)
+    assert calls["destination.read_state"] == 2
+    assert calls["destination.list_staged"] == (2 if name == "status" else 1)  # what is staged for it does not count
+
+
+def test_status_finds_no_fault_with_a_table_whose_queue_plan_publishes(world: World) -> None:
+    """The log has forgotten what is staged already: nothing is lost, and nobody has to act."""
+    world.broker.retain_from("orders", 2)
+    (batch,) = plan(world.ports(TWO)).tables
+    assert (batch.table, batch.ranges.by_topic, batch.resumed) == (COPY, {"orders": {0: (1, 2)}}, True)
+    assert [table["problem"] for table in read_status(world.ports(TWO))["tables"]] == [None, None]
+    assert [table["problem"] for table in READERS["overview"](world.ports(TWO))["tables"]] == [None, None]
+
+
+def test_heartbeat_tells_the_tables_as_they_were_when_it_committed(world: World) -> None:
+    """What another run publishes in between belongs to the next heartbeat: no record runs ahead of the commit."""
+    runs: list[object] = []
+
+    def publish_meanwhile(call: str, when: str) -> None:
+        if call == "broker.commit" and not runs:
+            runs.append(flush(world.ports(replace(TWO, heartbeat=Heartbeat(0)))))
+
+    beat = heartbeat(world.ports(TWO, publish_meanwhile))
+    assert beat.committed == {"orders": {0: 1}}
+    assert [(value["table"], value["position"]) for value in beat.tables] == [
+        (ORDERS, {"orders": {"0": 2}}), (COPY, {"orders": {"0": 1}}),
+    ]  # fmt: skip
