@@ -192,7 +192,7 @@ GUARDS = [
     Guard(
         "the group waits for a table that cannot be read",
         "plugins/tidegate/progress/low_watermark.py",
-        "            failures.append(failure)\n            absent.append(table)\n",
+        "            failures.append(failure)\n            absent.append(seen.table)\n",
         "            failures.append(failure)\n",
         "tests/unit/scenarios/test_unreadable_table.py::test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_"
         "the_other[earliest]",
