@@ -4,6 +4,7 @@ Imports stand inside, so that parsing a DAG stays cheap and a task loads only wh
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -41,45 +42,42 @@ def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], i
 
 
 def run_stage(
-    name: str, planned: Mapping[str, Any], engine: Any = None, away: Any = None
+    name: str, planned: Mapping[str, Any], engine: Any = None, watcher: Any = None
 ) -> tuple[list[Data], list[Data]]:
     """stage: one queue of staged batches for each table of the plan, oldest first; and the tables that it refuses.
 
-    `away` is an `InTriggerer`: it may put the task aside, with what the step remembers, and has what it remembered.
+    `watcher` is a `DeferringWatcher`: it may defer the task with the step's checkpoint, and has that of a deferred one.
     """
     from tidegate.model.batch import Plan, Refusal
     from tidegate.staging.stage_checkpoint import StageCheckpoint, wrap_with_checkpoint
     from tidegate.steps.merge_queue import group_by_table
     from tidegate.steps.stage import stage
 
-    memory, refused = StageCheckpoint.of(away.memory if away else {}), list[Refusal]()
-    if away:
-        away.set_checkpoint_source(lambda: vars(memory))
+    checkpoint, refused = StageCheckpoint.from_dict(watcher.payload if watcher else {}), list[Refusal]()
+    if watcher:
+        watcher.set_checkpoint_source(checkpoint.to_dict)
     with translate_errors():
-        waiting = group_by_table(
-            stage(wrap_with_checkpoint(assemble_ports(name, engine, away), memory), Plan.from_dict(planned), refused)
-        )
-        staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in waiting]
+        ports = wrap_with_checkpoint(assemble_ports(name, engine, watcher), checkpoint)
+        queues = group_by_table(stage(ports, Plan.from_dict(planned), refused))
+        staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in queues]
         return staged, [asdict(one) for one in refused]
 
 
-def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None, away: Any = None) -> Data:
+def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None, watcher: Any = None) -> Data:
     """merge: one table's queue, published as far as it goes; the totals, or why the rest waits.
 
-    `away` is as for stage.
+    `watcher` is as for stage.
     """
-    from tidegate.model.batch import PublishedBatch, StagedBatch
+    from tidegate.model.batch import StagedBatch
     from tidegate.monitoring.run_metrics import to_merge_metrics
-    from tidegate.steps.merge_queue import merge_queue
+    from tidegate.steps.merge_queue import MergeCheckpoint, merge_queue
 
-    done = [PublishedBatch.from_dict(one) for one in (away.memory.get("published", ()) if away else ())]
-    if away:
-        away.set_checkpoint_source(lambda: {"published": [one.to_dict() for one in done]})
+    checkpoint = MergeCheckpoint.from_dict(watcher.payload if watcher else {}, time.time())
+    if watcher:
+        watcher.set_checkpoint_source(checkpoint.to_dict)
     with translate_errors():
         queue = [StagedBatch.from_dict(batch) for batch in staged["batches"]]
-        published = merge_queue(
-            assemble_ports(name, engine, away), queue, done, away.resumed_from if away else None
-        ).total.to_dict()
+        published = merge_queue(assemble_ports(name, engine, watcher), queue, checkpoint).total.to_dict()
     metrics.send_pipeline_metrics(name, to_merge_metrics(published), published["table"])
     return published
 

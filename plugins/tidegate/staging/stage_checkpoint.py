@@ -18,44 +18,49 @@ from tidegate.ports.engine import Engine
 
 @dataclass
 class StageCheckpoint:
-    """What a stage has done so far: attempts that it gave, in order, and jobs that have ended, by their text."""
+    """What a stage has done so far: attempts that it gave, in order, and jobs that have ended, by their digest."""
 
     attempts: list[str] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> "StageCheckpoint":
-        """From plain data."""
+    def from_dict(cls, data: Mapping[str, Any]) -> "StageCheckpoint":
+        """What a deferred task has stored; keys of others are passed over."""
         return cls(list(data.get("attempts", ())), list(data.get("jobs", ())))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Inverse of `from_dict`."""
+        return {"attempts": list(self.attempts), "jobs": list(self.jobs)}
 
-def wrap_with_checkpoint(ports: Ports, memory: StageCheckpoint) -> Ports:
-    """Ports over which a stage repeats what `memory` holds, and then adds to it."""
-    given = iter(tuple(memory.attempts))
+
+def wrap_with_checkpoint(ports: Ports, checkpoint: StageCheckpoint) -> Ports:
+    """Ports over which a stage repeats what the checkpoint holds, and then adds to it."""
+    earlier_attempts = iter(tuple(checkpoint.attempts))
 
     def attempt() -> str:
-        known = next(given, None)
-        if known is None:
-            memory.attempts.append(ports.new_attempt())
-        return known or memory.attempts[-1]
+        earlier = next(earlier_attempts, None)
+        if earlier is None:
+            checkpoint.attempts.append(ports.new_attempt())
+        return earlier or checkpoint.attempts[-1]
 
-    return replace(ports, new_attempt=attempt, engine=_CheckpointedEngine(ports.engine, memory))
+    return replace(ports, new_attempt=attempt, engine=_CheckpointedEngine(ports.engine, checkpoint))
 
 
 class _CheckpointedEngine:
-    def __init__(self, engine: Engine, memory: StageCheckpoint) -> None:
-        self._engine, self._memory, self._known = engine, memory, iter(tuple(memory.jobs))
+    def __init__(self, engine: Engine, checkpoint: StageCheckpoint) -> None:
+        self._engine, self._checkpoint = engine, checkpoint
+        self._earlier_jobs = iter(tuple(checkpoint.jobs))
 
     def run(self, job: Job) -> None:
         """Run a stage job unless it has been run; another one in its place means that the pipeline was changed."""
         if not isinstance(job, StageJob):
             self._engine.run(job)
             return
-        text, known = _compute_digest(job), next(self._known, None)
-        if known is None:
+        digest, earlier = _compute_digest(job), next(self._earlier_jobs, None)
+        if earlier is None:
             self._engine.run(job)
-            self._memory.jobs.append(text)
-        elif known != text:
+            self._checkpoint.jobs.append(digest)
+        elif earlier != digest:
             raise RetryLater(
                 f"pipeline={job.pipeline} batch={job.batch}: the pipeline was changed while its rows were brought in; "
                 "they are staged again"
@@ -65,5 +70,5 @@ class _CheckpointedEngine:
 def _compute_digest(job: StageJob) -> str:
     """What is asked of Spark; a table that was missing at first is there now."""
     finder = job.finder and replace(job.finder, create=())
-    asked = replace(job, tables=tuple(replace(table, create=()) for table in job.tables), finder=finder)
-    return hashlib.sha256(asked.to_json().encode()).hexdigest()
+    same = replace(job, tables=tuple(replace(table, create=()) for table in job.tables), finder=finder)
+    return hashlib.sha256(same.to_json().encode()).hexdigest()

@@ -1,9 +1,10 @@
 """Drain a table's queue: its staged batches are merged in order, up to the first that fails."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import Any
 
 from tidegate.errors import PublishedElsewhere, TidegateError
 from tidegate.model.batch import PublishedBatch, StagedBatch
@@ -43,34 +44,48 @@ def group_by_table(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
 
 @dataclass(frozen=True)
 class DeferredJob:
-    """The job that a run of the queue had sent when it went to wait elsewhere, and how long it has been away."""
+    """The job that a run of the queue had sent when it was deferred, and for how many seconds it was."""
 
     job: str
     seconds: float
 
 
-def merge_queue(
-    ports: Ports,
-    queue: Sequence[StagedBatch],
-    published: list[PublishedBatch] | None = None,
-    awaited: DeferredJob | None = None,
-) -> QueueResult:
+@dataclass
+class MergeCheckpoint:
+    """What a run of a queue has published so far, and the job that it has `awaited` elsewhere, if it was deferred."""
+
+    published: list[PublishedBatch] = field(default_factory=list)
+    awaited: DeferredJob | None = None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], now_seconds: float) -> "MergeCheckpoint":
+        """What a deferred task stored: the batches it had published, its job, and since when it waits (Unix time)."""
+        published = [PublishedBatch.from_dict(one) for one in data.get("published", ())]
+        return cls(published, DeferredJob(data["job"], now_seconds - data["since"]) if "job" in data else None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The batches; who defers the task adds the job."""
+        return {"published": [one.to_dict() for one in self.published]}
+
+
+def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint | None = None) -> QueueResult:
     """Publish one table's staged batches in order and record each; stop at the first failure.
 
     1. Leave out what an earlier attempt of this task has published already.
     2. Batches without rows travel with the next one that has some: one snapshot for all of them.
     3. Behind a failure the rest waits: its ranges start where the failed batch ends.
 
-    Results are added to `published` as they come, for a caller that may be called away meanwhile. Back again, what the
-    job it has `awaited` published is this run's work.
+    Results are added to the checkpoint as they come, for a task that may be deferred meanwhile. When it is resumed,
+    what the job it has `awaited` published is this run's work.
     """
-    published = [] if published is None else published
+    checkpoint = checkpoint or MergeCheckpoint()
+    published, awaited = checkpoint.published, checkpoint.awaited
     table, first = queue[0].table, queue[0].batch
     try:
         for group in merge_groups(_find_remaining(ports, queue, awaited)):
             done = _claim_deferred(merge(ports, combine(group)), awaited)
             if done.batch in [one.batch for one in published]:
-                continue  # before this caller was called away
+                continue  # before the task was deferred
             published.append(done)
             for staged in group:
                 record_batch(ports, staged, done)

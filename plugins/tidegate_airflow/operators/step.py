@@ -15,7 +15,6 @@ from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import TaskDeferred
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob
-from tidegate.steps.merge_queue import DeferredJob
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event
@@ -43,25 +42,20 @@ class JobLink(BaseOperatorLink):
 
 
 class DeferringWatcher:
-    """A `Watcher` that leaves each job's address for people, and puts the task aside for one that takes long.
+    """A `Watcher` that leaves each job's address for people, and defers the task for one that takes long.
 
-    `memory` is what an earlier run of the task left for this one; what it leaves itself, the step says.
+    `payload` is what an earlier run of the task has stored for this one: the step's checkpoint, and the job: `job_id`,
+    `job` (its name for people) and `since` (Unix time in seconds).
     """
 
-    def __init__(self, context: Context, memory: Mapping[str, Any]) -> None:
-        self._context, self.memory = context, memory
-        self._remembered: Callable[[], dict[str, Any]] = dict
-        self.awaited: str = memory.get("job_id", "")
+    def __init__(self, context: Context, payload: Mapping[str, Any]) -> None:
+        self._context, self.payload = context, payload
+        self._read_checkpoint: Callable[[], dict[str, Any]] = dict
+        self.awaited: str = payload.get("job_id", "")
 
-    @property
-    def resumed_from(self) -> DeferredJob | None:
-        """What the task has come back from."""
-        memory = self.memory
-        return DeferredJob(memory["job"], time.time() - memory["since"]) if memory else None
-
-    def set_checkpoint_source(self, told: Callable[[], dict[str, Any]]) -> None:
-        """What the task is to know when it comes back is asked when it goes."""
-        self._remembered = told
+    def set_checkpoint_source(self, read_checkpoint: Callable[[], dict[str, Any]]) -> None:
+        """The step's checkpoint is read when the task is deferred."""
+        self._read_checkpoint = read_checkpoint
 
     def report_sent(self, job: NamedJob) -> None:
         """See the protocol."""
@@ -76,11 +70,11 @@ class DeferringWatcher:
             return
         from tidegate_airflow.triggers.bigquery_job import JobTrigger
 
-        left = {"job_id": job.job_id, "job": str(job), "since": time.time() - seconds}
+        waiting = {"job_id": job.job_id, "job": str(job), "since": time.time() - seconds}
         raise TaskDeferred(
             trigger=JobTrigger(asdict(job.catalog), job.project, job.location, job.job_id),
             method_name=RESUME_METHOD,
-            kwargs={"memory": {**self._remembered(), **left}},
+            kwargs={"memory": {**self._read_checkpoint(), **waiting}},
             timeout=DEFERRAL_TIMEOUT,
         )
 

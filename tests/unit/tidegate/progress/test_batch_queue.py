@@ -15,7 +15,7 @@ from tidegate.progress.table_progress import observe_tables
 from tidegate.spec.pipeline import Heartbeat
 from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge
-from tidegate.steps.merge_queue import DeferredJob, group_by_table, merge_queue
+from tidegate.steps.merge_queue import DeferredJob, MergeCheckpoint, group_by_table, merge_queue
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -123,8 +123,8 @@ def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(
             raise Away
 
     with pytest.raises(Away):
-        merge_queue(world.ports(TWO, leave), queue, published)
-    drained = merge_queue(world.ports(TWO), queue, published, DeferredJob("", 5.0))
+        merge_queue(world.ports(TWO, leave), queue, MergeCheckpoint(published))
+    drained = merge_queue(world.ports(TWO), queue, MergeCheckpoint(published, DeferredJob("", 5.0)))
     numbers = [batch.batch for batch in queue]
     assert [(one.batch, one.outcome) for one in published] == [(number, "published") for number in numbers]
     assert drained.total.batches == len(numbers) == 3

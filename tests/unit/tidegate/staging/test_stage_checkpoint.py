@@ -41,7 +41,7 @@ def staged(
 
 
 def carried(memory: StageCheckpoint) -> StageCheckpoint:
-    return StageCheckpoint.of({**asdict(memory), "job_id": "of the trigger"})
+    return StageCheckpoint.from_dict({**asdict(memory), "job_id": "of the trigger"})
 
 
 @pytest.mark.parametrize("away_after", [1, 2])
