@@ -101,15 +101,16 @@ def run_clean_up(name: str) -> list[Data]:
     from tidegate.steps.clean_up import clean_up
 
     with translate_errors():
-        return clean_up(assemble_ports(name))
+        return [report.to_dict() for report in clean_up(assemble_ports(name))]
 
 
 def run_compact(name: str, cleaned: Iterable[Data], engine: Any = None) -> list[Data]:
     """compact: what flushes have worn, of the tables that clean_up found due."""
+    from tidegate.steps.clean_up import list_tables_to_compact
     from tidegate.steps.compact import compact
 
     with translate_errors():
-        return compact(assemble_ports(name, engine), [report["table"] for report in cleaned if report.get("measure")])
+        return compact(assemble_ports(name, engine), list_tables_to_compact(cleaned))
 
 
 def run_heartbeat(name: str) -> Data:

@@ -100,7 +100,7 @@ def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workb
     (batch,) = stage(ports, plan(ports))
     merge(ports, batch)
     [due], [later] = clean_up(ports), clean_up(ports)
-    assert [(told["published"], told["batches"], told["measure"]) for told in (due, later)] == [
+    assert [(one.published, one.removed["batches"], one.needs_compaction) for one in (due, later)] == [
         (6, 1, True), (6, 0, False),
     ]  # fmt: skip
     rows, before = names_of(workbench), state(workbench)

@@ -1,6 +1,8 @@
 """clean_up: remove what published batches left behind, in this pipeline's own intermediate tables and branches only."""
 
 import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tidegate.merge.dead_letter_topic import send_dead_letters
@@ -11,10 +13,43 @@ from tidegate.steps.compact import is_due
 from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
+COMPACTION_KEY = "measure"  # of `needs_compaction`, in the results that Airflow stores
 FORGET_SHARE = 7  # of tombstone_retention, a day of the default week: who is billed for a whole table forgets so often
 
 
-def clean_up(ports: Ports) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class CleanUpReport:
+    """What was removed for one table; None where there was nothing to look for, or a failure came first.
+
+    `published` is the batch up to which was cleaned. `removed` counts what went from the intermediate table, by kind.
+    `needs_compaction` says that so many batches were published that the table's files should be looked at: see compact.
+    `unknown_valid_through` names the pipelines for which nobody can tell which deletes may still be needed.
+    """
+
+    table: str
+    published: int | None = None
+    sent_dead_letters: int | None = None
+    removed: dict[str, int] = field(default_factory=dict)
+    needs_compaction: bool | None = None
+    branches: int | None = None
+    forgotten_deletes: int | None = None
+    unknown_valid_through: list[str] | None = None
+    failed: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a task's result: the counts beside the rest, and only what is known."""
+        data = asdict(self)
+        data = {"table": data.pop("table"), "published": data.pop("published"), **data.pop("removed"), **data}
+        data[COMPACTION_KEY] = data.pop("needs_compaction")
+        return {key: value for key, value in data.items() if value is not None or key == "published"}
+
+
+def list_tables_to_compact(reports: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The tables that need compaction, by the result of a clean_up task."""
+    return [report["table"] for report in reports if report.get(COMPACTION_KEY)]
+
+
+def clean_up(ports: Ports) -> list[CleanUpReport]:
     """Return, for each table, what was removed.
 
     For each table: batches up to the one published *for that table* send their dead letters to `errors.topic`, if there
@@ -22,32 +57,49 @@ def clean_up(ports: Ports) -> list[dict[str, Any]]:
     bad record has ended, which are never merged; then this pipeline's branches of the published batches; then deletes
     that have been remembered long enough. Idempotent, but for what was sent before a failure. A failure is reported and
     logged and never fails the flush: the next run does what this one left.
-
-    `measure` says that so many batches were published that the table's files should be looked at: see compact.
     """
     ports = expand_template(ports)
-    return [_clean_table(ports, table) for table in ports.pipeline.tables]
+    return [_TableCleaning(ports, table).clean() for table in ports.pipeline.tables]
 
 
-def _clean_table(ports: Ports, table: Table) -> dict[str, Any]:
-    report: dict[str, Any] = {"table": table.name, "published": None}
-    try:
+class _TableCleaning:
+    """The cleaning of one table; `report` tells what is done so far, also where the next thing fails."""
+
+    def __init__(self, ports: Ports, table: Table) -> None:
+        self._ports, self._table = ports, table
+        self.report = CleanUpReport(table.name)
+
+    def clean(self) -> CleanUpReport:
+        """Clean as far as it goes."""
+        try:
+            self._clean()
+        except Exception as error:  # whatever it is, rows are published and must not be held up by rubbish
+            reason = f"{type(error).__name__}: {error}"
+            where = f"pipeline={self._ports.pipeline.name} table={self._table.name} batch={self.report.published}"
+            log.warning("not cleaned up, the next run will: %s: %s", where, reason)
+            self._note(failed=reason)
+        return self.report
+
+    def _clean(self) -> None:
+        ports, table = self._ports, self._table
         state = ports.destination.read_state(table.name, ports.pipeline.name)
         if state is None or state.recorded is None:
-            return report | ports.destination.clean_up(resource_names.name_intermediate_table(ports.pipeline, table), 0)
-        batch = report["published"] = state.recorded.batch
-        report |= _send_letters_first(ports, table, batch)
-        cleaned = ports.destination.clean_up(*_find_leftovers(ports, table, batch))
-        report |= {**cleaned, "measure": is_due(ports.pipeline.maintenance, batch, cleaned.get("batches", 0))}
-        report["branches"] = ports.destination.drop_branches(table.name, ports.pipeline.name, batch)
+            intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
+            self._note(removed=ports.destination.clean_up(intermediate, 0))
+            return
+        batch = state.recorded.batch
+        self._note(published=batch)
+        if table.errors.topic:  # first of all: what is removed afterwards says which may not have been sent yet
+            self._note(sent_dead_letters=send_dead_letters(ports, table, batch))
+        removed = ports.destination.clean_up(*_find_leftovers(ports, table, batch))
+        is_worn = is_due(ports.pipeline.maintenance, batch, removed.get("batches", 0))
+        self._note(removed=removed, needs_compaction=is_worn)
+        self._note(branches=ports.destination.drop_branches(table.name, ports.pipeline.name, batch))
         if table.remembers:
-            report |= _forget_old_deletes(ports, table, state)
-    except Exception as error:  # whatever it is, rows are published and must not be held up by rubbish
-        reason = f"{type(error).__name__}: {error}"
-        where = f"pipeline={ports.pipeline.name} table={table.name} batch={report['published']}"
-        log.warning("not cleaned up, the next run will: %s: %s", where, reason)
-        report["failed"] = reason
-    return report
+            self._note(**_forget_old_deletes(ports, table, state))
+
+    def _note(self, **what: Any) -> None:
+        self.report = replace(self.report, **what)
 
 
 def _find_leftovers(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
@@ -55,11 +107,6 @@ def _find_leftovers(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
     if table.finds and ports.destination.has_branches(table.name):
         return table.name, batch - 1
     return resource_names.name_intermediate_table(ports.pipeline, table), batch
-
-
-def _send_letters_first(ports: Ports, table: Table, batch: int) -> dict[str, int]:
-    """First of all: what is removed afterwards says which dead letters may not have been sent yet."""
-    return {"sent_dead_letters": send_dead_letters(ports, table, batch)} if table.errors.topic else {}
 
 
 def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:

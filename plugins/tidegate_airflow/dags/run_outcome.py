@@ -30,11 +30,13 @@ def plan_as_requested(name: str) -> dict[str, Any]:
 
 def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
     """clean_up, in every run that may write; `compact`, which follows it, is skipped where no table is due."""
+    from tidegate.steps.clean_up import list_tables_to_compact
+
     context = get_current_context()
     _skip_if_dry(context)
     cleaned = tasks.run_clean_up(name)
     follows = COMPACT_TASK_ID in context["task"].downstream_task_ids
-    if follows and not any(report.get("measure") for report in cleaned):
+    if follows and not list_tables_to_compact(cleaned):
         context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=cleaned)
         raise DownstreamTasksSkipped(tasks=[COMPACT_TASK_ID])
     return cleaned

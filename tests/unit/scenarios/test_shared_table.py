@@ -1,7 +1,5 @@
 """Two pipelines write one table: what they share is kept for the slower one, and neither takes what is the other's."""
 
-from typing import Any
-
 import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import NothingToDo
@@ -9,7 +7,7 @@ from tidegate.model import resource_names
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
-from tidegate.steps.clean_up import clean_up
+from tidegate.steps.clean_up import CleanUpReport, clean_up
 from tidegate.steps.flush import flush
 
 NAME, DAY = "lake.shop.orders", 86_400_000
@@ -44,7 +42,7 @@ class Shop:
         except NothingToDo:
             return
 
-    def clean(self, name: str) -> dict[str, Any]:
+    def clean(self, name: str) -> CleanUpReport:
         (report,) = clean_up(self.world.ports(pipeline(name, self.memory)))
         return report
 
@@ -65,7 +63,7 @@ def shop(request: pytest.FixtureRequest) -> Shop:
 def test_faster_pipeline_forgets_nothing_that_the_slower_one_may_still_need(shop: Shop) -> None:
     before = shop.remembered
     assert 2 * DAY in before
-    assert shop.clean("fast")["forgotten_deletes"] == 0
+    assert shop.clean("fast").forgotten_deletes == 0
     assert shop.remembered == before
     shop.change("slow", 12, 1, at=29 * DAY)
     shop.clean("fast")
@@ -83,7 +81,7 @@ def test_pipeline_whose_partition_has_shown_no_record_keeps_all(shop: Shop) -> N
     state = shop.world.destination.tables[NAME].properties
     state[resource_names.name_pipeline_property("slow", "timestamps")] = "{}"
     before, report = shop.remembered, shop.clean("fast")
-    assert (report["forgotten_deletes"], report["unknown_valid_through"]) == (0, ["slow"])
+    assert (report.forgotten_deletes, report.unknown_valid_through) == (0, ["slow"])
     assert shop.remembered == before
 
 
@@ -95,8 +93,8 @@ def test_nothing_is_forgotten_while_the_table_is_rolled_back(shop: Shop, asks: s
     table = shop.world.destination.tables[NAME]
     shop.world.destination.rollback(NAME, table.ancestors()[-2].id)
     before, report = shop.remembered, shop.clean(asks)
-    assert (report["forgotten_deletes"], shop.remembered) == (0, before)
-    assert asks in report["unknown_valid_through"]
+    assert (report.forgotten_deletes, shop.remembered) == (0, before)
+    assert asks in report.unknown_valid_through
 
 
 def test_tag_of_another_user_is_no_pipeline_to_wait_for(shop: Shop) -> None:
@@ -104,7 +102,7 @@ def test_tag_of_another_user_is_no_pipeline_to_wait_for(shop: Shop) -> None:
     table.refs["tidegate_before_the_migration"] = table.refs["main"]
     table.tags.add("tidegate_before_the_migration")
     shop.change("slow", 12, 1, at=29 * DAY)
-    assert "unknown_valid_through" not in shop.clean("fast")
+    assert shop.clean("fast").unknown_valid_through is None
 
 
 def test_clean_up_leaves_the_tag_of_a_pipeline_whose_name_reads_like_a_batch() -> None:
@@ -114,6 +112,6 @@ def test_clean_up_leaves_the_tag_of_a_pipeline_whose_name_reads_like_a_batch() -
         world.broker.produce("orders", {"id": name}, {"id": name, "name": "x"})
         flush(world.ports(a_pipeline(name=name)))
     (report,) = clean_up(world.ports(a_pipeline(name="sales")))
-    assert report["branches"] == 0
+    assert report.branches == 0
     assert world.destination.tables[NAME].refs.keys() == {"main", "tidegate_sales", "tidegate_sales_1_q1"}
     assert world.destination.read_state(NAME, "sales_1_q1").rolled_back is False

@@ -79,7 +79,7 @@ def test_deletes_are_not_taken_out_of_a_table_of_somebody_else(world: World) -> 
     del world.destination.tables[f"{NAME}_deletes"]
     put(world, f"{NAME}_deletes")
     (report,) = clean_up(world.ports(sequenced()))
-    assert (report["forgotten_deletes"], stands(world, f"{NAME}_deletes")) == (0, True)
+    assert (report.forgotten_deletes, stands(world, f"{NAME}_deletes")) == (0, True)
 
 
 def test_memory_of_another_pipelines_table_is_no_destination(world: World) -> None:

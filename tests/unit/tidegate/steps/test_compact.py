@@ -69,7 +69,7 @@ def test_clean_up_tells_behind_every_so_many_batches_that_the_table_should_be_me
 def test_a_run_that_publishes_nothing_finds_nothing_due(world: World) -> None:
     publish(world, "a", "b", "c")
     (report,) = clean_up(world.ports(PIPELINE))
-    assert (report["published"], report["measure"]) == (3, False)
+    assert (report.published, report.needs_compaction) == (3, False)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from fakes import (
@@ -18,7 +19,7 @@ from fakes import (
 )
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater, SomeTablesDelayed, TidegateError
 from tidegate.monitoring.status import read_status
-from tidegate.steps.clean_up import clean_up
+from tidegate.steps.clean_up import clean_up, list_tables_to_compact
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.flush import flush
 from tidegate.steps.heartbeat import heartbeat
@@ -88,7 +89,18 @@ def test_next_clean_up_removes_what_a_failed_one_left(world: World) -> None:
     flush(world.ports(a_pipeline(), destination=CannotCleanUp(world.destination)))
     assert world.destination.tables["lake.shop.orders_shop_tmp"].rows() != []
     (report,) = clean_up(world.ports(a_pipeline()))
-    assert (report["published"], world.destination.tables["lake.shop.orders_shop_tmp"].rows()) == (1, [])
+    assert (report.published, world.destination.tables["lake.shop.orders_shop_tmp"].rows()) == (1, [])
+
+
+def test_result_of_clean_up_has_the_keys_that_compact_and_people_read(world: World) -> None:
+    """Airflow stores it between two tasks, and maybe between two versions."""
+    flush(world.ports(a_pipeline(), destination=CannotCleanUp(world.destination)))
+    (report,) = clean_up(world.ports(a_pipeline()))
+    counts = {"batches": 1, "snapshots": 1, "files": 1}
+    assert report.to_dict() == {"table": ORDERS, "published": 1, **counts, "measure": False, "branches": 0}
+    worn = replace(report, needs_compaction=True)
+    assert list_tables_to_compact([report.to_dict(), {**worn.to_dict(), "table": "other"}]) == ["other"]
+    assert list_tables_to_compact([{"table": ORDERS, "published": 10, "batches": 1, "measure": True}]) == [ORDERS]
 
 
 def test_clean_up_keeps_what_is_staged_and_not_published(world: World) -> None:
@@ -106,7 +118,7 @@ def test_clean_up_before_the_first_publish_removes_nothing(world: World) -> None
     stage(ports, plan(ports))
     before = world.destination.list_staged(f"{ORDERS}_shop_tmp", ORDERS)
     nothing = {"batches": 0, "snapshots": 0, "files": 0}
-    assert clean_up(ports) == [{"table": ORDERS, "published": None, **nothing}]
+    assert [report.to_dict() for report in clean_up(ports)] == [{"table": ORDERS, "published": None, **nothing}]
     assert world.destination.list_staged(f"{ORDERS}_shop_tmp", ORDERS) == before != []
     assert len(world.destination.tables["lake.shop.orders_shop_tmp"].rows()) == 1
 
@@ -115,7 +127,7 @@ def test_clean_up_of_a_table_that_was_rolled_back_cannot_see_its_failure_as_the_
     flush(world.ports(a_pipeline()))
     world.destination.rollback(ORDERS, world.destination.tables[ORDERS].ancestors()[-1].id)
     (report,) = clean_up(world.ports(a_pipeline()))
-    assert "failed" not in report
+    assert report.failed is None
 
 
 def test_skipped_flush_still_commits_the_published_offsets_again(world: World) -> None:
