@@ -13,6 +13,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import StringType
 from tidegate.adapters.iceberg.table.data_files import FILE_PATH_FIELD_ID
 
+DELETES_BYTES = 1000  # what the metadata says of each delete file
 POSITIONS = pa.schema(
     [
         pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(FILE_PATH_FIELD_ID)}),
@@ -50,7 +51,7 @@ def delete_equal(table: Table, rows: int, field_ids: Sequence[int] = (1,)) -> No
 def _file(content: DataFileContent, path: str, rows: int, bounds: list[dict[int, bytes]], **more: Any) -> DataFile:
     return DataFile.from_args(
         content=content, file_path=path, file_format=FileFormat.PARQUET, partition=Record(), record_count=rows,
-        file_size_in_bytes=1000, lower_bounds=bounds[0], upper_bounds=bounds[1], **more,
+        file_size_in_bytes=DELETES_BYTES, lower_bounds=bounds[0], upper_bounds=bounds[1], **more,
     )  # fmt: skip
 
 

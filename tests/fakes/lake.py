@@ -355,7 +355,7 @@ class MemoryDestination:
         rows = sorted(self.control.get(control, []), key=lambda r: r["published_at_ms"], reverse=True)
         return rows[:limit]
 
-    def read_files(self, table: str) -> TableFiles | None:
+    def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
         """Every snapshot of a table that added rows is one small file; compaction makes them one."""
         found = self.tables.get(table)
         if found is None:

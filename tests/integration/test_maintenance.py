@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tidegate.errors import PublishedElsewhere, RetryLater
+from tidegate.ports.context import TableFiles
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.compact import compact
 from tidegate.steps.flush import flush
@@ -59,6 +60,15 @@ def orphan(workbench, name: str, days: float) -> Path:
     return path
 
 
+def assert_files_are_those_that_spark_finds(workbench, found: TableFiles) -> None:
+    files = workbench.spark_sql(f"SELECT content, record_count, file_size_in_bytes FROM {TABLE}.files")
+    rows = [file["record_count"] for file in files if file["content"] == 0]
+    deleted = [file["record_count"] for file in files if file["content"] != 0]
+    assert (found.data_files, found.rows, found.small) == (len(rows), sum(rows), len(rows))
+    assert (found.delete_files, found.deleted_rows) == (len(deleted), sum(deleted))
+    assert found.data_bytes == sum(file["file_size_in_bytes"] for file in files)
+
+
 def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_young_file(workbench, topic) -> None:
     workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance={**EAGER, "compact": "auto"})
     for name in ("old", "new"):
@@ -70,7 +80,9 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     workbench.spark_sql("ALTER TABLE lake.shop.m SET TBLPROPERTIES ('history.expire.max-ref-age-ms' = '1')")
     old, young = orphan(workbench, "old.parquet", 4), orphan(workbench, "young.parquet", 2)
     ports = workbench.ports("m")
+    assert_files_are_those_that_spark_finds(workbench, ports.destination.read_files(TABLE))
     told = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
+    assert_files_are_those_that_spark_finds(workbench, ports.destination.read_files(TABLE))
     assert set(told) == {TABLE, "lake.shop.m_m_tmp", "lake.shop.tidegate_m_batches"}
     assert told[TABLE]["compacted"]
     assert told[TABLE]["before"]["data_files"] > told[TABLE]["after"]["data_files"] == 1

@@ -50,10 +50,11 @@ class TableState:
 class TableFiles:
     """What a table consists of, by its current snapshot; `small` files are below three quarters of the target size.
 
-    `crowd` is the largest number of small files in one partition. `since_tagged` counts the snapshots of main down to
-    the farthest one that a pipeline has tagged as its last, and `tagged_ms` is the oldest time of those that lead from
-    any branch to such a tag. `branch_age_ms`: the shortest age at which such a branch lets its own snapshots expire.
-    `is_local` tells files from an object store.
+    `data_bytes` is the size of all files, of rows and of deletes. `crowd` is the largest number of small files in one
+    partition. `full_manifests` are near the size that manifests are written with. `since_tagged` counts the snapshots
+    of main down to the farthest one that a pipeline has tagged as its last, and `tagged_ms` is the oldest time of those
+    that lead from any branch to such a tag. `branch_age_ms`: the shortest age at which such a branch lets its own
+    snapshots expire. `is_local` tells files from an object store.
     """
 
     data_files: int = 0
@@ -64,6 +65,7 @@ class TableFiles:
     delete_files: int = 0
     deleted_rows: int = 0
     manifests: int = 0
+    full_manifests: int = 0
     snapshots: int = 0
     since_tagged: int = 0
     tagged_ms: int | None = None

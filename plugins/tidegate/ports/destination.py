@@ -155,8 +155,11 @@ class Destination(Protocol):
         """The newest rows of history, newest first."""
         ...
 
-    def read_files(self, table: str) -> TableFiles | None:
-        """What the table consists of, from its metadata; None where there is no table."""
+    def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
+        """What the table consists of, from its metadata; None where there is no table.
+
+        Of a large table small files are those of its newest manifests; `exact` reads all, and costs what it has.
+        """
         ...
 
     def read_property(self, table: str, name: str) -> str | None:

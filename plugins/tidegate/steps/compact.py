@@ -12,9 +12,9 @@ from tidegate.ports.context import Ports, TableFiles
 from tidegate.spec.runtime import Maintenance
 from tidegate.steps.maintain import (
     DELETED_SHARE,
-    MIN_MANIFESTS,
     MIN_SMALL_FILES,
     build_renderer,
+    has_many_manifests,
     is_rewritten,
     is_worn,
     rewrite_table,
@@ -66,6 +66,6 @@ def _render_compaction(ports: Ports, table: str, files: TableFiles) -> dict[str,
     # one for each data file is what Spark keeps by itself; where all files are rewritten none is left
     if files.delete_files >= MIN_SMALL_FILES and files.delete_files > files.data_files > files.crowd:
         asked["deletes"] = render("deletes")
-    if files.manifests >= MIN_MANIFESTS:
+    if has_many_manifests(files):
         asked["manifests"] = render("manifests")
     return asked

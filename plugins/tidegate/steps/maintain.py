@@ -68,7 +68,7 @@ def maintain(ports: Ports, table: str) -> dict[str, Any]:
     Of an intermediate table only the last: its batches are clean_up's. A flush that meets the compaction finds main
     moved, and merges again. Idempotent; `RetryLater` when a step failed, after the others were tried.
     """
-    files = ports.destination.read_files(table)
+    files = ports.destination.read_files(table, exact=True)
     if files is None:
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={table}: no such table, so there is nothing to maintain; flush first"
@@ -156,7 +156,7 @@ def _render_rewrites(render: Callable[..., str], settings: Maintenance, files: T
         asked["compact"] = render("compact", delete_files=DELETE_FILES, deleted_share=DELETED_SHARE)
     if settings.compact != "never" and files.delete_files >= MIN_SMALL_FILES:
         asked["deletes"] = render("deletes")
-    if settings.compact != "never" and files.manifests >= MIN_MANIFESTS:
+    if settings.compact != "never" and has_many_manifests(files):
         asked["manifests"] = render("manifests")
     return asked
 
@@ -171,6 +171,11 @@ def needs_compaction(settings: Maintenance, files: TableFiles) -> bool:
 def is_worn(files: TableFiles) -> bool:
     """Whether a partition has enough small files, or the table enough deleted rows, that rewriting them pays."""
     return files.crowd >= MIN_SMALL_FILES or files.deleted_rows > DELETED_SHARE * files.rows
+
+
+def has_many_manifests(files: TableFiles) -> bool:
+    """Whether enough manifests are small that rewriting all of them pays; full ones would be written as they are."""
+    return files.manifests - files.full_manifests >= max(MIN_MANIFESTS, files.full_manifests)
 
 
 def _raise_failures(job: MaintainJob, outcome: dict[str, Any]) -> None:

@@ -256,7 +256,7 @@ class BigQueryDestination:
         """See the port."""
         return batch_history.read_newest(self._get_warehouse(control), control, limit)
 
-    def read_files(self, table: str) -> TableFiles | None:
+    def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
         """See the port: BigQuery keeps its files itself, there is nothing to maintain."""
         return None
 

@@ -229,10 +229,10 @@ class IcebergDestination:
         found = self.catalogs.table(control)
         return [] if found is None else batch_history.read_newest(found, limit)
 
-    def read_files(self, table: str) -> TableFiles | None:
+    def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
         """See the port."""
         found = self.catalogs.table(table)
-        return None if found is None else file_statistics.measure_files(found)
+        return None if found is None else file_statistics.measure_files(found, exact)
 
     def read_property(self, table: str, name: str) -> str | None:
         """See the port."""

@@ -119,6 +119,10 @@ def test_snapshots_and_orphans_are_left_to_maintenance(world: World) -> None:
         (TableFiles(data_files=1, rows=1000, delete_files=5, deleted_rows=100), ["deletes"]),
         (TableFiles(data_files=1, rows=1000, delete_files=1, deleted_rows=101), ["compact"]),
         (TableFiles(data_files=1, rows=1000, manifests=50), ["manifests"]),
+        (TableFiles(data_files=1, rows=1000, manifests=49), []),
+        (TableFiles(data_files=1, rows=1000, manifests=99, full_manifests=50), []),
+        (TableFiles(data_files=1, rows=1000, manifests=100, full_manifests=50), ["manifests"]),
+        (TableFiles(data_files=1, rows=1000, manifests=400, full_manifests=340), []),
     ],
 )
 def test_what_is_rewritten_follows_what_is_measured(files: TableFiles, wanted: list[str]) -> None:

@@ -118,7 +118,7 @@ def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_le
         def __getattr__(self, name: str) -> Any:
             return getattr(world.destination, name)
 
-        def read_files(self, table: str) -> TableFiles:
+        def read_files(self, table: str, exact: bool = False) -> TableFiles:
             age_ms = None if age_days is None else age_days * 86_400_000
             return replace(world.destination.read_files(table), branch_age_ms=age_ms)
 
@@ -143,6 +143,16 @@ def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_le
 )
 def test_files_are_rewritten_where_it_is_measured_to_be_worth_it(compact, files, wanted) -> None:
     assert needs_compaction(Maintenance(compact=compact), files) is wanted
+
+
+def test_maintenance_counts_all_small_files_and_not_those_of_the_newest_manifests_alone(world: World) -> None:
+    def read_files(table: str, exact: bool = False) -> TableFiles:
+        return TableFiles(data_files=9, small=9, crowd=5 if exact else 4, rows=9)
+
+    world.destination.read_files = read_files
+    maintain(world.ports(PIPELINE), NAME)
+    (job,) = [job for job in world.engine.jobs if isinstance(job, MaintainJob)]
+    assert "compact" in job.statements
 
 
 class _Told(World):

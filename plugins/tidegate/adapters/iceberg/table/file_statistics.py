@@ -1,19 +1,31 @@
-"""What the rows of an Iceberg table are stored in: how many files, how small, how many deletes. From metadata alone."""
+"""What the rows of an Iceberg table are stored in: how many files, how small, how many deletes. From metadata alone.
+
+The list of manifests tells all counts but those of small files: for these the newest manifests are opened.
+"""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
-from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
 
 from tidegate.adapters.iceberg.table.lineage import Lineage
+from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.model import resource_names
 from tidegate.ports.context import TableFiles
 
 TARGET_BYTES = 512 * 1024 * 1024  # Iceberg's own default
+MANIFEST_BYTES = 8 * 1024 * 1024  # likewise
 SMALL_SHARE = 0.75  # below this part of the target, Iceberg's rewrite takes a file for small
+FULL_SHARE = 0.5  # from this part of the target on, rewriting a manifest saves little
+# What a look behind a flush opens at most: as many manifests, and of those older than as many snapshots as many files.
+# The snapshots are two looks' own, by the default of `compact_every`.
+MAX_MANIFESTS, MAX_OLD_FILES, NEWEST_SNAPSHOTS = 200, 20_000, 20
 TAG_TYPE = SnapshotRefType.TAG
 LOCAL_SCHEMES = ("file:", "hdfs:", "/")
 
@@ -23,50 +35,95 @@ class FileTotals:
     """What the files seen so far come to; none of them is kept, so that a table of any size needs little memory."""
 
     small_bytes: float
-    data_files: int = 0
-    data_bytes: int = 0
-    rows: int = 0
-    delete_files: int = 0
-    deleted_rows: int = 0
+    all_bytes: int = 0
     small: Counter[str] = field(default_factory=Counter)
 
     def add(self, file: DataFile) -> None:
         """One live file, of rows or of deletes."""
-        if file.content != DataFileContent.DATA:
-            self.delete_files += 1
-            self.deleted_rows += file.record_count
-            return
-        self.data_files += 1
-        self.data_bytes += file.file_size_in_bytes
-        self.rows += file.record_count
-        if file.file_size_in_bytes < self.small_bytes:
+        self.all_bytes += file.file_size_in_bytes
+        if file.content == DataFileContent.DATA and file.file_size_in_bytes < self.small_bytes:
             self.small[_get_partition_key(file)] += 1
 
 
-def measure_files(table: Table) -> TableFiles:
-    """Read the current snapshot's manifests, one after the other."""
-    current = table.current_snapshot()
+def measure_files(table: Table, exact: bool = False) -> TableFiles:
+    """Count what the list of manifests tells, and small files in the newest manifests, one after the other.
+
+    `exact` opens all manifests, which costs what the table has, and not what changed.
+    """
+    current, lineage = table.current_snapshot(), Lineage(table.metadata)
     manifests = current.manifests(table.io) if current else []
-    target = int(table.metadata.properties.get("write.target-file-size-bytes", TARGET_BYTES))
-    totals, tagged = FileTotals(SMALL_SHARE * target), _find_tagged_snapshots(table)
-    for manifest in manifests:
+    rows, deletes = (_count_listed(manifests, content) for content in (ManifestContent.DATA, ManifestContent.DELETES))
+    told = _read_total_bytes(current, rows.files, deletes.files)
+    totals = FileTotals(SMALL_SHARE * _read_number(table, "write.target-file-size-bytes", TARGET_BYTES))
+    for manifest in manifests if exact else _choose_manifests(lineage, current, manifests, needs_deletes=told is None):
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             totals.add(entry.data_file)
+    full = FULL_SHARE * _read_number(table, "commit.manifest.target-size-bytes", MANIFEST_BYTES)
+    tagged = _find_tagged_snapshots(table, lineage)
     return TableFiles(
-        data_files=totals.data_files,
-        data_bytes=totals.data_bytes,
-        rows=totals.rows,
+        data_files=rows.files,
+        data_bytes=totals.all_bytes if told is None else told,
+        rows=rows.rows,
         small=totals.small.total(),
         crowd=max(totals.small.values(), default=0),
-        delete_files=totals.delete_files,
-        deleted_rows=totals.deleted_rows,
+        delete_files=deletes.files,
+        deleted_rows=deletes.rows,
         manifests=len(manifests),
+        full_manifests=sum(manifest.manifest_length >= full for manifest in manifests),
         snapshots=len(table.metadata.snapshots),
         since_tagged=tagged.depth,
         tagged_ms=tagged.oldest_ms,
         branch_age_ms=tagged.branch_age_ms,
         is_local=table.location().startswith(LOCAL_SCHEMES),
     )
+
+
+def _choose_manifests(
+    lineage: Lineage, current: Snapshot | None, manifests: Sequence[ManifestFile], *, needs_deletes: bool
+) -> list[ManifestFile]:
+    """The newest first, as far as the bounds of this module go: a file that is small is new, or was measured before.
+
+    Files that the newest snapshots have added are what changed, and bounded by nothing else. Manifests that were
+    merged or rewritten since name older files too; those count against the bound.
+    """
+    recent = {snapshot.snapshot_id for snapshot in islice(lineage.ancestors(current), NEWEST_SNAPSHOTS)}
+    chosen, old_files = list[ManifestFile](), 0
+    for manifest in sorted(manifests, key=lambda manifest: manifest.sequence_number, reverse=True):
+        if manifest.content == ManifestContent.DELETES and not needs_deletes:
+            continue
+        if old_files > MAX_OLD_FILES or len(chosen) == MAX_MANIFESTS:
+            break
+        added = manifest.added_files_count or 0
+        old_files += (manifest.existing_files_count or 0) + (manifest.deleted_files_count or 0)
+        old_files += 0 if manifest.added_snapshot_id in recent else added
+        chosen.append(manifest)
+    return chosen
+
+
+class _Listed(NamedTuple):
+    """Live files and their rows, as the list of manifests tells them."""
+
+    files: int
+    rows: int
+
+
+def _count_listed(manifests: Iterable[ManifestFile], content: ManifestContent) -> _Listed:
+    asked = [manifest for manifest in manifests if manifest.content == content]
+    files = sum((manifest.added_files_count or 0) + (manifest.existing_files_count or 0) for manifest in asked)
+    return _Listed(files, sum((m.added_rows_count or 0) + (m.existing_rows_count or 0) for m in asked))
+
+
+def _read_total_bytes(current: Snapshot | None, data_files: int, delete_files: int) -> int | None:
+    """The size that the snapshot's summary tells; None where its counts are not those of the list of manifests."""
+    summary = read_summary(current) if current else {}
+    counts = [summary.get(name, "") for name in ("total-data-files", "total-delete-files", "total-files-size")]
+    if not all(map(str.isdecimal, counts)) or [int(count) for count in counts[:2]] != [data_files, delete_files]:
+        return None
+    return int(counts[2])
+
+
+def _read_number(table: Table, name: str, default: int) -> int:
+    return int(table.metadata.properties.get(name, default))
 
 
 def _get_partition_key(file: DataFile) -> str:
@@ -81,9 +138,9 @@ class _Tagged(NamedTuple):
     branch_age_ms: int | None
 
 
-def _find_tagged_snapshots(table: Table) -> _Tagged:
+def _find_tagged_snapshots(table: Table, lineage: Lineage) -> _Tagged:
     """Of each branch that is no attempt's: a pipeline may write another one than main."""
-    refs, lineage = table.metadata.refs, Lineage(table.metadata)
+    refs = table.metadata.refs
     tags = {
         ref.snapshot_id
         for name, ref in refs.items()

@@ -2,17 +2,23 @@
 
 import gc
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from fakes.delete_files import delete_equal, delete_positions
+from fakes.delete_files import DELETES_BYTES, delete_equal, delete_positions
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from tidegate.adapters.iceberg.destination import MAX_CACHED_TABLES, IcebergDestination
+from tidegate.adapters.iceberg.table import file_statistics
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.table.commit import commit
 from tidegate.adapters.iceberg.table.file_statistics import measure_files
 from tidegate.ports.context import TableFiles
 
@@ -63,7 +69,7 @@ def test_delete_files_are_counted_beside_the_rows_that_they_take(catalog: Catalo
     delete_positions(table, (path, 1), (path, 2))
     delete_equal(table, 3)
     found = measure_files(table)
-    assert (found.data_files, found.data_bytes, found.rows) == (1, size, 7)
+    assert (found.data_files, found.data_bytes, found.rows) == (1, size + 2 * DELETES_BYTES, 7)
     assert (found.delete_files, found.deleted_rows, found.manifests) == (2, 5, 3)
 
 
@@ -90,6 +96,86 @@ def test_entries_of_one_manifest_are_let_go_before_the_next_is_read(
     monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", fetch_and_watch)
     assert measure_files(table).data_files == 4
     assert most == [0, 1, 1, 1], "the last one seen is still in the hand"
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of the manifests that are opened, in order."""
+    fetch, paths = ManifestFile.fetch_manifest_entry, list[str]()
+
+    def fetch_and_note(self: ManifestFile, *given: Any, **named: Any) -> Any:
+        paths.append(self.manifest_path)
+        return fetch(self, *given, **named)
+
+    monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", fetch_and_note)
+    return paths
+
+
+def fill(table: Table, flushes: int) -> None:
+    """A manifest in each flush, with a small file in each of two partitions."""
+    for _ in range(flushes):
+        append(table, monday=2, tuesday=1)
+
+
+def measure_and_count(table: Table, opened: list[str], **how: bool) -> tuple[TableFiles, int]:
+    opened.clear()
+    return measure_files(table.refresh(), **how), len(opened)
+
+
+def test_tenth_and_twentieth_flush_open_as_many_manifests_of_a_table_that_has_many(
+    catalog: Catalog, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_statistics, "MAX_MANIFESTS", 25)
+    table = catalog.create_table("shop.orders", COLUMNS)
+    with table.update_spec() as spec:
+        spec.add_identity("day")
+    for _ in range(31):
+        append(table, wednesday=5_000)
+    with table.transaction() as change:
+        change.set_properties({"write.target-file-size-bytes": str(max(sizes(table).values()))})
+    counted = list[int]()
+    for _ in range(2):
+        fill(table, 10)
+        found, count = measure_and_count(table, opened)
+        exact, everything = measure_and_count(table, opened, exact=True)
+        assert (found, everything) == (exact, found.manifests)
+        counted.append(count)
+    assert counted == [25, 25]
+    assert (found.data_files, found.rows, found.small, found.crowd) == (71, 31 * 5_000 + 20 * 3, 40, 20)
+    assert found.data_bytes == sum(sizes(table).values())
+
+
+def test_what_the_newest_snapshots_added_is_read_whatever_its_number(
+    catalog: Catalog, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_statistics, "MAX_OLD_FILES", 3)
+    monkeypatch.setattr(file_statistics, "NEWEST_SNAPSHOTS", 5)
+    table = catalog.create_table("shop.orders", COLUMNS)
+    with table.update_spec() as spec:
+        spec.add_identity("day")
+    fill(table, 12)
+    found, count = measure_and_count(table, opened)
+    assert (count, found.crowd, found.small) == (5 + 2, 7, 14), "two old ones, of two files each, pass three files"
+    assert (found.data_files, found.manifests) == (24, 12)
+    assert measure_files(table, exact=True).crowd == 12
+
+
+def test_bytes_are_counted_where_the_summary_does_not_tell_them(catalog: Catalog, opened: list[str]) -> None:
+    table = catalog.create_table("shop.orders", COLUMNS)
+    append(table, monday=7)
+    ((path, size),) = sizes(table).items()
+    delete_positions(table, (path, 1))
+    told, manifests = measure_and_count(table, opened)
+    assert (told.data_bytes, told.data_files, told.delete_files, manifests) == (size + DELETES_BYTES, 1, 1, 1)
+    current = table.current_snapshot()
+    untold = current.model_copy(
+        update={"snapshot_id": 1, "parent_snapshot_id": current.snapshot_id, "summary": Summary(Operation.APPEND)}
+        | {"sequence_number": current.sequence_number + 1}
+    )
+    moved = SetSnapshotRefUpdate(ref_name="main", type=SnapshotRefType.BRANCH, snapshot_id=1)
+    commit(table, (), (AddSnapshotUpdate(snapshot=untold), moved))
+    found, manifests = measure_and_count(table, opened)
+    assert (found, manifests) == (replace(told, snapshots=3), 2)
 
 
 def test_metadata_of_the_tables_last_read_is_kept_and_no_more(
