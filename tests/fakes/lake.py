@@ -306,7 +306,9 @@ class MemoryDestination:
     def find_highest_batch(self, intermediate: str) -> int:
         found = self.tables.get(intermediate)
         summaries = [s.summary for s in found.snapshots.values()] if found else []
-        summaries = [s for s in summaries if not self._is_dead(intermediate, s)]
+        summaries = [
+            s for s in summaries if not self._is_dead(intermediate, s) and not self._is_unfinished(intermediate, s)
+        ]
         at_creation = int(found.properties.get("tidegate.highest-batch", "0")) if found else 0
         return max([at_creation, *(int(s.get(f"tidegate.{n}", "0")) for s in summaries for n in ("batch", "clean-up"))])
 
@@ -315,8 +317,13 @@ class MemoryDestination:
         if found is None:
             return {}
         self._check_removable(intermediate, STAGING_KINDS)
-        dead = [s for s in found.snapshots.values() if self._is_dead(intermediate, s.summary)]
         last = {s.summary.get("tidegate.batch"): s for s in sorted(found.snapshots.values(), key=lambda s: s.sequence)}
+        dead = [s for s in found.snapshots.values() if self._is_dead(intermediate, s.summary)]
+        dead += [
+            s
+            for s in found.snapshots.values()
+            if self._is_unfinished(intermediate, s.summary) and last[s.summary["tidegate.batch"]] is not s
+        ]
         numbers = {int(b) for s in dead if last[b := s.summary["tidegate.batch"]] is s}
         spent = [s for s in found.snapshots.values() if _is_spent(s, up_to_batch) or s in dead]
         gone = {s.id for s in spent}
@@ -339,6 +346,11 @@ class MemoryDestination:
         if outcome is None or "tidegate.staged" not in summary:
             return False
         return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, outcome)
+
+    def _is_unfinished(self, intermediate: str, summary: Mapping[str, str]) -> bool:
+        """Whether an attempt has left no counts; its job was killed, or is just about to leave them."""
+        attempt = summary.get("tidegate.attempt", "")
+        return "tidegate.staged" in summary and self.read_staged_outcome(intermediate, attempt) is None
 
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
         found = self.tables.get(deletes)

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 from fakes import CrashAt, FailsToMerge, World, a_pipeline, a_table
-from tidegate.errors import NothingToDo, PositionLost, RetryLater
+from tidegate.errors import NothingToDo, PositionLost, PublishedElsewhere, RetryLater
+from tidegate.model import resource_names
 from tidegate.model.batch import PlannedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.spec.pipeline import Merge
 from tidegate.spec.source import Start
 from tidegate.steps.flush import flush
+from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -99,13 +101,29 @@ def _before(call: str) -> CrashAt:
     return Named(-1)
 
 
-def test_batch_number_of_a_failed_attempt_is_not_used_for_other_ranges(world: World) -> None:
-    """Rows of batch N from a dead attempt still stand in the intermediate table."""
-    ports = world.ports(PIPELINE)
-    stage(ports, plan(ports))
-    intermediate = world.destination.tables["lake.shop.orders_shop_tmp"]
-    intermediate.properties.clear()  # the attempt died before its counts: it is not complete
-    assert (planned(world).batch, planned(world).resumed) == (2, False)
+def test_job_that_wakes_up_after_another_took_its_number_for_other_ranges_changes_nothing(world: World) -> None:
+    """A merge reads the snapshot and the attempt that were staged, not whatever stands under the number now."""
+    ports, table = world.ports(PIPELINE), "lake.shop.orders"
+    flush(ports)
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "early"}, 0)
+    (slow,) = stage(ports, plan(ports))
+    intermediate = world.destination.tables[f"{table}_shop_tmp"]
+    name = resource_names.name_staged_property(slow.attempt)
+    counts = intermediate.properties.pop(name)  # its job sleeps before it writes them
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "late"}, 0)
+    again = plan(ports)
+    assert [(batch.batch, batch.resumed, batch.ranges.span) for batch in again.tables] == [(2, False, 2)]
+    staged = stage(ports, again)
+    overwritten = intermediate.snapshots[slow.snapshot_id]
+    intermediate.properties[name] = counts
+    world.destination.add_snapshot(f"{table}_shop_tmp", "main", overwritten.rows, overwritten.summary)
+    merge(ports, staged[0])
+    assert {row["name"] for row in world.rows(table) if row["id"] == "a"} == {"late"}
+    with pytest.raises(PublishedElsewhere):
+        merge(ports, slow)
+    with pytest.raises(NothingToDo):
+        flush(ports)
+    assert {row["name"] for row in world.rows(table) if row["id"] == "a"} == {"late"}
 
 
 def test_batch_number_is_not_reused_after_a_rewind(world: World) -> None:

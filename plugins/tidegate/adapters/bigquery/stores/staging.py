@@ -7,6 +7,7 @@ Nothing counts before that file is there, and what it says holds only for the ta
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +27,7 @@ HIGHEST_BATCH_LABEL, SHAPE_LABEL = "tidegate_highest_batch", "tidegate_shape"  #
 LANDED_FILE = "landed.json"
 MIN_FREE_PARTITIONS = 100  # batches that may be staged before the next clean-up
 EXPIRATION_TIME = timedelta(days=30)  # as the statement that makes the table has it
+COUNTS_PATH_PATTERN = re.compile(r"/counts/part-[^/]*$")
 BATCH_PATH_PATTERN = re.compile(r"/batch=(\d+)/attempt=([^/]+)/")
 
 
@@ -202,30 +204,32 @@ def get_shape(table: Any) -> str:
 
 
 def find_highest_batch(warehouse: Warehouse, intermediate: str) -> int:
-    """The highest batch number of an attempt that may be merged, or that was ever cleaned up; 0 for none."""
-    numbers = {batch for batch, _ in _list_attempts(warehouse, intermediate)} - _find_unmergeable_batches(
-        warehouse, intermediate
-    )
+    """The highest batch number of an attempt that may be merged, or that was ever cleaned up; 0 for none.
+
+    The number of one that was killed before it left its counts is used again.
+    """
+    names = warehouse.folder.list_paths(get_folder(intermediate))
+    finished = _list_attempts([name for name in names if COUNTS_PATH_PATTERN.search(name)])
+    numbers = {batch for batch, _ in finished - _find_unmergeable_attempts(warehouse, intermediate)}
     table = warehouse.find_table(intermediate)
     return max([_get_highest_label(table) if table else 0, *numbers])
 
 
-def _list_attempts(warehouse: Warehouse, intermediate: str) -> set[tuple[int, str]]:
+def _list_attempts(paths: Iterable[str]) -> set[tuple[int, str]]:
     """Number and attempt of everything that has a file."""
-    found = (BATCH_PATH_PATTERN.search(f"/{name}") for name in warehouse.folder.list_paths(get_folder(intermediate)))
+    found = (BATCH_PATH_PATTERN.search(f"/{path}") for path in paths)
     return {(int(match[1]), match[2]) for match in found if match}
 
 
-def _find_unmergeable_batches(warehouse: Warehouse, intermediate: str) -> set[int]:
-    """Numbers of which every attempt has ended with something that is never merged."""
-    attempts = _list_attempts(warehouse, intermediate)
+def _find_unmergeable_attempts(warehouse: Warehouse, intermediate: str) -> set[tuple[int, str]]:
+    """Attempts that have ended with something that is never merged."""
     ended: set[tuple[int, str]] = set()
     for landed in _list_landed(warehouse, intermediate):
         summary = landed["summary"]
         span = Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span
         if not can_be_merged(span, landed["outcome"]):
             ended.add((int(summary["tidegate.batch"]), summary["tidegate.attempt"]))
-    return {batch for batch, _ in attempts} - {batch for batch, _ in attempts - ended}
+    return ended
 
 
 def _get_highest_label(table: Any) -> int:
@@ -240,8 +244,9 @@ def clean_up(warehouse: Warehouse, intermediate: str, up_to_batch: int) -> dict[
     where none of their attempts is ever merged.
     """
     names = warehouse.folder.list_paths(get_folder(intermediate))
-    known = {batch for batch, _ in _list_attempts(warehouse, intermediate) if batch <= up_to_batch}
-    batches = sorted(known | _find_unmergeable_batches(warehouse, intermediate))
+    attempts, ended = _list_attempts(names), _find_unmergeable_attempts(warehouse, intermediate)
+    open_batches = {batch for batch, _ in attempts - ended if batch > up_to_batch}
+    batches = sorted({batch for batch, _ in attempts} - open_batches)
     table = warehouse.find_table(intermediate)
     if table is None and not names:
         return {}

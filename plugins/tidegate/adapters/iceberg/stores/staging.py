@@ -134,12 +134,21 @@ def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> S
 
 
 def find_highest_batch(table: Table) -> int:
-    """The highest batch number of an attempt that may be merged, or that was ever cleaned up; 0 for none."""
-    cleaned = [int(read_summary(s).get("tidegate.clean-up", "0")) for s in table.metadata.snapshots]
-    at_creation = int(table.metadata.properties.get("tidegate.highest-batch", "0"))
-    return max(
-        [at_creation, *cleaned, *(parse_batch(s) or 0 for s in table.metadata.snapshots if not _is_dead(table, s))]
-    )
+    """The highest batch number of an attempt that may be merged, or that was ever cleaned up; 0 for none.
+
+    The number of one that was killed before it left its counts is used again: the next attempt writes over its rows.
+    """
+    snapshots = table.metadata.snapshots
+    cleaned = [int(read_summary(s).get("tidegate.clean-up", "0")) for s in snapshots]
+    at_creation = int(table.metadata.properties.get(commit.HIGHEST_BATCH_PROPERTY, "0"))
+    used = [s for s in snapshots if not _is_unfinished(table, s) and not _is_dead(table, s)]
+    return max([at_creation, *cleaned, *(parse_batch(s) or 0 for s in used)])
+
+
+def _is_unfinished(table: Table, snapshot: Snapshot) -> bool:
+    """Whether its attempt has left no counts: its job was killed, or is just about to leave them."""
+    summary = read_summary(snapshot)
+    return "tidegate.staged" in summary and read_outcome(table, summary.get("tidegate.attempt", "")) is None
 
 
 def _is_dead(table: Table, snapshot: Snapshot) -> bool:
@@ -156,11 +165,13 @@ def clean_up(table: Table, up_to_batch: int) -> dict[str, int]:
 
     Attempts that were killed leave files that no snapshot knows; those of batches that are published may go as well:
     no merge of such a batch can be published, so a late commit that names them is never read. Of later batches go the
-    attempts that are never merged; their rows too, unless another attempt has written over them.
+    attempts that are never merged; their rows too, unless another attempt has written over them. So do unfinished ones
+    that another has written over; a job that was only slow finds its rows gone, and stages again.
     """
     check_removable(table, STAGING_KINDS)
-    dead = [s for s in table.metadata.snapshots if _is_dead(table, s) and not _is_bare(table, s)]
     last = {parse_batch(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
+    dead = [s for s in table.metadata.snapshots if _is_dead(table, s) and not _is_bare(table, s)]
+    dead += [s for s in table.metadata.snapshots if _is_unfinished(table, s) and last[parse_batch(s)] is not s]
     numbers = [batch for s in dead if (batch := parse_batch(s)) and batch > up_to_batch and last[batch] is s]
     old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch) or s in dead]
     current = table.metadata.current_snapshot_id
@@ -169,7 +180,7 @@ def clean_up(table: Table, up_to_batch: int) -> dict[str, int]:
     if old and not nothing_new:
         commit.drop_staged(table, up_to_batch, numbers, [s.snapshot_id for s in old], counts)
     elif counts:
-        commit.drop_counts(table, counts)
+        commit.drop_counts(table, up_to_batch, counts)
     before = list_snapshot_files(table, old)
     fresh = table.catalog.load_table(table.name())
     kept = list_snapshot_files(fresh, fresh.metadata.snapshots, live_only=True)

@@ -30,6 +30,7 @@ from tidegate.model import resource_names
 from tidegate.ports.context import Publication
 
 MAIN = "main"
+HIGHEST_BATCH_PROPERTY = "tidegate.highest-batch"  # of an intermediate table; the statement that makes it sets it too
 NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING
 RETENTION_FIELDS = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
 FOREVER_MS = 2**63 - 1
@@ -162,15 +163,27 @@ def drop_staged(
         updates.append(RemoveSnapshotsUpdate(snapshot_ids=expired))
     if properties:
         updates.append(RemovePropertiesUpdate(removals=properties))
+    updates += _record_highest_batch(table, up_to_batch)
     current = table.current_snapshot()
     main = AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id if current else None)
     commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), main), updates)
 
 
-def drop_counts(table: Table, properties: list[str]) -> None:
+def drop_counts(table: Table, up_to_batch: int, properties: list[str]) -> None:
     """Remove counts of attempts from an intermediate table."""
     requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
-    commit(table, requirements, [RemovePropertiesUpdate(removals=properties)])
+    commit(
+        table,
+        requirements,
+        [RemovePropertiesUpdate(removals=properties), *_record_highest_batch(table, up_to_batch)],
+    )
+
+
+def _record_highest_batch(table: Table, number: int) -> list[TableUpdate]:
+    """Keep the number of a batch that is cleaned up: its snapshot may stay, if it has no rows, without its counts."""
+    if number <= int(table.metadata.properties.get(HIGHEST_BATCH_PROPERTY, "0")):
+        return []
+    return [SetPropertiesUpdate(updates={HIGHEST_BATCH_PROPERTY: str(number)})]
 
 
 def _move_branch(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
