@@ -1,10 +1,15 @@
 """stage: one read per group of tables, one atomic overwrite, and nothing mergeable from a batch that went wrong."""
 
+from collections.abc import Callable
+
 import pytest
-from fakes import BAD, ForgetsToFinish, LosesARecord, World, a_pipeline, a_table
-from tidegate.errors import BadRecord, ConfigurationError, GiveUp, RetryLater
+from fakes import BAD, FailsToMerge, ForgetsToFinish, LosesARecord, World, a_pipeline, a_table
+from tidegate.errors import BadRecord, ConfigurationError, GiveUp, PublishedElsewhere, RetryLater, TidegateError
+from tidegate.jobs.job import Job
+from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts
 from tidegate.schema.column import Column
+from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -165,3 +170,37 @@ def test_key_without_a_type_names_the_way_out(world: World) -> None:
 def test_job_holds_no_settings_of_the_brokers(world: World) -> None:
     run(world, source={"kafka": {"bootstrap.servers": "b:1", "sasl.password": "geheim"}})
     assert "geheim" not in world.engine.stages[0].to_json()
+
+
+class _FailsToStage:
+    """Spark that fails a stage job, after something else has happened."""
+
+    def __init__(self, world: World, meanwhile: Callable[[], object]) -> None:
+        self.world, self.meanwhile = world, meanwhile
+
+    def run(self, job: Job) -> None:
+        if isinstance(job, StageJob):
+            self.meanwhile()
+            raise RetryLater("Spark failed in stage")
+        self.world.engine.run(job)
+
+
+def test_job_that_fails_while_another_run_publishes_its_batch_gives_way(world: World) -> None:
+    other = world.ports(a_pipeline(*TWO))
+    with pytest.raises(PublishedElsewhere, match="another run published first"):
+        run(world, *TWO, engine=_FailsToStage(world, lambda: flush(other)))
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"}, partition=1)
+    with pytest.raises(RetryLater, match="Spark failed in stage"):
+        run(world, *TWO, engine=_FailsToStage(world, lambda: None))
+
+
+def test_job_behind_a_queue_that_fails_is_tried_again_though_the_table_stands_before_its_start(world: World) -> None:
+    flush(world.ports(a_pipeline(*TWO)))
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"}, partition=1)
+    with pytest.raises(TidegateError, match=r"lake\.shop\.copy"):
+        flush(world.ports(a_pipeline(*TWO), engine=FailsToMerge(world.engine, "lake.shop.copy")))
+    world.broker.produce("orders", {"id": "d"}, {"id": "d", "name": "z"})
+    waiting = [batch for batch in plan(world.ports(a_pipeline(*TWO))).tables if batch.follows]
+    assert [batch.table for batch in waiting] == ["lake.shop.copy"]
+    with pytest.raises(RetryLater, match="Spark failed in stage"):
+        run(world, *TWO, engine=_FailsToStage(world, lambda: None))
