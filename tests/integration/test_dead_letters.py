@@ -1,6 +1,7 @@
 """A poisoned topic on real components: bad records of eight kinds among good ones, set aside, counted, shown."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -157,3 +158,22 @@ def records_of(workbench: Any, topic: str) -> list[Any]:
         return consumer.consume(end, 60)
     finally:
         consumer.close()
+
+
+def test_batch_with_bad_records_opens_no_dead_letters_of_earlier_offsets(workbench, tmp_path) -> None:
+    topic = workbench.topic(2)
+    workbench.pipeline("lettered", [topic], key=KEY, value=VALUE, source={"errors": {"tolerance": "all"}})
+    letters = "shop.tidegate_lettered_dead_letters"
+    for batch in range(2):
+        bad = [({"id": n}, b"no JSON", {"partition": n % 2}) for n in range(4 * batch, 4 * batch + 4)]
+        workbench.produce(topic, *bad)
+        workbench.flush("lettered")
+    old = [Path(str(file)) for file in workbench.data_files(letters)]
+    for number, file in enumerate(old):
+        file.rename(tmp_path / str(number))
+    workbench.produce(topic, *[({"id": n}, b"no JSON", {"partition": n % 2}) for n in range(8, 12)])
+    workbench.flush("lettered")
+    for number, file in enumerate(old):
+        (tmp_path / str(number)).rename(file)
+    found = [(row["partition"], row["offset"], json.loads(row["key"])["id"]) for row in workbench.rows(letters)]
+    assert sorted(found) == sorted((n % 2, n // 2, n) for n in range(12))

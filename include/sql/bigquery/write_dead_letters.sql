@@ -1,4 +1,5 @@
 -- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
+-- The batch's offsets are named, so that letters of others need not be read.
 {%- set columns = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "stage", "error_class", "message", "batch", "attempt", "table", "written_at", "replayed_at"] %}
 MERGE INTO {{ table | name }} AS t
 USING (
@@ -9,7 +10,11 @@ USING (
   FROM {{ source | name }}
   WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op = 'bad'
 ) AS s
-ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.`partition` = s.`partition` AND t.`offset` = s.`offset`
+ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.`partition` = s.`partition` AND t.`offset` = s.`offset` AND (
+{%- for topic, number, start, end in ranges %}
+  {{ "OR " if not loop.first }}(t.topic = {{ topic | text }} {%- if number is not none %} AND t.`partition` = {{ number }} {%- endif %} AND t.`offset` >= {{ start }} AND t.`offset` < {{ end }})
+{%- endfor %}
+)
 WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET
 {%- for column in columns %}
   {{ column | quoted }} = s.{{ column | quoted }}{{ "," if not loop.last }}

@@ -1,4 +1,5 @@
 -- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
+-- The batch's offsets are named, so that letters of others need not be read.
 MERGE INTO {{ table | name }} t
 USING (
   SELECT
@@ -8,6 +9,10 @@ USING (
   FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}
   WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op = 'bad'
 ) s
-ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset
+ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset AND (
+{%- for topic, number, start, end in ranges %}
+  {{ "OR " if not loop.first }}(t.topic = {{ topic | text }} {%- if number is not none %} AND t.partition = {{ number }} {%- endif %} AND t.offset >= {{ start }} AND t.offset < {{ end }})
+{%- endfor %}
+)
 WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET *
 WHEN NOT MATCHED THEN INSERT *

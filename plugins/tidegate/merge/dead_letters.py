@@ -1,13 +1,17 @@
 """Dead letters: what becomes of the records of a batch that cannot be decoded, between the staging and the publish."""
 
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
+from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import describe_dead_letters
 from tidegate.ports.context import Ports
 
 LETTER_ADDRESS = ("table", "topic", "partition", "offset")
+MAX_NAMED_RANGES = 100  # of more, each letter would be compared with too many
 LETTER_REASON = ("stage", "error_class", "message", "batch")
 
 
@@ -28,8 +32,23 @@ def render_dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[st
         statements += [
             sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
             sql.render("create_dead_letters", table=name, own=own),
-            sql.render("write_dead_letters", snapshot_id=staged.snapshot_id, **values),
+            sql.render(
+                "write_dead_letters",
+                snapshot_id=staged.snapshot_id,
+                ranges=_list_named_ranges(staged.ranges),
+                **values,
+            ),
         ]
     if statements:
         ports.destination.claim(name, own)
     return tuple(statements)
+
+
+def _list_named_ranges(ranges: Ranges) -> list[tuple[str, int | None, int, int]]:
+    """What of the log a batch covers, by partition; of very many by topic, from the first offset to the last."""
+    busy = [part for part in ranges if part[3] > part[2]]
+    if len(busy) <= MAX_NAMED_RANGES:
+        return list(busy)
+    topics = groupby(busy, key=itemgetter(0))
+    spans = ((topic, [(start, end) for _, _, start, end in parts]) for topic, parts in topics)
+    return [(topic, None, min(start for start, _ in ends), max(end for _, end in ends)) for topic, ends in spans]

@@ -1,4 +1,5 @@
 -- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
+-- The batch's offsets are named, so that letters of others need not be read.
 MERGE INTO `my-project`.`my shop`.`d\`l` AS t
 USING (
   SELECT
@@ -8,7 +9,10 @@ USING (
   FROM `my-project`.`my shop`.`it's_shop_tmp`
   WHERE batch_number = 7 AND attempt = '0af3' AND op = 'bad'
 ) AS s
-ON t.`table` = 'lake.my shop.it\'s' AND t.topic = s.topic AND t.`partition` = s.`partition` AND t.`offset` = s.`offset`
+ON t.`table` = 'lake.my shop.it\'s' AND t.topic = s.topic AND t.`partition` = s.`partition` AND t.`offset` = s.`offset` AND (
+  (t.topic = 'orders' AND t.`partition` = 0 AND t.`offset` >= 5 AND t.`offset` < 9)
+  OR (t.topic = 'it\'s' AND t.`offset` >= 0 AND t.`offset` < 7)
+)
 WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET
   `topic` = s.`topic`,
   `partition` = s.`partition`,

@@ -286,8 +286,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "create_dead_letters",
         {"table": "lake.shop.tidegate_shop_dead_letters", "own": LETTERS_OWN},
     ),
-    "write_dead_letters-plain": ("write_dead_letters", DEAD_LETTERS),
-    "write_dead_letters-odd_names": ("write_dead_letters", {**DEAD_LETTERS, **ODD_DEAD_LETTERS}),
+    "write_dead_letters-plain": ("write_dead_letters", {**DEAD_LETTERS, "ranges": [("orders", 0, 5, 9)]}),
+    "write_dead_letters-odd_names": (
+        "write_dead_letters",
+        {**DEAD_LETTERS, **ODD_DEAD_LETTERS, "ranges": [("orders", 0, 5, 9), ("it's", None, 0, 7)]},
+    ),
     "replayed_dead_letters-plain": (
         "replayed_dead_letters",
         {**DEAD_LETTERS, "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)]},

@@ -1,5 +1,6 @@
 """Dead letters: set aside in the pass that stages the batch, written once, before their batch is published."""
 
+import json
 from contextlib import suppress
 from dataclasses import replace
 
@@ -213,3 +214,23 @@ def test_as_many_bad_records_as_are_allowed_are_set_aside_and_one_more_is_too_ma
     bad: int, limit: int, is_refused: bool
 ) -> None:
     assert exceeds_tolerance(bad, limit) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("partitions", "named"),
+    [(2, [["many", 0, 0, 1], ["many", 1, 1, 3]]), (120, [["many", None, 0, 3]])],
+    ids=["by partition", "by topic"],
+)
+def test_letters_are_written_under_the_offsets_of_their_batch(partitions: int, named: list) -> None:
+    world, pipeline = World(), tolerant(a_table(topics=("many",)))
+    world.broker.create("many", partitions)
+    world.broker.produce("many", {"id": "a"}, {"id": "a", "name": "x"}, partition=1)
+    flush(world.ports(pipeline))
+    world.broker.produce("many", {"id": "c"}, {"id": "c", "name": "z"}, partition=1)
+    for partition in range(partitions):
+        world.broker.produce("many", {"id": "b"}, BAD, partition=partition)
+    allowed = replace(ALL, max_per_batch=200)
+    flush(world.ports(tolerant(a_table(topics=("many",)), errors=allowed)))
+    asked = [json.loads(text) for job in world.engine.merges for text in job.statements]
+    assert [one["ranges"] for one in asked if one["statement"] == "write_dead_letters"] == [named]
+    assert len(world.rows(LETTERS)) == partitions
