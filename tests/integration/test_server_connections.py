@@ -34,7 +34,7 @@ GROWTH = {
     "executions": 40,
     "allocators": 100,
     "live_megabytes": 40,
-    "metaspace_megabytes": 40,  # two classes a flush, until the thousand that serve.py allows are there
+    "metaspace_megabytes": 40,  # what merges add, until the thousand classes that serve.py allows are there
 }
 
 

@@ -53,7 +53,9 @@ from tidegate_spark.table_creation import execute
 MAX_OBSERVED_PARTITIONS = 512
 # A Connect server waits a tenth of a second for the counts of a pass and then answers without them.
 MAX_PASSES = 3
-PARTITION_TIMES = {"record": "timestamp", "wall-clock": "current_timestamp()"}
+PARTITION_TIMES = {"record": None, "wall-clock": "current_timestamp()"}
+# Spark would sort by the batch number to write one partition after the other; there is but one.
+WRITE_OPTIONS = {"fanout-enabled": "true"}
 SUMMARY_PREFIX = "spark.sql.iceberg.snapshot-property."
 _WRITTEN_CONDITION = f"fate IN ('staged', '{DEAD_LETTER_DISPOSITION}')"
 
@@ -122,7 +124,8 @@ def _write_batch(job: StageJob, table: StageTable, records: DataFrame) -> dict[s
     if table.folder:
         write_rows(rows, table)
         return dict(observation.get)
-    rows.writeTo(quote_name(table.intermediate)).overwrite(F.expr(f"batch_number = {job.batch}"))
+    into = rows.writeTo(quote_name(table.intermediate)).options(**WRITE_OPTIONS)
+    into.overwrite(F.expr(f"batch_number = {job.batch}"))
     hit_failpoint("job.overwritten")
     return dict(observation.get)
 
@@ -170,15 +173,25 @@ def _list_columns(job: StageJob, table: StageTable) -> list[str]:
         "key_struct AS key", f"{_render_value(table)} AS value", *(["sequence"] if table.sequence else []),
         *([KEPT_COLUMN] if table.stages_kept else []),
         "op", "topic", "partition", "offset", *_list_times(table),
-        "row_number AS i", f"{job.batch}L AS batch_number",
+        "row_number AS i", f"{_render_as_data(f'{job.batch}L')} AS batch_number",
         f"{render_literal(table.attempt)} AS attempt",
     ]  # fmt: skip
 
 
 def _list_times(table: StageTable) -> list[str]:
     at = render_storable_time("timestamp") if table.folder else "timestamp"
-    arrival = PARTITION_TIMES[table.partition_time]
-    return [f"{at} AS timestamp", f"{at if arrival == 'timestamp' else arrival} AS partition_time"]
+    now = PARTITION_TIMES[table.partition_time]
+    return [f"{at} AS timestamp", f"{at if now is None else _render_as_data(now)} AS partition_time"]
+
+
+def _render_as_data(constant: str) -> str:
+    """SQL for a number or a time that is another one in each batch.
+
+    As a literal it would stand in the code that Spark generates, and each batch would have it compiled anew. The
+    elements of an array do not; neither array nor index is folded, as the index is a column's: the remainder of a
+    division by 1.
+    """
+    return f"array({constant})[pmod(partition, 1)]"
 
 
 def _render_value(table: StageTable) -> str:

@@ -1,0 +1,61 @@
+"""Spark compiles what a stage job does once: the code that it generates for a batch is the one of the batch before."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import decoding
+import pytest
+from tidegate.jobs.stage_job import StageJob, StageTable
+from tidegate.model.offsets import Ranges
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
+
+COLUMNS = (Column("id", "BIGINT"), Column("name", "STRING"))
+RANGES = Ranges({"t": {0: (0, 2), 1: (0, 2)}})
+EXPRESSION_ID = re.compile(r"#\d+L?")
+
+
+def a_table(attempt: str, **more: Any) -> StageTable:
+    found = decoding.a_stage(ValueFormat("json"), COLUMNS, keys=COLUMNS[:1], **more)
+    return replace(found, key=KeyFormat("json", ("id",)), attempt=attempt)
+
+
+def a_batch(spark: Any, batch: int, table: StageTable) -> Any:
+    """The rows that batch N would have of four records in two partitions."""
+    from tidegate_spark.stage import job as stage_job
+
+    asked = StageJob("p", batch, RANGES, "read_committed", (table,))
+    value = "CAST(to_json(struct(id, 'n' AS name)) AS BINARY) AS value"
+    frame = spark.range(4).selectExpr(
+        "CAST(to_json(struct(id)) AS BINARY) AS key", value, "'t' AS topic", "CAST(id % 2 AS INT) AS partition",
+        "id DIV 2 AS offset", "timestamp_seconds(id) AS timestamp", "0 AS timestampType",
+        "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
+    )  # fmt: skip
+    texts = frame.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
+    return stage_job.decode(texts, table).selectExpr(*stage_job._list_columns(asked, table))
+
+
+def read_generated_code(frame: Any) -> list[str]:
+    """The Java of each stage of a plan, without the numbers that Spark gives to columns, plan by plan."""
+    text = frame._explain_string(mode="codegen")
+    parts = [part.split("*/", 1)[-1] for part in text.split("Generated code:")[1:]]
+    assert parts
+    return [EXPRESSION_ID.sub("#", part.split("== Subtree")[0]) for part in parts]
+
+
+@pytest.mark.parametrize("partition_time", ["record", "wall-clock"])
+def test_code_of_a_batch_is_that_of_the_one_before(spark: Any, partition_time: str) -> None:
+    first, second = (
+        a_batch(spark, batch, a_table(f"attempt-{batch}", partition_time=partition_time)) for batch in (7, 8_000_000)
+    )
+    assert read_generated_code(first) == read_generated_code(second)
+
+
+def test_rows_have_the_number_attempt_and_times_of_their_batch(spark: Any) -> None:
+    for batch in (7, 3_000_000_000):
+        rows = a_batch(spark, batch, a_table(f"attempt-{batch}", partition_time="wall-clock")).collect()
+        assert [(row.batch_number, row.attempt) for row in rows] == [(batch, f"attempt-{batch}")] * 4
+        assert {row.partition for row in rows} == {0, 1}
+        assert len({row.partition_time for row in rows}) == 1
+        assert all(row.partition_time > row.timestamp for row in rows)
