@@ -298,6 +298,30 @@ def test_batches_that_stand_for_one_keep_the_latest_time_of_each_partition() -> 
     assert combine((first, second, last)).timestamps == {"orders": {0: 900, 1: 700}}
 
 
+@pytest.mark.parametrize(
+    ("watermarks", "together"),
+    [
+        (("inside", "inside"), "inside"),
+        (("outside", "joins"), "joins"),
+        (("joins", "inside"), "joins"),
+        (("outside", "inside"), "joins"),
+        (("outside", "outside"), "outside"),
+    ],
+)
+def test_batches_that_stand_for_one_begin_where_the_first_does_and_bring_the_table_inside_if_one_of_them_does(
+    watermarks: tuple[str, str], together: str
+) -> None:
+    first, last = (
+        StagedBatch(
+            COPY, number, f"a{number}", number, Ranges({"orders": {0: (number, number + 1), 1: (0, 0)}}), Counts(1, 1),
+            follows=f"before a{number}", watermark=watermark,
+        )
+        for number, watermark in enumerate(watermarks)
+    )  # fmt: skip
+    joined = combine((first, last))
+    assert (joined.follows, joined.watermark, joined.attempt) == ("before a0", together, "a1")
+
+
 def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
     broken = FailsToMerge(world.engine, COPY)
     for kind in "raar":

@@ -160,7 +160,12 @@ def test_what_the_newest_snapshots_added_is_read_whatever_its_number(
     assert measure_files(table, exact=True).crowd == 12
 
 
-def test_bytes_are_counted_where_the_summary_does_not_tell_them(catalog: Catalog, opened: list[str]) -> None:
+@pytest.mark.parametrize(
+    "totals", [{}, {"total-data-files": "5", "total-delete-files": "1", "total-files-size": "7"}], ids=["none", "other"]
+)
+def test_bytes_are_counted_where_the_summary_does_not_tell_them(
+    catalog: Catalog, opened: list[str], totals: dict[str, str]
+) -> None:
     table = catalog.create_table("shop.orders", COLUMNS)
     append(table, monday=7)
     ((path, size),) = sizes(table).items()
@@ -169,7 +174,11 @@ def test_bytes_are_counted_where_the_summary_does_not_tell_them(catalog: Catalog
     assert (told.data_bytes, told.data_files, told.delete_files, manifests) == (size + DELETES_BYTES, 1, 1, 1)
     current = table.current_snapshot()
     untold = current.model_copy(
-        update={"snapshot_id": 1, "parent_snapshot_id": current.snapshot_id, "summary": Summary(Operation.APPEND)}
+        update={
+            "snapshot_id": 1,
+            "parent_snapshot_id": current.snapshot_id,
+            "summary": Summary(Operation.APPEND, **totals),
+        }
         | {"sequence_number": current.sequence_number + 1}
     )
     moved = SetSnapshotRefUpdate(ref_name="main", type=SnapshotRefType.BRANCH, snapshot_id=1)
