@@ -150,3 +150,24 @@ def test_row_before_a_delete_is_ordered_by_the_number_that_was_written(spark) ->
     values = [(b'{"id": 1}', one) for one in (event, b'{"payload": ' + event + b"}")]
     found = decoding.decoded(spark, stage, values, "value_reason", "sequence.n")
     assert [(reason, str(n)) for reason, n in found] == [(None, "8410000000000000000000.00")] * 2
+
+
+@pytest.mark.parametrize(
+    ("word", "options", "text"),
+    [
+        ("json", {}, '{"id": %s, "n": 1}'),
+        ("json", {"envelope": True}, '{"payload": {"id": %s, "n": 1}}'),
+        ("debezium-json", {}, '{"op": "c", "after": {"id": %s, "n": 1}}'),
+        ("debezium-json", {}, '{"payload": {"op": "d", "before": {"id": %s, "n": 1}, "after": null}}'),
+    ],
+)
+def test_key_in_a_value_that_is_not_of_its_type_is_bad_and_not_missing(
+    spark, word: str, options: Any, text: str
+) -> None:
+    """The value's own columns do not hold the key: nothing else would notice."""
+    stage = decoding.a_stage(ValueFormat(word, options=options), (Column("n", "INT"),), keys=(Column("id", "BIGINT"),))
+    values = [(None, (text % one).encode()) for one in ("7", "null", '"x"', "1.5", "9223372036854775808", "[1]")]
+    found = decoding.decoded(spark, stage, values, "reason", "key_struct.id")
+    bad = "the key field id is not a BIGINT"
+    assert found[:2] == [(None, 7), (None, None)]
+    assert [reason for reason, _ in found[2:]] == [bad] * 4

@@ -114,7 +114,9 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 def render_key_reason(keys: Fields, parsed: str, text: str) -> str:
     """Why the key's fields at `parsed`, out of the object `text` in the value, are no key."""
-    lacks = render_missing_cases(text, parsed, keys, "the value")
+    # of a value that does not fit its own columns that is said first
+    misfits = keys.render_misfit_cases(text, parsed, "located_reason IS NULL")
+    lacks = f"{render_missing_cases(text, parsed, keys, 'the value')} {misfits}".strip()
     return (
         f"CASE {lacks} ELSE {keys.render_reason(parsed, 'the key')} END"
         if lacks

@@ -159,6 +159,15 @@ class Fields:
         """A condition: `name` is a column's, in whatever letters."""
         return f"lower({name}) IN ({', '.join(render_literal(c.name.lower()) for c in self.columns)})"
 
+    def render_misfit_cases(self, text: str, parsed: str, when: str) -> str:
+        """`WHEN … THEN …` for each field that is in the object `text` and could not be parsed, where `when` holds."""
+        cases = []
+        for column in self.columns:
+            there = f"get_json_object({text}, {render_literal(f'$[{_format_path_step(column)}]')}) IS NOT NULL"
+            told = render_literal(f"the key field {column.name} is not a {column.type}")
+            cases.append(f"WHEN {when} AND {self.render_is_null(parsed, column)} AND {there} THEN {told}")
+        return " ".join(cases)
+
     def render_misfits(self, text: str, parsed: str, paths: tuple[str, ...]) -> str:
         """SQL text: the names of fields that hold something and could not be parsed; only for records known bad."""
         cases = []
