@@ -59,4 +59,6 @@ def render_is_infinite(expr: str) -> str:
 
 def render_may_overflow(text: str) -> str:
     """A condition: the JSON `text` has a word for infinity, and a number that a FLOAT or a DOUBLE may not hold."""
-    return f"{text} RLIKE {render_literal(INFINITE_PATTERN)} AND {text} RLIKE {render_literal(HUGE_NUMBER_PATTERN)}"
+    has_word = f"(contains({text}, 'Infinity') OR contains({text}, 'INF'))"
+    patterns = (f"{text} RLIKE {render_literal(one)}" for one in (INFINITE_PATTERN, HUGE_NUMBER_PATTERN))
+    return f"{has_word} AND {' AND '.join(patterns)}"

@@ -69,9 +69,9 @@ def has_fraction(expr: str, data_type: DataType) -> str | None:
             return f"{expr} IS NOT NULL" if has_fraction("e", inner) else None
 
 
-def render_has_infinite(expr: str, data_type: DataType) -> str | None:
-    """A condition: a number at `expr`, or inside of it, is infinite; None where there is no FLOAT and no DOUBLE."""
-    return _render_any_number(expr, data_type, lambda at, _: render_is_infinite(at))
+def has_binary_fraction(data_type: DataType) -> bool:
+    """Whether the type is, or holds, a FLOAT or a DOUBLE."""
+    return _render_any_number("", data_type, lambda *_: "true") is not None
 
 
 def render_has_overflow(expr: str, data_type: DataType) -> str | None:
