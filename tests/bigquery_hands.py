@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from contract_words import OWN_DELETES, OWN_STAGED
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.destination import BigQueryDestination
+from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.model.ownership import Ownership
 from tidegate.spec.catalog import Catalog
@@ -32,7 +32,8 @@ class BigQueryHands:
         served = {"endpoint": endpoint} if endpoint else {}
         properties = {"project": PROJECT, "staging": f"file://{self.files}", **served}
         self.warehouse = Warehouse(Catalog("lake", "bigquery", properties), lambda _: None)
-        self.port = BigQueryDestination({"lake": self.warehouse}, SqlFiles("bigquery", {"lake": PROJECT}))
+        self.googlesql = SqlFiles("bigquery", {"lake": PROJECT})
+        self.port = build_bigquery_destination({"lake": self.warehouse}, self.googlesql)
         self._asked: dict[str, tuple[int, dict[str, str]]] = {}
 
     def sql(self, statement: str) -> Any:
@@ -77,17 +78,17 @@ class BigQueryHands:
         pq.write_table(pa.Table.from_pylist(found, schema=schema), content)
         self._asked[attempt] = (batch, summary)
         self._leave(batch, attempt, "rows/part-0.parquet", content.getvalue())
-        self.port.load_staged_files(self.staged, batch, attempt, summary)
+        self.port.staging.load_staged_files(self.staged, batch, attempt, summary)
         if outcome is not None:
             self.finish(attempt, outcome)
 
     def finish(self, attempt: str, outcome: str) -> None:
         batch, summary = self._asked[attempt]
         self._leave(batch, attempt, "counts/part-0.txt", outcome.encode())
-        self.port.load_staged_files(self.staged, batch, attempt, summary)
+        self.port.staging.load_staged_files(self.staged, batch, attempt, summary)
 
     def _leave(self, batch: int, attempt: str, name: str, content: bytes) -> None:
-        folder = Path(urlsplit(str(self.port.find_landing_folder(self.staged, batch, attempt))).path)
+        folder = Path(urlsplit(str(self.port.staging.find_landing_folder(self.staged, batch, attempt))).path)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
 

@@ -18,12 +18,13 @@ log = logging.getLogger(__name__)
 
 def assemble_ports(name: str, engine: Any = None, watcher: Any = None) -> Any:
     """The ports of a pipeline, with Airflow's connections; `watcher` is told of BigQuery's jobs."""
+    from tidegate.adapters.open_clients import OpenClients
     from tidegate.settings import find_include_folder
     from tidegate.wiring.pipeline import assemble_pipeline
 
     from tidegate_airflow.connections import resolve_connection
 
-    return assemble_pipeline(find_include_folder(), name, resolve_connection, engine, watcher)
+    return assemble_pipeline(find_include_folder(), name, resolve_connection, engine, OpenClients(watcher))
 
 
 def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], int] = lambda _: 0) -> Data:

@@ -30,12 +30,12 @@ pytestmark = pytest.mark.real
 def hands(bigquery: str, tmp_path: Path) -> BigQueryHands:
     found = BigQueryHands(bigquery, tmp_path, TABLE, STAGED)
     found.create()
-    found.port.seed(TABLE, PIPELINE, START)
+    found.port.commits.seed(TABLE, PIPELINE, START)
     return found
 
 
 def merged(hands: BigQueryHands, attempt: str = "m1", **more: Any) -> Publication:
-    state = hands.port.read_state(TABLE, PIPELINE)
+    state = hands.port.tables.read_state(TABLE, PIPELINE)
     made = Publication(
         TABLE, state.uuid, 0, state.snapshot_id, "", state.snapshot_id + 1, FIRST.to_properties(PIPELINE),
         tag=resource_names.name_tag(PIPELINE), pipeline=PIPELINE, attempt=attempt,
@@ -50,10 +50,10 @@ def ids(hands: BigQueryHands) -> list[str]:
 
 def test_publish_that_is_sent_twice_runs_once(hands: BigQueryHands) -> None:
     publication = merged(hands)
-    hands.port.publish(publication)
-    before = hands.port.read_state(TABLE, PIPELINE)
-    hands.port.publish(publication)
-    assert hands.port.read_state(TABLE, PIPELINE) == before
+    hands.port.commits.publish(publication)
+    before = hands.port.tables.read_state(TABLE, PIPELINE)
+    hands.port.commits.publish(publication)
+    assert hands.port.tables.read_state(TABLE, PIPELINE) == before
     assert ids(hands) == ["m1"]
 
 
@@ -65,9 +65,9 @@ def test_publish_whose_answer_is_lost_is_found_by_its_name(hands: BigQueryHands)
             raise ConnectionError("the connection was lost")
 
     with install_visitor(lose), pytest.raises(RetryLater, match="no answer"):
-        hands.port.publish(publication)
-    hands.port.publish(publication)
-    assert hands.port.read_state(TABLE, PIPELINE).position == FIRST
+        hands.port.commits.publish(publication)
+    hands.port.commits.publish(publication)
+    assert hands.port.tables.read_state(TABLE, PIPELINE).position == FIRST
     assert ids(hands) == ["m1"]
 
 
@@ -86,10 +86,10 @@ def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: Bi
             raise Gone
 
     with install_visitor(go), pytest.raises(Gone):
-        hands.port.publish(first)
+        hands.port.commits.publish(first)
     with suppress(CommitRefused):
-        hands.port.publish(second)
-    assert hands.port.read_state(TABLE, PIPELINE).position == FIRST
+        hands.port.commits.publish(second)
+    assert hands.port.tables.read_state(TABLE, PIPELINE).position == FIRST
     assert ids(hands) == ["m1"]
 
 
@@ -114,31 +114,31 @@ def test_trigger_wakes_the_task_when_the_job_it_waits_for_has_ended(
 def test_rows_of_a_publish_that_fails_are_not_in_the_table(hands: BigQueryHands) -> None:
     good = merged(hands)
     with pytest.raises(GiveUp):
-        hands.port.publish(replace(good, statements=(*good.statements, "SELECT ERROR('no')")))
-    assert (ids(hands), hands.port.read_state(TABLE, PIPELINE).position) == ([], START)
-    hands.port.publish(good)
+        hands.port.commits.publish(replace(good, statements=(*good.statements, "SELECT ERROR('no')")))
+    assert (ids(hands), hands.port.tables.read_state(TABLE, PIPELINE).position) == ([], START)
+    hands.port.commits.publish(good)
     assert ids(hands) == ["m1"]
 
 
 def test_batch_that_breaks_an_audit_is_not_published(hands: BigQueryHands) -> None:
     asked = f"SELECT COUNTIF(n > 0) FROM {hands.name(TABLE)}"
     with pytest.raises(AuditFailed, match=r"0: n <= 0.* does not hold; nothing was published"):
-        hands.port.publish(merged(hands, audits=((asked, "n <= 0"),)))
-    assert (ids(hands), hands.port.read_state(TABLE, PIPELINE).position) == ([], START)
-    hands.port.publish(merged(hands, audits=((f"SELECT COUNTIF(n < 0) FROM {hands.name(TABLE)}", "n >= 0"),)))
+        hands.port.commits.publish(merged(hands, audits=((asked, "n <= 0"),)))
+    assert (ids(hands), hands.port.tables.read_state(TABLE, PIPELINE).position) == ([], START)
+    hands.port.commits.publish(merged(hands, audits=((f"SELECT COUNTIF(n < 0) FROM {hands.name(TABLE)}", "n >= 0"),)))
     assert ids(hands) == ["m1"]
 
 
 def test_publish_tells_how_many_rows_it_changed(hands: BigQueryHands) -> None:
-    hands.port.publish(merged(hands))
-    summary = hands.port.read_head(TABLE, resource_names.name_tag(PIPELINE)).summary
+    hands.port.commits.publish(merged(hands))
+    summary = hands.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).summary
     assert [summary[f"tidegate.{name}"] for name in ("inserted", "updated", "deleted")] == ["1", "0", "0"]
     assert summary["tidegate.attempt"] == "m1"
 
 
 def test_publish_tells_its_job_and_no_bytes_where_the_server_counts_none(hands: BigQueryHands) -> None:
-    hands.port.publish(merged(hands))
-    summary = hands.port.read_head(TABLE, resource_names.name_tag(PIPELINE)).summary
+    hands.port.commits.publish(merged(hands))
+    summary = hands.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).summary
     project, _, place = summary["tidegate.job"].partition(":")
     job = hands.client.get_job(place.partition(".")[2])
     assert (project, job.state) == (hands.warehouse.project, "DONE")
@@ -150,102 +150,102 @@ def test_history_of_an_earlier_version_is_given_the_columns_it_lacks(hands: BigQ
     control = "lake.shop.tidegate_shop_batches"
     kept = [f"`{name}` {kind}" for name, kind in COLUMN_TYPES.items() if not name.startswith("bytes_")]
     hands.sql(f"CREATE TABLE {hands.name(control)} ({', '.join(kept)})")
-    hands.port.append_history(control, {**dict.fromkeys(COLUMN_TYPES), "batch": 1, "bytes_billed": 5})
+    hands.port.history.append_history(control, {**dict.fromkeys(COLUMN_TYPES), "batch": 1, "bytes_billed": 5})
     assert [
-        (row["batch"], row["bytes_scanned"], row["bytes_billed"]) for row in hands.port.read_history(control, 9)
+        (row["batch"], row["bytes_scanned"], row["bytes_billed"]) for row in hands.port.history.read_history(control, 9)
     ] == [(1, None, 5)]
 
 
 def test_publish_without_a_position_keeps_the_one_that_stands(hands: BigQueryHands) -> None:
-    hands.port.publish(merged(hands))
+    hands.port.commits.publish(merged(hands))
     mark = resource_names.name_backfill_property(PIPELINE, "1")
-    hands.port.publish(merged(hands, "m2", properties={mark: "x"}, tag=None))
-    state = hands.port.read_state(TABLE, PIPELINE)
+    hands.port.commits.publish(merged(hands, "m2", properties={mark: "x"}, tag=None))
+    state = hands.port.tables.read_state(TABLE, PIPELINE)
     assert (state.position, state.marks[mark]) == (FIRST, "x")
-    hands.port.forget_backfill(TABLE, PIPELINE, "1")
-    assert hands.port.read_state(TABLE, PIPELINE).marks == FIRST.to_properties(PIPELINE)
-    hands.port.forget_backfill(TABLE, PIPELINE, "1")
+    hands.port.history.forget_backfill(TABLE, PIPELINE, "1")
+    assert hands.port.tables.read_state(TABLE, PIPELINE).marks == FIRST.to_properties(PIPELINE)
+    hands.port.history.forget_backfill(TABLE, PIPELINE, "1")
 
 
 def test_staged_rows_that_went_by_themselves_are_not_published_as_nothing(hands: BigQueryHands) -> None:
     hands.stage(1, "a1", 3, summary_of(1, "a1"), outcome_of(3))
     hands.client.delete_table(f"{hands.warehouse.project}.shop.orders_shop_tmp$1")
     with pytest.raises(RetryLater, match="staged rows are gone"):
-        hands.port.publish(merged(hands, source=Source(STAGED, 1, "a1")))
-    assert hands.port.read_staged_outcome(STAGED, "a1") is None
+        hands.port.commits.publish(merged(hands, source=Source(STAGED, 1, "a1")))
+    assert hands.port.staging.read_staged_outcome(STAGED, "a1") is None
     assert ids(hands) == []
 
 
 def test_staged_rows_of_a_table_that_was_made_again_do_not_count(hands: BigQueryHands) -> None:
     hands.stage(1, "a1", 3, summary_of(1, "a1"), outcome_of(3))
     hands.sql(f"DROP TABLE {hands.name(STAGED)}")
-    assert hands.port.list_staged(STAGED, TABLE) == []
+    assert hands.port.staging.list_staged(STAGED, TABLE) == []
     hands.stage(2, "a2", 1, summary_of(2, "a2"), outcome_of(1))
-    assert [staged.batch for staged in hands.port.list_staged(STAGED, TABLE)] == [2]
-    assert hands.port.find_highest_batch(STAGED) == 2
+    assert [staged.batch for staged in hands.port.staging.list_staged(STAGED, TABLE)] == [2]
+    assert hands.port.staging.find_highest_batch(STAGED) == 2
 
 
 def test_rows_of_two_attempts_at_a_batch_lie_side_by_side(hands: BigQueryHands) -> None:
     hands.stage(1, "a1", 3, summary_of(1, "a1"), None)
     hands.stage(1, "a2", 2, summary_of(1, "a2"), outcome_of(2))
     hands.finish("a1", outcome_of(3))
-    hands.port.publish(merged(hands, source=Source(STAGED, 1, "a2")))
+    hands.port.commits.publish(merged(hands, source=Source(STAGED, 1, "a2")))
     assert sorted(row["attempt"] for row in hands.rows(STAGED)) == ["a1"] * 3 + ["a2"] * 2
-    hands.port.clean_up(STAGED, 1)
+    hands.port.staging.clean_up(STAGED, 1)
     assert (hands.rows(STAGED), hands.bytes_on_disk()) == ([], [])
 
 
 def test_columns_are_added_and_relaxed_and_a_second_time_nothing_is_done(hands: BigQueryHands) -> None:
     hands.sql(f"CREATE TABLE {hands.name('lake.shop.strict')} (id STRING NOT NULL, s STRUCT<a INT64>)")
     wanted = (Column("id", "STRING"), Column("s", "STRUCT<a: INT>"), Column("more", "DECIMAL(12,2)"))
-    told = hands.port.evolve("lake.shop.strict", wanted, add=True, widen=True, relax=True)
+    told = hands.port.tables.evolve("lake.shop.strict", wanted, add=True, widen=True, relax=True)
     assert sorted(told) == ["added more DECIMAL(12,2)", "relaxed id"]
-    assert hands.port.evolve("lake.shop.strict", wanted, add=True, widen=True, relax=True) == []
-    state = hands.port.read_state("lake.shop.strict", PIPELINE)
+    assert hands.port.tables.evolve("lake.shop.strict", wanted, add=True, widen=True, relax=True) == []
+    state = hands.port.tables.read_state("lake.shop.strict", PIPELINE)
     assert [(c.name, c.type, c.nullable) for c in state.columns] == [
         ("id", "STRING", True), ("s", "STRUCT<`a`: BIGINT>", True), ("more", "DECIMAL(12,2)", True),
     ]  # fmt: skip
 
 
 def test_change_that_bigquery_cannot_make_gives_up_and_changes_nothing(hands: BigQueryHands) -> None:
-    before = hands.port.read_state(TABLE, PIPELINE)
+    before = hands.port.tables.read_state(TABLE, PIPELINE)
     for wanted in (Column("n", "STRING"), Column("id", "BIGINT")):
         with pytest.raises(GiveUp):
-            hands.port.evolve(TABLE, (Column("id", "STRING"), wanted), add=True, widen=True, relax=True)
+            hands.port.tables.evolve(TABLE, (Column("id", "STRING"), wanted), add=True, widen=True, relax=True)
     more = (Column("id", "STRING"), Column("n", "INT"), Column("more", "INT"))
     with pytest.raises(GiveUp):
-        hands.port.evolve(TABLE, more, add=False, widen=True, relax=True)
-    assert hands.port.read_state(TABLE, PIPELINE) == before
+        hands.port.tables.evolve(TABLE, more, add=False, widen=True, relax=True)
+    assert hands.port.tables.read_state(TABLE, PIPELINE) == before
 
 
 def test_position_of_a_table_that_was_replaced_is_begun_anew(hands: BigQueryHands) -> None:
-    hands.port.publish(merged(hands))
+    hands.port.commits.publish(merged(hands))
     hands.replace_table()
-    assert hands.port.read_state(TABLE, PIPELINE).snapshot_id is None
-    hands.port.seed(TABLE, PIPELINE, SECOND)
-    assert hands.port.read_state(TABLE, PIPELINE).position == SECOND
+    assert hands.port.tables.read_state(TABLE, PIPELINE).snapshot_id is None
+    hands.port.commits.seed(TABLE, PIPELINE, SECOND)
+    assert hands.port.tables.read_state(TABLE, PIPELINE).position == SECOND
 
 
 def test_position_that_is_gone_from_beside_a_table_with_rows_is_not_begun_anew(hands: BigQueryHands) -> None:
     """It was dropped, or has expired: reading everything again would append it twice."""
-    hands.port.publish(merged(hands))
+    hands.port.commits.publish(merged(hands))
     positions = resource_names.name_positions_table(TABLE)
     for statement in (f"DELETE FROM {hands.name(positions)} WHERE TRUE", f"DROP TABLE {hands.name(positions)}"):
         hands.sql(statement)
-        state = hands.port.read_state(TABLE, PIPELINE)
+        state = hands.port.tables.read_state(TABLE, PIPELINE)
         assert (state.position_lost, state.snapshot_id, state.position) == (True, None, None)
-        assert not hands.port.read_state(TABLE, "another").position_lost
-        hands.port.seed(TABLE, PIPELINE, SECOND)
-        assert hands.port.read_state(TABLE, PIPELINE).position == SECOND
+        assert not hands.port.tables.read_state(TABLE, "another").position_lost
+        hands.port.commits.seed(TABLE, PIPELINE, SECOND)
+        assert hands.port.tables.read_state(TABLE, PIPELINE).position == SECOND
         with pytest.raises(CommitRefused, match="has a position already"):
-            hands.port.seed(TABLE, PIPELINE, FIRST)
+            hands.port.commits.seed(TABLE, PIPELINE, FIRST)
 
 
 def test_table_of_that_name_that_was_made_again_is_nobodys(hands: BigQueryHands) -> None:
-    hands.port.publish(merged(hands))
+    hands.port.commits.publish(merged(hands))
     hands.replace_table()
     hands.sql(hands.insert([{"id": "x", "n": 1}]))
-    assert not hands.port.read_state(TABLE, PIPELINE).position_lost
+    assert not hands.port.tables.read_state(TABLE, PIPELINE).position_lost
 
 
 def test_tables_that_must_stay_lose_the_day_on_which_they_would_expire(hands: BigQueryHands) -> None:
@@ -259,7 +259,7 @@ def test_tables_that_must_stay_lose_the_day_on_which_they_would_expire(hands: Bi
         hands.warehouse.update_table(table, "expires")
         assert hands.warehouse.find_table(name).expires is not None
     publication = merged(hands)
-    hands.port.publish(replace(publication, statements=(made, *publication.statements)))
+    hands.port.commits.publish(replace(publication, statements=(made, *publication.statements)))
     assert [hands.warehouse.find_table(name).expires for name in (positions, changes)] == [None, None]
     assert ids(hands) == ["m1"]
 
@@ -282,16 +282,16 @@ def test_two_runners_that_publish_at_once_publish_one_batch(hands: BigQueryHands
         return visit
 
     def first_ends() -> None:
-        hands.port.publish(theirs)
+        hands.port.commits.publish(theirs)
 
     with install_visitor(between(first_ends)):
         try:
-            hands.port.publish(ours)
+            hands.port.commits.publish(ours)
         except CommitRefused as error:
             refused.append(error)
     assert len(refused) == 1
     assert ids(hands) in (["m1"], ["m2"])
-    assert hands.port.read_state(TABLE, PIPELINE).position == FIRST
+    assert hands.port.tables.read_state(TABLE, PIPELINE).position == FIRST
 
 
 def test_dead_letters_that_wait_are_copied_for_spark_with_their_bytes(hands: BigQueryHands) -> None:
@@ -299,7 +299,7 @@ def test_dead_letters_that_wait_are_copied_for_spark_with_their_bytes(hands: Big
     import pyarrow.parquet as pq
 
     letters, into = "lake.shop.tidegate_shop_dead_letters", "lake.shop.orders_shop_backfill_replay_tmp"
-    hands.sql(hands.port._sql.render("create_dead_letters", table=letters, own=Ownership("dead_letters", PIPELINE)))
+    hands.sql(hands.port.tables._sql.render("create_dead_letters", table=letters, own=Ownership("dead_letters", PIPELINE)))
     rows = [
         (0, "NULL", "[STRUCT('trace' AS key, b'\\xff' AS value)]", "orders"),
         (1, "NULL", "[]", "orders"),
@@ -313,12 +313,12 @@ def test_dead_letters_that_wait_are_copied_for_spark_with_their_bytes(hands: Big
             f"b'\\x00{{', {headers}, 'lake.shop.{table}', {replayed})"
         )
     for _ in range(2):
-        folder = hands.port.copy_dead_letters(letters, TABLE, into)
+        folder = hands.port.dead_letters.copy_dead_letters(letters, TABLE, into)
         found = pq.read_table(urlsplit(folder).path).sort_by("offset").to_pylist()
         assert [(row["offset"], row["key"], row["value"], row["headers"]) for row in found] == [
             (0, None, b"\x00{", [{"key": "trace", "value": b"\xff"}]),
             (1, None, b"\x00{", None),
         ]
     assert found[0]["timestamp"] == datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
-    hands.port.drop(into)
+    hands.port.staging.drop(into)
     assert hands.bytes_on_disk() == []

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from contract.test_destination import FIRST, PIPELINE, START, TABLE, Kit, in_iceberg, in_memory
+from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.errors import CommitRefused, GiveUp
 
 BRANCH = "staging"
@@ -14,10 +15,10 @@ BRANCH = "staging"
 def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
     if request.param == "memory":
         made = in_memory()
-        made.port.branches[TABLE] = BRANCH
+        made.port.tables.branches[TABLE] = BRANCH
         return made
     made = in_iceberg(tmp_path)
-    made.port._branches = {TABLE: BRANCH}
+    made.port = build_iceberg_destination(made.port.tables.catalogs, {TABLE: BRANCH})
     return made
 
 
@@ -30,30 +31,32 @@ def written(kit: Kit) -> Kit:
     """A table with a row on main, and a batch published to the branch."""
     kit.create()
     kit.append("main", [{"id": "theirs", "n": 0}], {})
-    kit.port.publish(kit.merged(FIRST))
+    kit.port.commits.publish(kit.merged(FIRST))
     return kit
 
 
 def test_table_without_snapshots_shows_nothing_and_its_branch_carries_the_start(kit: Kit) -> None:
     kit.create()
-    kit.port.seed(TABLE, PIPELINE, START)
+    kit.port.commits.seed(TABLE, PIPELINE, START)
     assert kit.state().position == START
-    assert kit.port.read_head(TABLE, BRANCH).snapshot_id == kit.port.read_head(TABLE, "main").snapshot_id
-    kit.port.publish(kit.merged(FIRST))
-    assert (ids(kit), kit.port.count_rows(TABLE), kit.state().position) == ([], 1, FIRST)
+    assert (
+        kit.port.commits.read_head(TABLE, BRANCH).snapshot_id == kit.port.commits.read_head(TABLE, "main").snapshot_id
+    )
+    kit.port.commits.publish(kit.merged(FIRST))
+    assert (ids(kit), kit.port.tables.count_rows(TABLE), kit.state().position) == ([], 1, FIRST)
     with pytest.raises(CommitRefused):
-        kit.port.seed(TABLE, PIPELINE, START)
+        kit.port.commits.seed(TABLE, PIPELINE, START)
 
 
 def test_publish_makes_the_branch_from_main_and_moves_no_other(kit: Kit) -> None:
-    before = written(kit).port.read_head(TABLE, "main").snapshot_id
-    assert (ids(kit), kit.port.count_rows(TABLE)) == (["theirs"], 2)
-    head = kit.port.read_head(TABLE, BRANCH)
+    before = written(kit).port.commits.read_head(TABLE, "main").snapshot_id
+    assert (ids(kit), kit.port.tables.count_rows(TABLE)) == (["theirs"], 2)
+    head = kit.port.commits.read_head(TABLE, BRANCH)
     assert (head.parent_id, kit.state().snapshot_id) == (before, head.snapshot_id)
     second = replace(FIRST, offsets={"t": {0: 9}}, batch=2, staged_attempt="s2")
     kit.append("main", [{"id": "later", "n": 0}], {})
-    kit.port.publish(kit.merged(second, attempt="m2"))
-    assert (ids(kit), kit.port.count_rows(TABLE)) == (["later", "theirs"], 3)
+    kit.port.commits.publish(kit.merged(second, attempt="m2"))
+    assert (ids(kit), kit.port.tables.count_rows(TABLE)) == (["later", "theirs"], 3)
     assert (kit.state().position, kit.state().rolled_back) == (second, False)
 
 
@@ -61,25 +64,25 @@ def test_publish_is_refused_when_the_branch_came_or_moved_meanwhile(kit: Kit) ->
     kit.create()
     kit.append("main", [{"id": "theirs", "n": 0}], {})
     late = kit.merged(FIRST, attempt="late")
-    kit.port.publish(kit.merged(FIRST))
+    kit.port.commits.publish(kit.merged(FIRST))
     with pytest.raises(CommitRefused):
-        kit.port.publish(late)
+        kit.port.commits.publish(late)
     later = kit.merged(replace(FIRST, batch=2), attempt="later")
     kit.append(BRANCH, [{"id": "foreign", "n": 0}], {})
     with pytest.raises(CommitRefused):
-        kit.port.publish(later)
-    assert kit.port.count_rows(TABLE) == 3
+        kit.port.commits.publish(later)
+    assert kit.port.tables.count_rows(TABLE) == 3
 
 
 def test_cut_is_refused_when_the_branch_moved(kit: Kit) -> None:
     state = written(kit).state()
     kit.append(BRANCH, [{"id": "foreign", "n": 0}], {})
     with pytest.raises(CommitRefused):
-        kit.port.start_branch(TABLE, state, "tidegate_shop_2_m2")
+        kit.port.commits.start_branch(TABLE, state, "tidegate_shop_2_m2")
 
 
 def test_tag_in_place_of_a_branch_is_refused(tmp_path: Path) -> None:
     kit = in_iceberg(tmp_path).seeded()
-    kit.port._branches = {TABLE: "tidegate_shop"}
+    kit.port = build_iceberg_destination(kit.port.tables.catalogs, {TABLE: "tidegate_shop"})
     with pytest.raises(GiveUp, match="branch=tidegate_shop is a tag there"):
         kit.state()

@@ -22,6 +22,7 @@ from contract_words import (
     summary_of,
 )
 from fakes import MemoryDestination, a_pipeline, a_table
+from fakes.lake import as_destination
 from tidegate.errors import CommitRefused, GiveUp, TidegateError
 from tidegate.model import resource_names
 from tidegate.model.batch import RECORD_COUNTS, Counts
@@ -30,6 +31,7 @@ from tidegate.model.ownership import SHAPE_PROPERTY, Ownership
 from tidegate.model.position import Position
 from tidegate.model.publish_cost import COST_COUNTS
 from tidegate.ports.context import Publication, TableState
+from tidegate.ports.destination import Destination
 from tidegate.schema.column import Column
 
 UNMARKED: dict[str, str] = {}
@@ -37,9 +39,9 @@ UNMARKED: dict[str, str] = {}
 
 @dataclass
 class Kit:
-    """A destination behind the port, and the hands of Spark and of foreign writers."""
+    """A destination behind its ports, and the hands of Spark and of foreign writers."""
 
-    port: Any
+    port: Destination
     create: Callable[[], None]
     append: Callable[..., None]  # rows onto a branch, as a merge would, with a summary
     touch: Callable[[], None]  # a foreign change of metadata alone
@@ -60,13 +62,13 @@ class Kit:
     bytes_on_disk: Callable[[str], list[Path]] | None = None
 
     def state(self, pipeline: str = PIPELINE) -> TableState:
-        found = self.port.read_state(TABLE, pipeline)
+        found = self.port.tables.read_state(TABLE, pipeline)
         assert found is not None
         return found
 
     def seeded(self) -> "Kit":
         self.create()
-        self.port.seed(TABLE, PIPELINE, START)
+        self.port.commits.seed(TABLE, PIPELINE, START)
         return self
 
     def merged(self, position: Position, pipeline: str = PIPELINE, attempt: str = "m1") -> Publication:
@@ -74,11 +76,11 @@ class Kit:
         if self.insert is not None:
             return self.unmerged(position, pipeline, attempt)
         state, branch = self.state(pipeline), resource_names.name_branch(pipeline, position.batch, attempt)
-        self.port.start_branch(TABLE, state, branch)
+        self.port.commits.start_branch(TABLE, state, branch)
         self.append(
             branch, [{"id": attempt, "n": 1}], {**position.to_properties(pipeline), "tidegate.attempt": attempt}
         )
-        head = self.port.read_head(TABLE, branch)
+        head = self.port.commits.read_head(TABLE, branch)
         return Publication(
             table=TABLE,
             uuid=state.uuid,
@@ -93,7 +95,7 @@ class Kit:
     def unmerged(self, position: Position, pipeline: str, attempt: str) -> Publication:
         """The publication that merges and swaps in one, where there are no branches."""
         if self.state(pipeline).snapshot_id is None:
-            self.port.seed(TABLE, pipeline, START)
+            self.port.commits.seed(TABLE, pipeline, START)
         state = self.state(pipeline)
         return Publication(
             table=TABLE,
@@ -111,45 +113,45 @@ class Kit:
 
 
 def in_memory() -> Kit:
-    port = MemoryDestination()
+    lake = MemoryDestination()
 
     def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
-        port.create(STAGED, ()).properties.update(OWN_STAGED.properties)
-        kept = [r for r in port.tables[STAGED].rows() if r["batch_number"] != batch]
+        lake.create(STAGED, ()).properties.update(OWN_STAGED.properties)
+        kept = [r for r in lake.tables[STAGED].rows() if r["batch_number"] != batch]
         added = [{"batch_number": batch, "n": n} for n in range(rows)]
-        port.add_snapshot(STAGED, "main", (*kept, *added), summary_of(batch, attempt))
+        lake.add_snapshot(STAGED, "main", (*kept, *added), summary_of(batch, attempt))
         if finished:
             finish(attempt, outcome_of(rows, bad))
 
     def finish(attempt: str, outcome: str) -> None:
-        port.tables[STAGED].properties[resource_names.name_staged_property(attempt)] = outcome
+        lake.tables[STAGED].properties[resource_names.name_staged_property(attempt)] = outcome
 
     def remember(deletes: dict[str, int]) -> None:
-        made = port.create(DELETES, ())
+        made = lake.create(DELETES, ())
         made.properties.update(OWN_DELETES.properties)
         rows = made.rows()
-        port.add_snapshot(DELETES, "main", (*rows, *({"id": i, "timestamp": ms} for i, ms in deletes.items())), {})
+        lake.add_snapshot(DELETES, "main", (*rows, *({"id": i, "timestamp": ms} for i, ms in deletes.items())), {})
 
     def append(ref: str, rows: list, summary: dict) -> None:
-        port.add_snapshot(TABLE, ref, (*port.tables[TABLE].rows(ref), *rows), summary)
+        lake.add_snapshot(TABLE, ref, (*lake.tables[TABLE].rows(ref), *rows), summary)
 
     return Kit(
-        port=port,
-        create=lambda: port.create(TABLE, COLUMNS),
+        port=as_destination(lake),
+        create=lambda: lake.create(TABLE, COLUMNS),
         append=append,
-        touch=lambda: port.tables[TABLE].properties.update(comment="x"),
-        forget_properties=lambda: setattr(port.tables[TABLE], "properties", {}),
-        rollback=lambda snapshot: port.rollback(TABLE, snapshot),
-        replace_table=lambda: port.replace(TABLE),
-        expire=lambda snapshot: port.expire(TABLE, snapshot),
+        touch=lambda: lake.tables[TABLE].properties.update(comment="x"),
+        forget_properties=lambda: setattr(lake.tables[TABLE], "properties", {}),
+        rollback=lambda snapshot: lake.rollback(TABLE, snapshot),
+        replace_table=lambda: lake.replace(TABLE),
+        expire=lambda snapshot: lake.expire(TABLE, snapshot),
         stage=stage,
         finish=finish,
-        note=lambda table, text, own=UNMARKED: port.create(table, ()).properties.update(
+        note=lambda table, text, own=UNMARKED: lake.create(table, ()).properties.update(
             {resource_names.BACKFILL_PROPERTY: text, **own}
         ),
-        unmark=lambda table: setattr(port.tables[table], "properties", {}),
-        make_as_before=lambda table, shape: port.create(table, ()).properties.update({SHAPE_PROPERTY: shape}),
-        rows=lambda table: port.tables[table].rows(),
+        unmark=lambda table: setattr(lake.tables[table], "properties", {}),
+        make_as_before=lambda table, shape: lake.create(table, ()).properties.update({SHAPE_PROPERTY: shape}),
+        rows=lambda table: lake.tables[table].rows(),
         remember=remember,
     )
 
@@ -161,7 +163,7 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
     from pyiceberg.schema import Schema
     from pyiceberg.transforms import IdentityTransform
     from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
-    from tidegate.adapters.iceberg.destination import IcebergDestination
+    from tidegate.adapters.iceberg.destination import build_iceberg_destination
     from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
     warehouse = folder / "warehouse"
@@ -239,7 +241,7 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
         return sorted(path for path in (location / "data").rglob("*") if path.is_file())
 
     return Kit(
-        port=IcebergDestination(catalogs),
+        port=build_iceberg_destination(catalogs),
         create=create,
         append=append,
         touch=touch,
@@ -322,7 +324,7 @@ def ids(kit: Kit) -> list[str]:
 
 def attempts_in(kit: Kit) -> set[str]:
     """The attempts that snapshots of the intermediate table are of."""
-    snapshots = kit.load(STAGED).snapshots() if kit.load else kit.port.tables[STAGED].snapshots.values()
+    snapshots = kit.load(STAGED).snapshots() if kit.load else kit.port.tables.tables[STAGED].snapshots.values()
     return {s.summary["tidegate.attempt"] for s in snapshots if s.summary.get("tidegate.attempt")}
 
 
@@ -330,8 +332,8 @@ def attempts_in(kit: Kit) -> set[str]:
 
 
 def test_missing_table_has_no_state(kit: Kit) -> None:
-    assert kit.port.read_state(TABLE, PIPELINE) is None
-    assert kit.port.count_rows(TABLE) is None
+    assert kit.port.tables.read_state(TABLE, PIPELINE) is None
+    assert kit.port.tables.count_rows(TABLE) is None
 
 
 def test_new_table_has_neither_snapshot_nor_position(kit: Kit) -> None:
@@ -344,14 +346,14 @@ def test_new_table_has_neither_snapshot_nor_position(kit: Kit) -> None:
 def test_seeded_table_is_empty_and_carries_the_starting_position(kit: Kit) -> None:
     state = kit.seeded().state()
     assert (state.position, state.recorded, state.rolled_back) == (START, START, False)
-    assert kit.port.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == state.snapshot_id
-    assert (kit.rows(TABLE), kit.port.count_rows(TABLE)) == ([], 0)
+    assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == state.snapshot_id
+    assert (kit.rows(TABLE), kit.port.tables.count_rows(TABLE)) == ([], 0)
 
 
 def test_second_seed_is_refused_and_changes_nothing(kit: Kit) -> None:
     before = kit.seeded().state()
     with pytest.raises(CommitRefused):
-        kit.port.seed(TABLE, PIPELINE, FIRST)
+        kit.port.commits.seed(TABLE, PIPELINE, FIRST)
     assert kit.state() == before
 
 
@@ -370,8 +372,8 @@ def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
 @branches
 def test_cut_branch_starts_at_main(kit: Kit) -> None:
     state = kit.seeded().state()
-    kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
-    assert kit.port.read_head(TABLE, "tidegate_shop_1_a").snapshot_id == state.snapshot_id
+    kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
+    assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a").snapshot_id == state.snapshot_id
 
 
 @branches
@@ -379,16 +381,16 @@ def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
     state = kit.seeded().state()
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     with pytest.raises(CommitRefused):
-        kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
-    assert kit.port.read_head(TABLE, "tidegate_shop_1_a") is None
+        kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
+    assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
 
 
 @branches
 def test_cut_is_refused_when_the_branch_is_there_already(kit: Kit) -> None:
     state = kit.seeded().state()
-    kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
+    kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
     with pytest.raises(CommitRefused):
-        kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
+        kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
 
 
 @branches
@@ -396,7 +398,7 @@ def test_cut_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
     state = kit.seeded().state()
     kit.replace_table()
     with pytest.raises(CommitRefused):
-        kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
+        kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
 
 
 @branches
@@ -408,15 +410,15 @@ def test_what_is_on_a_branch_is_not_in_the_table(kit: Kit) -> None:
 @branches
 def test_empty_snapshot_on_a_branch_has_the_cut_as_parent_and_the_summary(kit: Kit) -> None:
     state = kit.seeded().state()
-    kit.port.start_branch(TABLE, state, "tidegate_shop_1_a")
-    kit.port.append_empty(TABLE, "tidegate_shop_1_a", {"tidegate.attempt": "a"})
-    head = kit.port.read_head(TABLE, "tidegate_shop_1_a")
+    kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
+    kit.port.commits.append_empty(TABLE, "tidegate_shop_1_a", {"tidegate.attempt": "a"})
+    head = kit.port.commits.read_head(TABLE, "tidegate_shop_1_a")
     assert (head.parent_id, head.summary["tidegate.attempt"]) == (state.snapshot_id, "a")
     assert kit.state().snapshot_id == state.snapshot_id
 
 
 def test_branch_that_is_gone_has_no_head(kit: Kit) -> None:
-    assert kit.seeded().port.read_head(TABLE, "tidegate_shop_1_a") is None
+    assert kit.seeded().port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
 
 
 # publish
@@ -424,27 +426,27 @@ def test_branch_that_is_gone_has_no_head(kit: Kit) -> None:
 
 def test_publish_moves_main_tag_and_position_together_and_drops_the_branch(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST)
-    kit.port.publish(publication)
+    kit.port.commits.publish(publication)
     state = kit.state()
     assert (state.snapshot_id, state.position, state.highest_batch) == (publication.head, FIRST, 1)
-    assert kit.port.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == publication.head
-    assert kit.port.read_head(TABLE, publication.branch) is None
+    assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == publication.head
+    assert kit.port.commits.read_head(TABLE, publication.branch) is None
     assert ids(kit) == ["m1"]
 
 
 @branches
 def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) -> None:
-    kit.seeded().port.publish(kit.merged(FIRST))
-    tagged = kit.port.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id
+    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    tagged = kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id
     other = replace(
         kit.merged(SECOND, attempt="m2"),
         tag=None,
         properties={resource_names.name_pipeline_property(PIPELINE, "note"): "x"},
     )
-    kit.port.publish(other)
+    kit.port.commits.publish(other)
     state = kit.state()
     assert (state.snapshot_id, state.position, state.rolled_back) == (other.head, FIRST, False)
-    assert kit.port.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == tagged
+    assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == tagged
     assert state.marks == {
         **FIRST.to_properties(PIPELINE),
         resource_names.name_pipeline_property(PIPELINE, "note"): "x",
@@ -454,13 +456,13 @@ def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) 
 def refused(kit: Kit, publication: Publication) -> None:
     before = kit.state()
     with pytest.raises(CommitRefused):
-        kit.port.publish(publication)
+        kit.port.commits.publish(publication)
     assert kit.state() == before
 
 
 def test_publish_is_refused_when_another_publish_moved_the_position(kit: Kit) -> None:
     ours, theirs = kit.seeded().merged(FIRST, attempt="m1"), kit.merged(FIRST, attempt="m2")
-    kit.port.publish(theirs)
+    kit.port.commits.publish(theirs)
     refused(kit, ours)
     assert ids(kit) == ["m2"]
 
@@ -484,14 +486,14 @@ def test_publish_is_refused_when_the_branch_moved_after_it_was_checked(kit: Kit)
 @branches
 def test_publish_is_refused_when_the_branch_is_gone(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST)
-    kit.port.drop_branches(TABLE, PIPELINE, 1)
+    kit.port.commits.drop_branches(TABLE, PIPELINE, 1)
     refused(kit, publication)
 
 
 @branches
 def test_publish_is_refused_when_the_schema_changed(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST)
-    kit.port.evolve(TABLE, (*COLUMNS, Column("more", "STRING")), add=True, widen=True, relax=True)
+    kit.port.tables.evolve(TABLE, (*COLUMNS, Column("more", "STRING")), add=True, widen=True, relax=True)
     refused(kit, publication)
 
 
@@ -505,7 +507,7 @@ def test_publish_is_refused_when_the_table_was_replaced(kit: Kit) -> None:
 @branches
 def test_publish_twice_is_refused_the_second_time(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST)
-    kit.port.publish(publication)
+    kit.port.commits.publish(publication)
     refused(kit, publication)
     assert ids(kit) == ["m1"]
 
@@ -513,13 +515,13 @@ def test_publish_twice_is_refused_the_second_time(kit: Kit) -> None:
 def test_publish_survives_a_foreign_change_of_metadata_before_it(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST)
     kit.touch()
-    kit.port.publish(publication)
+    kit.port.commits.publish(publication)
     assert kit.state().position == FIRST
 
 
 def test_two_pipelines_publish_into_one_table_without_touching_each_others_position(kit: Kit) -> None:
-    kit.seeded().port.publish(kit.merged(FIRST))
-    kit.port.publish(kit.merged(SECOND, pipeline="other", attempt="o1"))
+    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    kit.port.commits.publish(kit.merged(SECOND, pipeline="other", attempt="o1"))
     assert kit.state(PIPELINE).position == FIRST
     assert kit.state("other").position == SECOND
     assert not kit.state(PIPELINE).rolled_back
@@ -531,9 +533,9 @@ def test_two_pipelines_publish_into_one_table_without_touching_each_others_posit
 
 @branches
 def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
-    kit.seeded().port.publish(kit.merged(FIRST))
+    kit.seeded().port.commits.publish(kit.merged(FIRST))
     first = kit.state().snapshot_id
-    kit.port.publish(kit.merged(SECOND, attempt="m2"))
+    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
     kit.rollback(first)
     state = kit.state()
     assert (state.rolled_back, state.position, state.recorded, state.highest_batch) == (True, FIRST, SECOND, 2)
@@ -544,7 +546,7 @@ def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -
     seed = kit.seeded().state().snapshot_id
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     foreign = kit.state().snapshot_id
-    kit.port.publish(kit.merged(FIRST))
+    kit.port.commits.publish(kit.merged(FIRST))
     kit.rollback(foreign)
     kit.expire(seed)
     state = kit.state()
@@ -553,7 +555,7 @@ def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -
 
 @branches
 def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_back_to(kit: Kit) -> None:
-    kit.seeded().port.publish(kit.merged(FIRST))
+    kit.seeded().port.commits.publish(kit.merged(FIRST))
     kit.append("main", [{"id": "f1", "n": 0}], {})
     between = kit.state().snapshot_id
     kit.append("main", [{"id": "f2", "n": 0}], {})
@@ -565,7 +567,7 @@ def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_b
 
 @branches
 def test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot(kit: Kit) -> None:
-    kit.seeded().port.publish(kit.merged(FIRST))
+    kit.seeded().port.commits.publish(kit.merged(FIRST))
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     kit.forget_properties()
     state = kit.state()
@@ -573,7 +575,7 @@ def test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot
 
 
 def test_foreign_append_after_the_publish_is_no_rollback(kit: Kit) -> None:
-    kit.seeded().port.publish(kit.merged(FIRST))
+    kit.seeded().port.commits.publish(kit.merged(FIRST))
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     state = kit.state()
     assert (state.rolled_back, state.position) == (False, FIRST)
@@ -582,8 +584,8 @@ def test_foreign_append_after_the_publish_is_no_rollback(kit: Kit) -> None:
 @branches
 def test_position_survives_the_expiry_of_the_snapshots_that_carried_it(kit: Kit) -> None:
     seed = kit.seeded().state().snapshot_id
-    kit.port.publish(kit.merged(FIRST))
-    kit.port.publish(kit.merged(SECOND, attempt="m2"))
+    kit.port.commits.publish(kit.merged(FIRST))
+    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
     kit.expire(seed)
     assert (kit.state().rolled_back, kit.state().position) == (False, SECOND)
 
@@ -605,10 +607,10 @@ def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) ->
         resource_names.name_branch("other", 1, "a")
     ]
     for branch in branches:
-        kit.port.start_branch(TABLE, state, branch)
-    assert kit.port.drop_branches(TABLE, PIPELINE, 2) == 2
-    assert [kit.port.read_head(TABLE, branch) is not None for branch in branches] == [False, False, True, True]
-    assert kit.port.drop_branches(TABLE, PIPELINE, 2) == 0
+        kit.port.commits.start_branch(TABLE, state, branch)
+    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 2) == 2
+    assert [kit.port.commits.read_head(TABLE, branch) is not None for branch in branches] == [False, False, True, True]
+    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 2) == 0
 
 
 @branches
@@ -616,19 +618,19 @@ def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> N
     state = kit.seeded().state()
     ours, theirs = resource_names.name_branch(PIPELINE, 1, "a"), resource_names.name_branch(PIPELINE, 1, "ab")
     for branch in (ours, theirs):
-        kit.port.start_branch(TABLE, state, branch)
+        kit.port.commits.start_branch(TABLE, state, branch)
     for _ in range(2):
-        kit.port.drop_branch(TABLE, ours)
-    assert [kit.port.read_head(TABLE, branch) is not None for branch in (ours, theirs)] == [False, True]
+        kit.port.commits.drop_branch(TABLE, ours)
+    assert [kit.port.commits.read_head(TABLE, branch) is not None for branch in (ours, theirs)] == [False, True]
 
 
 @branches
 def test_snapshots_of_an_attempt_are_known_when_no_branch_leads_to_them(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST, attempt="m1")
     kit.merged(FIRST, attempt="m2")
-    kit.port.drop_branch(TABLE, publication.branch)
-    assert kit.port.find_snapshots(TABLE, "m1") == [publication.head]
-    assert kit.port.find_snapshots(TABLE, "m3") == []
+    kit.port.commits.drop_branch(TABLE, publication.branch)
+    assert kit.port.commits.find_snapshots(TABLE, "m1") == [publication.head]
+    assert kit.port.commits.find_snapshots(TABLE, "m3") == []
 
 
 @branches
@@ -637,22 +639,22 @@ def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to
     others = ("shop_2024_q1", "shop_backfill_1_7_q1")
     kit.seeded()
     for other in others:
-        kit.port.publish(kit.merged(FIRST, other, attempt=f"of_{other}"))
+        kit.port.commits.publish(kit.merged(FIRST, other, attempt=f"of_{other}"))
     stale = resource_names.name_branch(PIPELINE, 2024, "a")
-    kit.port.start_branch(TABLE, kit.state(), stale)
-    assert kit.port.drop_branches(TABLE, PIPELINE, 9_999) == 1
-    kit.port.forget_backfill(TABLE, PIPELINE, "1")
-    assert kit.port.read_head(TABLE, stale) is None
+    kit.port.commits.start_branch(TABLE, kit.state(), stale)
+    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 9_999) == 1
+    kit.port.history.forget_backfill(TABLE, PIPELINE, "1")
+    assert kit.port.commits.read_head(TABLE, stale) is None
     assert [kit.state(other).rolled_back for other in others] == [False, False]
 
 
 def test_every_pipeline_that_has_a_position_is_told(kit: Kit) -> None:
-    assert kit.port.list_pipelines(TABLE) == ()
+    assert kit.port.tables.list_pipelines(TABLE) == ()
     kit.seeded()
-    assert kit.port.list_pipelines(TABLE) == (PIPELINE,)
-    kit.port.publish(kit.merged(FIRST))
-    kit.port.publish(kit.merged(FIRST, "other", attempt="m2"))
-    assert kit.port.list_pipelines(TABLE) == ("other", PIPELINE)
+    assert kit.port.tables.list_pipelines(TABLE) == (PIPELINE,)
+    kit.port.commits.publish(kit.merged(FIRST))
+    kit.port.commits.publish(kit.merged(FIRST, "other", attempt="m2"))
+    assert kit.port.tables.list_pipelines(TABLE) == ("other", PIPELINE)
 
 
 # evolve
@@ -662,15 +664,15 @@ def test_every_pipeline_that_has_a_position_is_told(kit: Kit) -> None:
 def test_evolving_is_additive_and_idempotent(kit: Kit) -> None:
     kit.create()
     wanted = (Column("id", "STRING"), Column("n", "BIGINT"), Column("more", "STRING"))
-    assert len(kit.port.evolve(TABLE, wanted, add=True, widen=True, relax=True)) == 2
-    assert kit.port.evolve(TABLE, wanted, add=True, widen=True, relax=True) == []
+    assert len(kit.port.tables.evolve(TABLE, wanted, add=True, widen=True, relax=True)) == 2
+    assert kit.port.tables.evolve(TABLE, wanted, add=True, widen=True, relax=True) == []
     assert kit.state().columns == wanted
 
 
 def test_narrower_column_is_no_change(kit: Kit) -> None:
     kit.create()
-    kit.port.evolve(TABLE, (COLUMNS[0], Column("n", "BIGINT")), add=True, widen=True, relax=True)
-    assert kit.port.evolve(TABLE, COLUMNS, add=True, widen=True, relax=True) == []
+    kit.port.tables.evolve(TABLE, (COLUMNS[0], Column("n", "BIGINT")), add=True, widen=True, relax=True)
+    assert kit.port.tables.evolve(TABLE, COLUMNS, add=True, widen=True, relax=True) == []
 
 
 @branches
@@ -683,7 +685,7 @@ def test_incompatible_or_forbidden_change_gives_up_and_changes_nothing(kit: Kit)
         ((COLUMNS[0], Column("n", "BIGINT")), {"add": True, "widen": False}),
     ):
         with pytest.raises(GiveUp):
-            kit.port.evolve(TABLE, columns, relax=True, **allowed)
+            kit.port.tables.evolve(TABLE, columns, relax=True, **allowed)
     assert kit.state() == before
 
 
@@ -691,25 +693,25 @@ def test_incompatible_or_forbidden_change_gives_up_and_changes_nothing(kit: Kit)
 
 
 def test_nothing_is_staged_where_there_is_no_table(kit: Kit) -> None:
-    assert kit.port.list_staged(STAGED, TABLE) == []
-    assert kit.port.read_staged_outcome(STAGED, "a") is None
-    assert kit.port.find_highest_batch(STAGED) == 0
-    assert kit.port.clean_up(STAGED, 5) == {}
+    assert kit.port.staging.list_staged(STAGED, TABLE) == []
+    assert kit.port.staging.read_staged_outcome(STAGED, "a") is None
+    assert kit.port.staging.find_highest_batch(STAGED) == 0
+    assert kit.port.staging.clean_up(STAGED, 5) == {}
 
 
 def test_staged_batches_come_oldest_first_with_ranges_and_counts(kit: Kit) -> None:
     kit.stage(1, "a1", 3)
     kit.stage(2, "a2", 4)
-    one, two = kit.port.list_staged(STAGED, TABLE)
+    one, two = kit.port.staging.list_staged(STAGED, TABLE)
     assert (one.batch, one.attempt, one.table, one.counts) == (1, "a1", TABLE, Counts(10, 10, 3, ignored=7))
     assert (two.batch, two.ranges, two.cluster_id) == (2, Ranges({"t": {0: (0, 10)}}), "c")
-    assert kit.port.find_highest_batch(STAGED) == 2
+    assert kit.port.staging.find_highest_batch(STAGED) == 2
 
 
 def test_newest_attempt_at_a_batch_counts(kit: Kit) -> None:
     kit.stage(1, "a1", 3)
     kit.stage(1, "a2", 4)
-    (staged,) = kit.port.list_staged(STAGED, TABLE)
+    (staged,) = kit.port.staging.list_staged(STAGED, TABLE)
     assert (staged.attempt, staged.counts.staged) == ("a2", 4)
     assert sum(row.get("attempt", "a2") == "a2" for row in kit.rows(STAGED)) == 4
 
@@ -717,9 +719,9 @@ def test_newest_attempt_at_a_batch_counts(kit: Kit) -> None:
 def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit) -> None:
     kit.stage(1, "a1", 3, finished=False)
     kit.stage(2, "a2", 3, bad=1)
-    assert kit.port.list_staged(STAGED, TABLE) == []
-    assert kit.port.read_staged_outcome(STAGED, "a1") is None
-    assert kit.port.read_staged_outcome(STAGED, "a2")["bad"] == 1
+    assert kit.port.staging.list_staged(STAGED, TABLE) == []
+    assert kit.port.staging.read_staged_outcome(STAGED, "a1") is None
+    assert kit.port.staging.read_staged_outcome(STAGED, "a2")["bad"] == 1
 
 
 def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_next_clean_up(kit: Kit) -> None:
@@ -727,18 +729,21 @@ def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_n
     kit.stage(2, "unfinished", 2, finished=False)
     kit.stage(4, "bad", 3, bad=1)
     kit.stage(3, "bad too", 2, bad=2)
-    assert kit.port.find_highest_batch(STAGED) == 1
-    kit.port.clean_up(STAGED, 0)
+    assert kit.port.staging.find_highest_batch(STAGED) == 1
+    kit.port.staging.clean_up(STAGED, 0)
     assert sorted({row["batch_number"] for row in kit.rows(STAGED)} - {2}) == [1]
-    assert [kit.port.read_staged_outcome(STAGED, name) is None for name in ("open", "bad", "bad too")] == [
+    assert [kit.port.staging.read_staged_outcome(STAGED, name) is None for name in ("open", "bad", "bad too")] == [
         False,
         True,
         True,
     ]
-    assert kit.port.find_highest_batch(STAGED) == 1
+    assert kit.port.staging.find_highest_batch(STAGED) == 1
     kit.finish("unfinished", outcome_of(2))
-    assert kit.port.find_highest_batch(STAGED) == 2
-    assert [(s.batch, s.attempt) for s in kit.port.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "unfinished")]
+    assert kit.port.staging.find_highest_batch(STAGED) == 2
+    assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [
+        (1, "open"),
+        (2, "unfinished"),
+    ]
     if kit.insert is None:  # no snapshot of theirs is left either
         assert attempts_in(kit) == {"open", "unfinished"}
 
@@ -746,24 +751,24 @@ def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_n
 def test_attempt_that_follows_a_bad_one_under_its_number_is_kept(kit: Kit) -> None:
     kit.stage(1, "bad", 3, bad=1)
     kit.stage(1, "good", 4)
-    kit.port.clean_up(STAGED, 0)
-    (staged,) = kit.port.list_staged(STAGED, TABLE)
-    assert (staged.attempt, staged.counts.staged, kit.port.find_highest_batch(STAGED)) == ("good", 4, 1)
+    kit.port.staging.clean_up(STAGED, 0)
+    (staged,) = kit.port.staging.list_staged(STAGED, TABLE)
+    assert (staged.attempt, staged.counts.staged, kit.port.staging.find_highest_batch(STAGED)) == ("good", 4, 1)
     assert sum(row.get("attempt", "good") == "good" for row in kit.rows(STAGED)) == 4
 
 
 def test_number_of_attempts_that_were_killed_before_their_counts_is_used_again(kit: Kit) -> None:
     kit.stage(1, "open", 3)
     for run in range(4):
-        number = kit.port.find_highest_batch(STAGED) + 1
+        number = kit.port.staging.find_highest_batch(STAGED) + 1
         kit.stage(number, f"killed-{run}", 2, finished=False)
-        kit.port.clean_up(STAGED, 0)
+        kit.port.staging.clean_up(STAGED, 0)
         assert number == 2
     kit.stage(2, "whole", 4)
-    assert kit.port.find_highest_batch(STAGED) == 2
-    assert [(s.batch, s.attempt) for s in kit.port.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
-    kit.port.clean_up(STAGED, 0)
-    assert [(s.batch, s.attempt) for s in kit.port.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
+    assert kit.port.staging.find_highest_batch(STAGED) == 2
+    assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
+    kit.port.staging.clean_up(STAGED, 0)
+    assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
 
 
 @branches
@@ -773,38 +778,38 @@ def test_attempts_that_were_killed_before_their_counts_leave_one_snapshot_and_go
     kit.stage(1, "open", 3)
     for run in range(4):
         kit.stage(2, f"killed-{run}", 2, finished=False)
-        kit.port.clean_up(STAGED, 0)
+        kit.port.staging.clean_up(STAGED, 0)
     assert sorted(row["batch_number"] for row in kit.rows(STAGED)) == [1, 1, 1, 2, 2]
     assert attempts_in(kit) == {"open", "killed-3"}
     kit.stage(2, "whole", 4)
     kit.finish("killed-3", outcome_of(2))  # its job slept
-    assert [(s.batch, s.attempt) for s in kit.port.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
+    assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
 
 
 @branches
 def test_complete_attempt_that_an_unfinished_one_has_written_over_is_kept(kit: Kit) -> None:
     kit.stage(1, "whole", 3)
     kit.stage(1, "killed", 2, finished=False)
-    kit.port.clean_up(STAGED, 0)
+    kit.port.staging.clean_up(STAGED, 0)
     assert attempts_in(kit) == {"whole", "killed"}
-    assert [(s.batch, s.attempt) for s in kit.port.list_staged(STAGED, TABLE)] == [(1, "whole")]
+    assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "whole")]
 
 
 def test_complete_attempt_before_a_bad_one_under_its_number_is_kept_for_a_merge_that_has_begun(kit: Kit) -> None:
     kit.stage(1, "good", 4)
-    before = kit.port.list_staged(STAGED, TABLE)
+    before = kit.port.staging.list_staged(STAGED, TABLE)
     kit.stage(1, "bad", 3, bad=1)
-    kit.port.clean_up(STAGED, 0)
-    assert kit.port.list_staged(STAGED, TABLE) == before
+    kit.port.staging.clean_up(STAGED, 0)
+    assert kit.port.staging.list_staged(STAGED, TABLE) == before
     if kit.load:
         assert kit.load(STAGED).scan(snapshot_id=before[0].snapshot_id).to_arrow().num_rows == 4
 
 
 def test_bad_attempts_that_follow_each_other_leave_nothing_behind(kit: Kit) -> None:
     for run in range(6):
-        number = kit.port.find_highest_batch(STAGED) + 1 if run else 1
+        number = kit.port.staging.find_highest_batch(STAGED) + 1 if run else 1
         kit.stage(number, f"a{run}", 3 * (run % 2), bad=1)
-        kit.port.clean_up(STAGED, 0)
+        kit.port.staging.clean_up(STAGED, 0)
     assert number <= 2
     assert kit.rows(STAGED) == []
     if kit.load:
@@ -816,11 +821,11 @@ def test_bad_attempts_that_follow_each_other_leave_nothing_behind(kit: Kit) -> N
 def test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_newer(kit: Kit) -> None:
     for batch in (1, 2, 3):
         kit.stage(batch, f"a{batch}", batch)
-    kit.port.clean_up(STAGED, 2)
+    kit.port.staging.clean_up(STAGED, 2)
     assert [row["batch_number"] for row in kit.rows(STAGED)] == [3, 3, 3]
-    assert [s.batch for s in kit.port.list_staged(STAGED, TABLE)] == [3]
-    assert kit.port.read_staged_outcome(STAGED, "a1") is None
-    kit.port.clean_up(STAGED, 3)
+    assert [s.batch for s in kit.port.staging.list_staged(STAGED, TABLE)] == [3]
+    assert kit.port.staging.read_staged_outcome(STAGED, "a1") is None
+    kit.port.staging.clean_up(STAGED, 3)
     assert kit.rows(STAGED) == []
     if kit.bytes_on_disk:  # also those of 1 and 2, which the snapshot of 3 kept alive until now
         assert kit.bytes_on_disk(STAGED) == []
@@ -830,7 +835,7 @@ def test_clean_up_of_everything_leaves_no_row_and_no_byte(kit: Kit) -> None:
     kit.stage(1, "a1", 3)
     kit.stage(1, "a2", 3)
     kit.stage(2, "a3", 1, finished=False)
-    kit.port.clean_up(STAGED, 2)
+    kit.port.staging.clean_up(STAGED, 2)
     assert kit.rows(STAGED) == []
     if kit.bytes_on_disk:
         assert kit.bytes_on_disk(STAGED) == []
@@ -838,30 +843,30 @@ def test_clean_up_of_everything_leaves_no_row_and_no_byte(kit: Kit) -> None:
 
 def test_clean_up_twice_is_harmless(kit: Kit) -> None:
     kit.stage(1, "a1", 3)
-    kit.port.clean_up(STAGED, 1)
-    kit.port.clean_up(STAGED, 1)
+    kit.port.staging.clean_up(STAGED, 1)
+    kit.port.staging.clean_up(STAGED, 1)
     kit.stage(2, "a2", 2)
-    assert [s.batch for s in kit.port.list_staged(STAGED, TABLE)] == [2]
+    assert [s.batch for s in kit.port.staging.list_staged(STAGED, TABLE)] == [2]
 
 
 def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_one(kit: Kit) -> None:
     """A stage job that slept between its rows and its counts, while another run published the batch."""
     kit.stage(1, "late", 3, finished=False)
-    kit.port.clean_up(STAGED, 1)
+    kit.port.staging.clean_up(STAGED, 1)
     kit.stage(2, "open", 2)
     kit.finish("late", outcome_of(3))
-    kit.port.clean_up(STAGED, 1)
-    assert kit.port.read_staged_outcome(STAGED, "late") is None
-    assert [s.attempt for s in kit.port.list_staged(STAGED, TABLE)] == ["open"]
+    kit.port.staging.clean_up(STAGED, 1)
+    assert kit.port.staging.read_staged_outcome(STAGED, "late") is None
+    assert [s.attempt for s in kit.port.staging.list_staged(STAGED, TABLE)] == ["open"]
 
 
 def test_clean_up_of_a_batch_without_rows_is_harmless(kit: Kit) -> None:
     kit.stage(1, "a1", 3)
-    kit.port.clean_up(STAGED, 1)
+    kit.port.staging.clean_up(STAGED, 1)
     kit.stage(2, "a2", 0)
-    kit.port.clean_up(STAGED, 2)
+    kit.port.staging.clean_up(STAGED, 2)
     assert kit.rows(STAGED) == []
-    assert kit.port.find_highest_batch(STAGED) == 2
+    assert kit.port.staging.find_highest_batch(STAGED) == 2
 
 
 # remembered deletes
@@ -870,10 +875,10 @@ def test_clean_up_of_a_batch_without_rows_is_harmless(kit: Kit) -> None:
 def test_remembered_deletes_are_forgotten_by_the_time_of_their_records(kit: Kit) -> None:
     kit.remember({"a": 1_000, "b": 5_000})
     kit.remember({"c": 5_001})
-    assert kit.port.forget_deletes(DELETES, 5_000) == 1
+    assert kit.port.tables.forget_deletes(DELETES, 5_000) == 1
     assert sorted(row["id"] for row in kit.rows(DELETES)) == ["b", "c"]
-    assert kit.port.forget_deletes(DELETES, 5_000) == 0
-    assert kit.port.forget_deletes(DELETES, 9_000) == 2
+    assert kit.port.tables.forget_deletes(DELETES, 5_000) == 0
+    assert kit.port.tables.forget_deletes(DELETES, 9_000) == 2
     assert kit.rows(DELETES) == []
 
 
@@ -894,35 +899,35 @@ def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
 
     monkeypatch.setattr(remembered_deletes, "commit", late)
     with pytest.raises(CommitRefused):
-        kit.port.forget_deletes(DELETES, 5_000)
+        kit.port.tables.forget_deletes(DELETES, 5_000)
     assert sorted(row["id"] for row in kit.rows(DELETES)) == ["a", "b", "c"]
 
 
 def test_nothing_is_forgotten_where_nothing_was_ever_deleted(kit: Kit) -> None:
-    assert kit.port.forget_deletes(DELETES, 9_000) == 0
+    assert kit.port.tables.forget_deletes(DELETES, 9_000) == 0
 
 
 def test_batch_number_is_remembered_after_clean_up(kit: Kit) -> None:
     kit.stage(4, "a4", 1)
-    kit.port.clean_up(STAGED, 4)
-    assert kit.port.find_highest_batch(STAGED) == 4
-    kit.port.clean_up(STAGED, 4)
-    assert kit.port.find_highest_batch(STAGED) == 4
+    kit.port.staging.clean_up(STAGED, 4)
+    assert kit.port.staging.find_highest_batch(STAGED) == 4
+    kit.port.staging.clean_up(STAGED, 4)
+    assert kit.port.staging.find_highest_batch(STAGED) == 4
 
 
 def test_clean_up_below_an_open_batch_does_not_lower_the_highest_number(kit: Kit) -> None:
     kit.stage(7, "a7", 1)
-    kit.port.clean_up(STAGED, 7)
-    kit.port.clean_up(STAGED, 3)
-    assert kit.port.find_highest_batch(STAGED) == 7
+    kit.port.staging.clean_up(STAGED, 7)
+    kit.port.staging.clean_up(STAGED, 3)
+    assert kit.port.staging.find_highest_batch(STAGED) == 7
 
 
 def test_snapshot_pinned_by_a_newer_batch_survives_the_clean_up_of_older_ones(kit: Kit) -> None:
     kit.stage(1, "a1", 2)
     kit.stage(2, "a2", 5)
-    (_, pinned) = kit.port.list_staged(STAGED, TABLE)
-    kit.port.clean_up(STAGED, 1)
-    (again,) = kit.port.list_staged(STAGED, TABLE)
+    (_, pinned) = kit.port.staging.list_staged(STAGED, TABLE)
+    kit.port.staging.clean_up(STAGED, 1)
+    (again,) = kit.port.staging.list_staged(STAGED, TABLE)
     assert again == pinned
 
 
@@ -930,21 +935,21 @@ def test_snapshot_pinned_by_a_newer_batch_survives_the_clean_up_of_older_ones(ki
 
 
 def test_table_of_ours_is_known_by_its_mark(kit: Kit) -> None:
-    assert kit.port.claim(STAGED, OWN_STAGED) is None
+    assert kit.port.tables.claim(STAGED, OWN_STAGED) is None
     kit.stage(1, "a1", 2)
-    assert kit.port.claim(STAGED, OWN_STAGED) is not None
+    assert kit.port.tables.claim(STAGED, OWN_STAGED) is not None
     with pytest.raises(GiveUp, match=f"table={STAGED} is needed as kind=intermediate pipeline=a .*it is marked as"):
-        kit.port.claim(STAGED, Ownership("intermediate", "a", "shop.orders_shop"))
+        kit.port.tables.claim(STAGED, Ownership("intermediate", "a", "shop.orders_shop"))
 
 
 def test_table_that_version_0_1_made_is_recognised_and_marked(kit: Kit) -> None:
     kit.make_as_before(STAGED, "0af3")
     for _ in range(2):
-        assert kit.port.claim(STAGED, OWN_STAGED)[SHAPE_PROPERTY] == "0af3"
+        assert kit.port.tables.claim(STAGED, OWN_STAGED)[SHAPE_PROPERTY] == "0af3"
     with pytest.raises(GiveUp, match="it is marked as"):
-        kit.port.claim(STAGED, replace(OWN_STAGED, pipeline="other"))
-    kit.port.drop(STAGED)
-    assert kit.port.claim(STAGED, OWN_STAGED) is None
+        kit.port.tables.claim(STAGED, replace(OWN_STAGED, pipeline="other"))
+    kit.port.staging.drop(STAGED)
+    assert kit.port.tables.claim(STAGED, OWN_STAGED) is None
 
 
 def test_table_of_somebody_else_is_neither_claimed_nor_touched(kit: Kit) -> None:
@@ -952,18 +957,18 @@ def test_table_of_somebody_else_is_neither_claimed_nor_touched(kit: Kit) -> None
     kit.note(DELETES, "theirs")
     for table, own in ((STAGED, OWN_STAGED), (DELETES, replace(OWN_DELETES, needs=frozenset({"id", "sequence"})))):
         with pytest.raises(GiveUp, match=f"table={table} .* it is not a table that Tidegate made; nothing was changed"):
-            kit.port.claim(table, own)
-    for remove in (lambda: kit.port.drop(STAGED), lambda: kit.port.clean_up(STAGED, 9)):
+            kit.port.tables.claim(table, own)
+    for remove in (lambda: kit.port.staging.drop(STAGED), lambda: kit.port.staging.clean_up(STAGED, 9)):
         with pytest.raises(GiveUp, match="nothing was removed"):
             remove()
-    assert kit.port.forget_deletes(DELETES, 9_000) == 0
+    assert kit.port.tables.forget_deletes(DELETES, 9_000) == 0
     assert (kit.rows(STAGED), kit.rows(DELETES)) == ([], [])
 
 
 def test_nothing_is_taken_out_of_a_memory_without_a_mark(kit: Kit) -> None:
     kit.remember({"a": 1_000, "b": 5_000})
     kit.unmark(DELETES)
-    assert kit.port.forget_deletes(DELETES, 9_000) == 0
+    assert kit.port.tables.forget_deletes(DELETES, 9_000) == 0
     assert sorted(row["id"] for row in kit.rows(DELETES)) == ["a", "b"]
 
 
@@ -976,18 +981,18 @@ def test_table_that_another_pipeline_of_version_0_1_stages_into_is_not_claimed(t
     with kit.load(STAGED).transaction() as transaction:
         transaction.set_properties({SHAPE_PROPERTY: "0af3"})
     with pytest.raises(GiveUp, match="pipeline=orders_shop stages its rows there"):
-        kit.port.claim(STAGED, OWN_STAGED)
-    assert kit.port.claim(STAGED, replace(OWN_STAGED, pipeline="orders_shop")) is not None
+        kit.port.tables.claim(STAGED, OWN_STAGED)
+    assert kit.port.tables.claim(STAGED, replace(OWN_STAGED, pipeline="orders_shop")) is not None
 
 
 def test_memory_without_a_mark_is_recognised_by_its_very_columns(kit: Kit) -> None:
     kit.create()
     own = Ownership("deletes", "", "shop.orders", frozenset({"id", "n"}))
     with pytest.raises(GiveUp):
-        kit.port.claim(TABLE, replace(own, needs=frozenset({"id"})))
-    assert kit.port.claim(TABLE, own) is not None
+        kit.port.tables.claim(TABLE, replace(own, needs=frozenset({"id"})))
+    assert kit.port.tables.claim(TABLE, own) is not None
     with pytest.raises(GiveUp, match="it is marked as kind=deletes"):
-        kit.port.claim(TABLE, OWN_STAGED)
+        kit.port.tables.claim(TABLE, OWN_STAGED)
     assert kit.state().kind == "deletes"
 
 
@@ -996,11 +1001,11 @@ def test_memory_without_a_mark_is_recognised_by_its_very_columns(kit: Kit) -> No
 
 @branches
 def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
-    assert kit.port.read_staging(STAGED, TABLE) is None
+    assert kit.port.staging.read_staging(STAGED, TABLE) is None
     kit.stage(1, "a1", 2)
     kit.stage(2, "a2", 5)
     kit.stage(1, "a3", 1)
-    found = kit.port.read_staging(STAGED, TABLE)
+    found = kit.port.staging.read_staging(STAGED, TABLE)
     assert [(s.batch, s.attempt, s.snapshot_id) for s in found.batches] == [
         (1, "a3", found.snapshot_id), (2, "a2", found.snapshot_id),
     ]  # fmt: skip
@@ -1012,21 +1017,21 @@ def test_batch_that_an_unfinished_attempt_overwrote_is_not_in_staging(kit: Kit) 
     kit.stage(1, "a1", 2)
     kit.stage(2, "a2", 5)
     kit.stage(1, "a3", 1, finished=False)
-    assert [s.batch for s in kit.port.read_staging(STAGED, TABLE).batches] == [2]
-    assert [s.batch for s in kit.port.list_staged(STAGED, TABLE)] == [1, 2]
+    assert [s.batch for s in kit.port.staging.read_staging(STAGED, TABLE).batches] == [2]
+    assert [s.batch for s in kit.port.staging.list_staged(STAGED, TABLE)] == [1, 2]
 
 
 def test_dropped_intermediate_table_is_gone_with_its_files(kit: Kit) -> None:
     kit.stage(1, "a1", 2)
     folder = kit.bytes_on_disk(STAGED)[0].parents[2] if kit.bytes_on_disk else None
-    kit.port.drop(STAGED)
-    kit.port.drop(STAGED)
-    assert kit.port.read_staging(STAGED, TABLE) is None
+    kit.port.staging.drop(STAGED)
+    kit.port.staging.drop(STAGED)
+    assert kit.port.staging.read_staging(STAGED, TABLE) is None
     assert folder is None or not folder.exists()
 
 
 def test_backfills_of_a_table_are_found_by_the_names_of_their_tables(kit: Kit) -> None:
-    assert kit.port.list_backfills(TABLE, PIPELINE) == []
+    assert kit.port.history.list_backfills(TABLE, PIPELINE) == []
     kit.create()
     kit.note(f"{TABLE}_{PIPELINE}_backfill_1_tmp", "one")
     kit.note(f"{TABLE}_other_backfill_2_tmp", "two")
@@ -1034,49 +1039,54 @@ def test_backfills_of_a_table_are_found_by_the_names_of_their_tables(kit: Kit) -
     for number, own in ((3, replace(OWN_STAGED, pipeline=f"{PIPELINE}_backfill_3")), (4, OWN_STAGED)):
         marks = own.labels if kit.insert is not None else own.properties
         kit.note(f"{TABLE}_{PIPELINE}_backfill_{number}_tmp", f"of {own.pipeline}", marks)
-    assert kit.port.list_backfills(TABLE, PIPELINE) == ["one", f"of {PIPELINE}"]
+    assert kit.port.history.list_backfills(TABLE, PIPELINE) == ["one", f"of {PIPELINE}"]
 
 
 def test_slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape(kit: Kit) -> None:
     table = f"{TABLE}_{PIPELINE}_backfill_1_tmp"
-    assert kit.port.list_applied_slices(table, "0af3") == frozenset()
+    assert kit.port.history.list_applied_slices(table, "0af3") == frozenset()
     for _ in range(2):
         kit.make_as_before(table, "0af3")
-        assert kit.port.list_applied_slices(table, "0af3") == frozenset()
+        assert kit.port.history.list_applied_slices(table, "0af3") == frozenset()
         for number in (12, 3, 3):
-            kit.port.mark_applied(table, number)
-        assert (kit.port.list_applied_slices(table, "0af3"), kit.port.list_applied_slices(table, "other")) == (
+            kit.port.history.mark_applied(table, number)
+        assert (
+            kit.port.history.list_applied_slices(table, "0af3"),
+            kit.port.history.list_applied_slices(table, "other"),
+        ) == (
             {3, 12},
             frozenset(),
         )
-        kit.port.drop(table)
-    assert kit.port.list_applied_slices(table, "0af3") == frozenset()
+        kit.port.staging.drop(table)
+    assert kit.port.history.list_applied_slices(table, "0af3") == frozenset()
 
 
 @branches
 def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit) -> None:
     ours = kit.seeded().merged(FIRST)
-    kit.port.publish(replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={"tidegate.shop.backfill.1": "x"}))
+    kit.port.commits.publish(
+        replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={"tidegate.shop.backfill.1": "x"})
+    )
     for branch in (
         resource_names.name_backfill_branch(PIPELINE, "1", 3, "a"),
         resource_names.name_backfill_branch(PIPELINE, "2", 3, "a"),
     ):
-        kit.port.start_branch(TABLE, kit.state(), branch)
+        kit.port.commits.start_branch(TABLE, kit.state(), branch)
     before = kit.state()
-    kit.port.forget_backfill(TABLE, PIPELINE, "1")
-    kit.port.forget_backfill("lake.shop.gone", PIPELINE, "1")
-    assert kit.port.read_head(TABLE, resource_names.name_backfill_branch(PIPELINE, "1", 3, "a")) is None
-    assert kit.port.read_head(TABLE, resource_names.name_backfill_branch(PIPELINE, "2", 3, "a")) is not None
-    assert kit.port.read_head(TABLE, ours.branch) is not None
+    kit.port.history.forget_backfill(TABLE, PIPELINE, "1")
+    kit.port.history.forget_backfill("lake.shop.gone", PIPELINE, "1")
+    assert kit.port.commits.read_head(TABLE, resource_names.name_backfill_branch(PIPELINE, "1", 3, "a")) is None
+    assert kit.port.commits.read_head(TABLE, resource_names.name_backfill_branch(PIPELINE, "2", 3, "a")) is not None
+    assert kit.port.commits.read_head(TABLE, ours.branch) is not None
     assert kit.state() == replace(before, marks={k: v for k, v in before.marks.items() if "backfill" not in k})
 
 
 @branches
 def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
     branch = resource_names.name_backfill_branch(PIPELINE, "0123456789", 1, "a")
-    kit.port.start_branch(TABLE, kit.seeded().state(), branch)
-    assert kit.port.drop_branches(TABLE, PIPELINE, 99) == 0
-    assert kit.port.read_head(TABLE, branch) is not None
+    kit.port.commits.start_branch(TABLE, kit.seeded().state(), branch)
+    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 99) == 0
+    assert kit.port.commits.read_head(TABLE, branch) is not None
 
 
 # history
@@ -1084,18 +1094,18 @@ def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
 
 def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
     control = resource_names.name_control_table(a_pipeline(a_table(TABLE)))
-    assert kit.port.read_history(control, 5) == []
+    assert kit.port.history.read_history(control, 5) == []
     for batch in (1, 2, 3):
-        kit.port.append_history(control, history_row(batch))
-    assert [row["batch"] for row in kit.port.read_history(control, 2)] == [3, 2]
-    assert kit.port.read_history(control, 1) == [history_row(3)]
+        kit.port.history.append_history(control, history_row(batch))
+    assert [row["batch"] for row in kit.port.history.read_history(control, 2)] == [3, 2]
+    assert kit.port.history.read_history(control, 1) == [history_row(3)]
 
 
 def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
     control = resource_names.name_control_table(a_pipeline(a_table(TABLE)))
     for batch in range(1, 56):
-        kit.port.append_history(control, history_row(batch))
-    assert [row["batch"] for row in kit.port.read_history(control, 100)] == list(range(55, 0, -1))
+        kit.port.history.append_history(control, history_row(batch))
+    assert [row["batch"] for row in kit.port.history.read_history(control, 100)] == list(range(55, 0, -1))
     if kit.load is not None:
         table = kit.load(control)
         assert len(list(table.scan().plan_files())) < 10
@@ -1115,6 +1125,6 @@ def test_verbs_on_a_table_that_vanished_tell_what_to_do(kit: Kit) -> None:
     publication = kit.seeded().merged(FIRST)
     gone = replace(publication, table="lake.shop.gone")
     with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):
-        kit.port.publish(gone)
+        kit.port.commits.publish(gone)
     with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):
-        kit.port.drop_branches("lake.shop.gone", PIPELINE, 1)
+        kit.port.commits.drop_branches("lake.shop.gone", PIPELINE, 1)

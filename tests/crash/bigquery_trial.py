@@ -21,7 +21,7 @@ LATER = {
     "the transaction was sent": ("merge/bigquery.sent:inside:1", "killed"),
     "the transaction was sent and no answer came": ("merge/bigquery.sent:inside:1", "raised"),
     "the transaction ended and nobody knows": ("merge/bigquery.answered:inside:1", "killed"),
-    "the publish took place and no answer came": ("merge/destination.publish:after:1", "lost"),
+    "the publish took place and no answer came": ("merge/commits.publish:after:1", "lost"),
     "staged rows are gone and their files are not": ("clean_up/bigquery.partition_dropped:inside:1", "killed"),
 }
 # in the first batch, which makes the tables

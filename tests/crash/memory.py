@@ -83,7 +83,7 @@ def published_before(world: World, pipeline: Pipeline) -> None:
 def branch_before(world: World, pipeline: Pipeline) -> None:
     """A run died between the merge and the publish: its branch is left behind."""
     later_batch(world, pipeline)
-    meet = fault("killed", Point("merge/destination.publish", "before"), die)
+    meet = fault("killed", Point("merge/commits.publish", "before"), die)
     with suppress(Crash):
         flush(Journey(meet).ports(world.ports(pipeline)))
 

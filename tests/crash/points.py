@@ -17,21 +17,34 @@ from typing import Any
 from fakes.world import Watched
 from tidegate import failpoints
 from tidegate.errors import OutcomeUnknown, RetryLater
+from tidegate.ports.batch_history import BatchHistory
+from tidegate.ports.branch_commits import BranchCommits
 from tidegate.ports.broker import Broker
 from tidegate.ports.context import Ports
-from tidegate.ports.destination import Destination
+from tidegate.ports.dead_letter_store import DeadLetterStore
 from tidegate.ports.engine import Engine
+from tidegate.ports.staging_store import StagingStore
+from tidegate.ports.table_store import TableStore
 
-PORTS = {"broker": Broker, "destination": Destination, "engine": Engine}
+PORTS = {
+    "broker": Broker,
+    "tables": TableStore,
+    "commits": BranchCommits,
+    "staging": StagingStore,
+    "dead_letters": DeadLetterStore,
+    "history": BatchHistory,
+    "engine": Engine,
+}
 READS = {
     "broker": {"list_topics", "read_log", "find_offsets_at", "read_timestamp", "read_committed"},
-    "destination": {
-        "read_state", "read_head", "list_staged", "read_staged_outcome", "find_highest_batch", "read_history",
-        "count_rows",
-        "read_dead_letters", "count_letters_of_others", "list_waiting_letters", "read_audit_answers", "list_tables",
-        "has_branches",
-        "find_bounds", "find_landing_folder", "list_pipelines", "signed_attempts",
+    "tables": {"read_state", "count_rows", "list_tables", "find_bounds", "list_pipelines"},
+    "commits": {"read_head", "has_branches"},
+    "staging": {
+        "list_staged", "read_staged_outcome", "find_highest_batch", "read_audit_answers", "find_landing_folder",
+        "list_signed_attempts",
     },
+    "dead_letters": {"read_dead_letters", "count_letters_of_others", "list_waiting_letters"},
+    "history": {"read_history"},
     "engine": set(),
 }  # fmt: skip
 
@@ -78,9 +91,7 @@ class Journey:
 
     def ports(self, ports: Ports) -> Ports:
         """The ports with this journey between them and the steps."""
-        watched: dict[str, Any] = {
-            name: Watched(name, getattr(ports, name), self) for name in ("broker", "destination", "engine")
-        }
+        watched: dict[str, Any] = {name: Watched(name, getattr(ports, name), self) for name in PORTS}
         return replace(ports, **watched)
 
     @contextmanager
@@ -150,6 +161,6 @@ def _lost(point: Point) -> Exception:
     call = point.name.partition("/")[2]
     if call.startswith(("engine.", "broker.")):
         return RetryLater(f"injected {point}")
-    if call in ("destination.append_history", "destination.clean_up", "destination.evolve"):
+    if call in ("history.append_history", "staging.clean_up", "tables.evolve"):
         return Broken(f"injected {point}")
     return OutcomeUnknown(f"injected {point}")

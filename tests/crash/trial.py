@@ -65,7 +65,7 @@ class Trial:
         assert self.rows("all") == sorted(self.all)
         ports = self.workbench.ports(self.name)
         for table in self.tables:
-            state = ports.destination.read_state(f"lake.{self.name}.{table}", self.name)
+            state = ports.tables.read_state(f"lake.{self.name}.{table}", self.name)
             assert state.position.offsets == end
             found = self.workbench.iceberg(f"{self.name}.{table}")
             assert set(found.metadata.refs) == {"main", f"tidegate_{self.name}"}

@@ -1,4 +1,4 @@
-"""The port `Destination` in memory: tables with snapshots, branches and properties, and compare-and-swap."""
+"""The ports of a destination in memory: tables with snapshots, branches and properties, and compare-and-swap."""
 
 import json
 from collections import Counter
@@ -24,6 +24,7 @@ from tidegate.model.ownership import (
 )
 from tidegate.model.position import Position
 from tidegate.ports.context import DeadLetters, Head, Publication, Staging, TableFiles, TableState
+from tidegate.ports.destination import Destination
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct
 from tidegate.schema.evolution import EvolutionRules, SchemaChange, find_changes, to_struct
@@ -76,7 +77,7 @@ class MemoryTable:
 
 
 class MemoryDestination:
-    """The port `Destination` over dicts, with compare-and-swap, and foreign writers for tests."""
+    """The five ports of a destination over dicts, with compare-and-swap, and foreign writers for tests."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
@@ -384,7 +385,7 @@ class MemoryDestination:
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         raise AssertionError("nothing was left in a folder")
 
-    def signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
+    def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
         return []
 
     def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
@@ -472,6 +473,11 @@ class MemoryDestination:
         if name not in self.tables:
             raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
         return self.tables[name]
+
+
+def as_destination(lake: Any) -> Destination:
+    """The ports of one double that has the methods of all five."""
+    return Destination(tables=lake, commits=lake, staging=lake, dead_letters=lake, history=lake)
 
 
 def without(rows: Iterable[Row], others: Iterable[Row]) -> tuple[Row, ...]:

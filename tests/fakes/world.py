@@ -10,7 +10,7 @@ from tidegate.spec.pipeline import Pipeline
 
 from fakes.broker import MemoryBroker
 from fakes.clock import Clock, Crash
-from fakes.lake import MemoryDestination, Row
+from fakes.lake import MemoryDestination, Row, as_destination
 from fakes.spark import MemoryEngine, StructuredSql
 
 Hook = Callable[[str, str], None]  # (port.method, "before" or "after")
@@ -50,8 +50,9 @@ class World:
         return f"attempt{next(self._attempts)}"
 
     def ports(self, pipeline: Pipeline, hook: Hook | None = None, **instead: Any) -> Ports:
-        """The ports of one runner; `instead` replaces some by doubles with a fault."""
-        chosen = {"broker": self.broker, "destination": self.destination, "engine": self.engine, **instead}
+        """The ports of one runner; `instead` replaces some by doubles with a fault, `destination` its five at once."""
+        destination = instead.pop("destination", self.destination)
+        chosen = {"broker": self.broker, "engine": self.engine, **vars(as_destination(destination)), **instead}
         if hook is not None:
             chosen = {name: Watched(name, port, hook) for name, port in chosen.items()}
         return Ports(

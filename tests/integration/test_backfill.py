@@ -54,7 +54,7 @@ def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(wor
     topic = filled(workbench, "restored", merge=SMALL)
     ranges = json.dumps({topic: {"0": [0, 4], "1": [0, 3]}})
     workbench.spark_sql("DELETE FROM lake.shop.restored WHERE id <> 1")
-    before = workbench.ports("restored").destination.read_state("lake.shop.restored", "restored")
+    before = workbench.ports("restored").tables.read_state("lake.shop.restored", "restored")
 
     shown = workbench.cli("backfill", "restored", "--range", ranges, "--dry-run", "--json")
     [table] = json.loads(shown.stdout)["tables"]
@@ -66,7 +66,7 @@ def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(wor
     slices = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(one["slice"], one["outcome"]) for one in slices] == [(2, "published"), (1, "published")]
     assert names_of(workbench, "shop.restored") == {k: v for k, v in EXPECTED.items() if k != (10, "c")}
-    after = workbench.ports("restored").destination.read_state("lake.shop.restored", "restored")
+    after = workbench.ports("restored").tables.read_state("lake.shop.restored", "restored")
     assert (after.position, after.rolled_back) == (before.position, False)
     assert leftovers(workbench, "restored") == []
 
@@ -81,15 +81,15 @@ def test_flush_that_publishes_between_cut_and_publish_is_not_overwritten(workben
     topic = filled(workbench, "raced")
     workbench.spark_sql("DELETE FROM lake.shop.raced")
     ports = workbench.ports("raced")
-    publish = ports.destination.publish
+    publish = ports.commits.publish
 
     def after_a_flush(publication) -> None:
-        ports.destination.publish = publish
+        ports.commits.publish = publish
         workbench.produce(topic, change(4, "newest", "b"), change(3, None), change(11, None, "c", partition=1))
         workbench.flush("raced")
         publish(publication)
 
-    ports.destination.publish = after_a_flush
+    ports.commits.publish = after_a_flush
     asked = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
     apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
     assert names_of(workbench, "shop.raced") == {
@@ -226,16 +226,16 @@ def test_later_records_that_the_topic_lost_are_named_and_nothing_is_written(work
     workbench.spark_sql("DELETE FROM lake.shop.lost")
     ports = workbench.ports("lost")
     planned = propose_backfill(ports, parse_request({topic: {"0": [0, 4]}}, None, None)).backfill
-    cut = ports.destination.start_branch
+    cut = ports.commits.start_branch
 
     def after_a_flush(*given) -> None:
-        ports.destination.start_branch = cut
+        ports.commits.start_branch = cut
         workbench.produce(topic, change(1, "newest", "a"), change(3, "newest"))
         workbench.flush("lost")
         workbench.retain_from(topic, 7)
         cut(*given)
 
-    ports.destination.start_branch = after_a_flush
+    ports.commits.start_branch = after_a_flush
     with pytest.raises(PositionLost, match=r"later offsets, which decide .* 1 offsets \[6, 7\)"):
         apply_backfill(ports, planned, print)
     assert names_of(workbench, "shop.lost") == {(1, "a"): "newest", (3, None): "newest"}

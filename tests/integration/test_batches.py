@@ -43,7 +43,7 @@ def test_updates_of_old_rows_in_capped_batches_over_partitions_end_in_the_newest
     assert [(r["id"], r["name"]) for r in sorted(workbench.rows("shop.capped"), key=lambda r: r["id"])] == [
         (n, f"new{n}") for n in range(45) if n % 5
     ]
-    history = workbench.ports("capped").destination.read_history("lake.shop.tidegate_capped_batches", 10)
+    history = workbench.ports("capped").history.read_history("lake.shop.tidegate_capped_batches", 10)
     assert [(row["batch"], row["span"]) for row in history] == [(3, 19), (2, 40), (1, 40)]
 
 
@@ -111,7 +111,7 @@ def test_aborted_transactions_leave_no_row_and_no_lag(workbench) -> None:
     assert workbench.rows("shop.exact") == [{"id": 1, "name": "kept"}]
     assert workbench.committed("exact") == workbench.ends(topic) == {topic: {0: 5, 1: 2}}
     assert read_status(workbench.ports("exact"))["lag"] == 0
-    (row,) = workbench.ports("exact").destination.read_history("lake.shop.tidegate_exact_batches", 1)
+    (row,) = workbench.ports("exact").history.read_history("lake.shop.tidegate_exact_batches", 1)
     assert (row["span"], row["read"], row["staged"]) == (7, 1, 1)
     assert published.inserted == 1
 

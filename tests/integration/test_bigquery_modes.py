@@ -53,8 +53,8 @@ class Bench:
     def __init__(self, table: Table, endpoint: str, folder: Path) -> None:
         self.table, self.pipeline = table, a_pipeline(table)
         self.hands = BigQueryHands(endpoint, folder, NAME, TMP)
-        sql = self.sql = self.hands.port._sql
-        self.ports = replace(World().ports(self.pipeline), sql=sql, destination=self.hands.port)
+        sql = self.sql = self.hands.googlesql
+        self.ports = replace(World().ports(self.pipeline), sql=sql, **vars(self.hands.port))
         columns = list_destination_columns(table, {})
         parts = intermediate_columns(self.pipeline, table)
         values = {
@@ -246,7 +246,7 @@ def test_versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing
     bench.offsets = itertools.count()
     bench.flush([versioned(change, timed) for change in changes])
     assert laid_out(bench) == model_of(changes)
-    bench.hands.port.forget_deletes(f"{NAME}_changes", int((DAY + timedelta(days=999)).timestamp() * 1000))
+    bench.hands.port.tables.forget_deletes(f"{NAME}_changes", int((DAY + timedelta(days=999)).timestamp() * 1000))
     assert bench.hands.rows(f"{NAME}_changes") == []
     last = [c for c in changes if c[1] == "upsert"][-1]
     bench.flush([versioned((last[0], "upsert", (900, 0), 900, "new"), timed)])

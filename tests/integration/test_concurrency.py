@@ -80,16 +80,16 @@ def test_foreign_compaction_between_cut_and_publish_is_survived(workbench) -> No
     workbench.flush("compacted")
     workbench.produce(topic, upsert(1, "y"))
     ports = workbench.ports("compacted")
-    publish = ports.destination.publish
+    publish = ports.commits.publish
 
     def after_a_rewrite(publication) -> None:
-        ports.destination.publish = publish
+        ports.commits.publish = publish
         workbench.spark_sql(
             "CALL lake.system.rewrite_data_files(table => 'shop.compacted', options => map('rewrite-all', 'true'))"
         )
         publish(publication)
 
-    ports.destination.publish = after_a_rewrite
+    ports.commits.publish = after_a_rewrite
     (published,) = flush(ports).published
     assert published.outcome == "published"
     assert [(r["id"], r["name"]) for r in workbench.rows("shop.compacted")] == [
@@ -106,7 +106,7 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
         workbench.flush("busy")
     workbench.produce(topic, upsert(1, "z"), ({"id": 2}, None), upsert(5, "z"), upsert(8, "z"))
     ports, foreign = workbench.ports("busy"), [100, 101]
-    publish, run, jobs = ports.destination.publish, ports.engine.run, []
+    publish, run, jobs = ports.commits.publish, ports.engine.run, []
 
     def after_an_insert(publication) -> None:
         if foreign:
@@ -117,7 +117,7 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
         jobs.append(type(job).__name__)
         run(job)
 
-    ports.destination.publish, ports.engine.run = after_an_insert, counted
+    ports.commits.publish, ports.engine.run = after_an_insert, counted
     (published,) = flush(ports).published
     assert (published.inserted, published.updated, published.deleted) == (1, 2, 1)
     assert jobs.count("MergeJob") == 1
@@ -138,12 +138,12 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
 # Where a runner stops itself between two steps (SIGSTOP); what it then makes of two batches that others published.
 ASLEEP = {
     "after plan": "stage/engine.run:before:1",
-    "after stage": "merge/destination.read_state:before:1",
-    "after the cut": "merge/destination.start_branch:after:1",
+    "after stage": "merge/tables.read_state:before:1",
+    "after the cut": "merge/commits.start_branch:after:1",
     "after the merge": "merge/engine.run:after:1",
-    "before the publish": "merge/destination.publish:before:1",
+    "before the publish": "merge/commits.publish:before:1",
     "before the commit of offsets": "commit_offsets/broker.commit:before:1",
-    "before the clean-up": "clean_up/destination.clean_up:before:1",
+    "before the clean-up": "clean_up/staging.clean_up:before:1",
 }
 
 

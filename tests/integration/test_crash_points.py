@@ -11,13 +11,13 @@ from crash.trial import Trial
 LATER = {
     "rows are staged and their counts are not": ("stage/job.overwritten:inside:1", "killed"),
     "everything is staged and no answer came": ("stage/engine.run:after:1", "lost"),
-    "the branch was cut": ("merge/destination.start_branch:after:1", "killed"),
-    "the branch was cut and no answer came": ("merge/destination.start_branch:after:1", "lost"),
+    "the branch was cut": ("merge/commits.start_branch:after:1", "killed"),
+    "the branch was cut and no answer came": ("merge/commits.start_branch:after:1", "lost"),
     "the merge made its snapshot and the session ended": ("merge/job.statement:inside:1", "raised"),
     "the merge made its snapshot": ("merge/engine.run:after:2", "killed"),
-    "the publish was not sent": ("merge/destination.publish:before:1", "killed"),
-    "the publish took place and no answer came": ("merge/destination.publish:after:1", "lost"),
-    "one table is published and the other is not": ("merge/destination.publish:after:1", "killed"),
+    "the publish was not sent": ("merge/commits.publish:before:1", "killed"),
+    "the publish took place and no answer came": ("merge/commits.publish:after:1", "lost"),
+    "one table is published and the other is not": ("merge/commits.publish:after:1", "killed"),
     "the row of history was half written": ("batch_history/history.opened:inside:1", "killed"),
     "all is published and the group does not know": ("commit_offsets/broker.commit:before:1", "killed"),
     "the group knows and the answer was lost": ("commit_offsets/group.committed:inside:1", "raised"),
@@ -27,8 +27,8 @@ LATER = {
 FIRST = {
     "an intermediate table is there and nothing else": ("stage/job.created:inside:2", "killed"),
     "the namespace is there and the table is not": ("merge/job.statement:inside:1", "killed"),
-    "the table is there without a snapshot": ("merge/destination.seed:before:1", "killed"),
-    "the table has its first snapshot and no answer came": ("merge/destination.seed:after:1", "lost"),
+    "the table is there without a snapshot": ("merge/commits.seed:before:1", "killed"),
+    "the table has its first snapshot and no answer came": ("merge/commits.seed:after:1", "lost"),
 }
 
 

@@ -32,7 +32,7 @@ def test_flush_killed_by_the_operating_system_is_finished_by_the_next(workbench,
     workbench.produce(topic, upsert(1, "a"))
     workbench.flush("killed")
     workbench.produce(topic, *(upsert(n, "x") for n in range(2, 50)))
-    cut = Point.parse("merge/destination.start_branch:after:1")
+    cut = Point.parse("merge/commits.start_branch:after:1")
     runner = runners.start(workbench.environment(), "flush", "killed", at=cut, kind="stopped")
     wait_until(runner.stopped, "the runner has cut its branch")
     os.kill(runner.pid, signal.SIGKILL)

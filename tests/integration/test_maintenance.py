@@ -40,7 +40,7 @@ def names_of(workbench) -> dict[int, str]:
 
 
 def state(workbench) -> Any:
-    return workbench.ports("m").destination.read_state(TABLE, "m")
+    return workbench.ports("m").tables.read_state(TABLE, "m")
 
 
 def missing_files(workbench) -> list[str]:
@@ -80,9 +80,9 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     workbench.spark_sql("ALTER TABLE lake.shop.m SET TBLPROPERTIES ('history.expire.max-ref-age-ms' = '1')")
     old, young = orphan(workbench, "old.parquet", 4), orphan(workbench, "young.parquet", 2)
     ports = workbench.ports("m")
-    assert_files_are_those_that_spark_finds(workbench, ports.destination.read_files(TABLE))
+    assert_files_are_those_that_spark_finds(workbench, ports.tables.read_files(TABLE))
     told = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
-    assert_files_are_those_that_spark_finds(workbench, ports.destination.read_files(TABLE))
+    assert_files_are_those_that_spark_finds(workbench, ports.tables.read_files(TABLE))
     assert set(told) == {TABLE, "lake.shop.m_m_tmp", "lake.shop.tidegate_m_batches"}
     assert told[TABLE]["compacted"]
     assert told[TABLE]["before"]["data_files"] > told[TABLE]["after"]["data_files"] == 1
@@ -177,14 +177,14 @@ def test_merge_that_meets_maintenance_between_cut_and_publish_cuts_again_and_suc
     workbench.flush("m")
     put(workbench, topic, k1="b", k2=None)
     ports = workbench.ports("m")
-    publish = ports.destination.publish
+    publish = ports.commits.publish
 
     def after_maintenance(publication) -> None:
-        ports.destination.publish = publish
+        ports.commits.publish = publish
         maintain(workbench.ports("m"), TABLE)
         publish(publication)
 
-    ports.destination.publish = after_maintenance
+    ports.commits.publish = after_maintenance
     (published,) = flush(ports).published
     assert published.outcome == "published"
     assert (names_of(workbench), missing_files(workbench)) == ({1: "b"}, [])
@@ -197,25 +197,25 @@ def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runn
     put(workbench, topic, k1="b")
     ports = workbench.ports("m")
     (batch,) = stage(ports, plan(ports))
-    publish = ports.destination.publish
+    publish = ports.commits.publish
 
     def after_clean_up(publication) -> None:
-        ports.destination.publish = publish
+        ports.commits.publish = publish
         clean_up(workbench.ports("m"))
         maintain(workbench.ports("m"), "lake.shop.m_m_tmp")
         publish(publication)
 
-    ports.destination.publish = after_clean_up
+    ports.commits.publish = after_clean_up
     assert merge(ports, batch).outcome == "published"
     assert (names_of(workbench), missing_files(workbench)) == ({1: "b", 2: "a"}, [])
 
     put(workbench, topic, k1="c")
     ports = workbench.ports("m")
     (batch,) = stage(ports, plan(ports))
-    publish = ports.destination.publish
+    publish = ports.commits.publish
 
     def after_everything(publication) -> None:
-        ports.destination.publish = publish
+        ports.commits.publish = publish
         workbench.flush("m")
         put(workbench, topic, k2=None)
         workbench.flush("m")
@@ -223,7 +223,7 @@ def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runn
             maintain(workbench.ports("m"), table)
         publish(publication)
 
-    ports.destination.publish = after_everything
+    ports.commits.publish = after_everything
     with pytest.raises(PublishedElsewhere):
         merge(ports, batch)
     workbench.drain("m")

@@ -64,7 +64,7 @@ def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) 
         [(1, "b")],
     ]
     positions = {
-        json.dumps(workbench.ports("fan").destination.read_state(t["name"], "fan").position.offsets) for t in tables
+        json.dumps(workbench.ports("fan").tables.read_state(t["name"], "fan").position.offsets) for t in tables
     }
     assert positions == {json.dumps({topic: {0: 3}})}
 
@@ -80,6 +80,6 @@ def test_two_pipelines_into_one_table_keep_a_position_each(workbench) -> None:
     workbench.produce(one, upsert(1, "a2"))
     workbench.flush("left")
     assert [(r["id"], r["name"]) for r in workbench.rows("shop.shared")] == [(1, "a2"), (2, "a"), (3, "b")]
-    found = {n: workbench.ports(n).destination.read_state("lake.shop.shared", n) for n in ("left", "right")}
+    found = {n: workbench.ports(n).tables.read_state("lake.shop.shared", n) for n in ("left", "right")}
     assert [found[n].position.offsets for n in found] == [{one: {0: 3}}, {other: {0: 1}}]
     assert not any(state.rolled_back for state in found.values())

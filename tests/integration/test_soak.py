@@ -87,9 +87,7 @@ def test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind(work
     wait_until(lambda: at_rest(workbench), f"nothing is left behind: seed={SEED} killed={killed}")
     assert {row["id"]: row["name"] for row in workbench.rows(TABLE)} == model, f"seed={SEED} killed={killed}"
     assert workbench.committed("soak") == workbench.ends(topic)
-    names = {
-        ".".join(name) for name in workbench.ports("soak").destination.catalogs.catalog("lake").list_tables("shop")
-    }
+    names = {".".join(name) for name in workbench.ports("soak").tables.catalogs.catalog("lake").list_tables("shop")}
     assert names == {TABLE, STAGED, CONTROL}
     assert len(workbench.iceberg(STAGED).metadata.snapshots) == 1
     counted = {table: len(metadata_files(workbench, table)) for table in (TABLE, STAGED, CONTROL)}

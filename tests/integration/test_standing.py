@@ -59,7 +59,7 @@ class Table:
 
     @property
     def batch(self) -> int:
-        return self.ports().destination.read_state("lake.shop.p", "p").highest_batch
+        return self.ports().tables.read_state("lake.shop.p", "p").highest_batch
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not
     table.write()
     table.flush(5)
     assert table.ids == [*kept, 5]
-    assert len({row["batch"] for row in table.ports().destination.read_history("lake.shop.tidegate_p_batches", 9)}) >= 4
+    assert len({row["batch"] for row in table.ports().history.read_history("lake.shop.tidegate_p_batches", 9)}) >= 4
     assert table.workbench.committed("p") == table.workbench.ends(table.topic)
     assert table.workbench.data_files("shop.p_p_tmp") == []
 

@@ -150,7 +150,7 @@ GUARDS = [
     Guard(
         "only the pipeline that created a table gives it its order",
         "plugins/tidegate/steps/merge.py",
-        "    return work.ports.destination.read_property(table.name, resource_names.CREATED_BY_PROPERTY) == name\n",
+        "    return work.ports.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY) == name\n",
         "    return True\n",
         MERGE + "empty_table_that_somebody_else_created_keeps_its_order",
     ),
@@ -285,7 +285,7 @@ GUARDS = [
     Guard(
         "what remembers deletes or changes is claimed before it is evolved",
         "plugins/tidegate/steps/merge.py",
-        "destination.claim(remembered, describe_memory(table, columns)) is not None",
+        "ports.tables.claim(remembered, describe_memory(table, columns)) is not None",
         "True",
         "tests/unit/tidegate/model/test_ownership.py::test_memory_of_somebody_else_is_neither_written_nor_evolved",
     ),
@@ -330,7 +330,7 @@ GUARDS = [
         "what is appended is new in the very snapshot that is cut",
         "plugins/tidegate/merge/write_mode.py",
         '"at": state.snapshot_id',
-        '"at": ports.destination.head(table.name, "main").parent_id',
+        '"at": ports.commits.read_head(table.name, "main").parent_id',
         "tests/unit/tidegate/merge/test_write_mode.py::test_key_of_the_newest_snapshot_is_not_new",
     ),
     Guard(

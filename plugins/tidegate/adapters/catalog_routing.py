@@ -1,35 +1,202 @@
-"""Sends what a step asks of a table to the destination, and the engine, of that table's catalog."""
+"""Sends what a step asks of a table to the ports, and the engine, of that table's catalog."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+# ruff: noqa: D102 (each method is the port's own)
+
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
 
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.model.table_state import Publication
+from tidegate.model.batch import SignedAttempt, StagedBatch
+from tidegate.model.offsets import Ranges
+from tidegate.model.ownership import Ownership
+from tidegate.model.position import Position
+from tidegate.model.table_state import DeadLetters, Head, Publication, Staging, TableFiles, TableState
+from tidegate.ports.batch_history import BatchHistory
+from tidegate.ports.branch_commits import BranchCommits
+from tidegate.ports.dead_letter_store import DeadLetterStore
 from tidegate.ports.destination import Destination
 from tidegate.ports.engine import Engine
+from tidegate.ports.staging_store import StagingStore
+from tidegate.ports.table_store import TableStore
+from tidegate.schema.column import Column
+from tidegate.sql.pruning import Bounds
+
+P = TypeVar("P")
 
 
-class _RoutedDestination:
-    """Every verb of the port names its table first, or in the publication that it is given."""
+class _Routed(Generic[P]):
+    """One port over several catalogs."""
 
-    def __init__(self, by_catalog: Mapping[str, Destination]) -> None:
+    def __init__(self, by_catalog: Mapping[str, P]) -> None:
         self._by_catalog = by_catalog
 
-    def __getattr__(self, verb: str) -> Callable[..., Any]:
-        def call(first: str | Publication, *rest: Any, **named: Any) -> Any:
-            table = first.table if isinstance(first, Publication) else first
-            return getattr(self._by_catalog[table.split(".", 1)[0]], verb)(first, *rest, **named)
+    def _route(self, table: str) -> P:
+        """The port of the catalog that a table's name begins with."""
+        return self._by_catalog[table.split(".", 1)[0]]
 
-        return call
+
+class RoutedTables(_Routed[TableStore]):
+    """The port `TableStore` over catalogs of several types."""
+
+    def list_tables(self, namespace: str) -> list[str]:
+        return self._route(namespace).list_tables(namespace)
+
+    def read_state(self, table: str, pipeline: str) -> TableState | None:
+        return self._route(table).read_state(table, pipeline)
+
+    def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
+        return self._route(table).evolve(table, columns, add=add, widen=widen, relax=relax)
+
+    def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+        return self._route(table).find_bounds(table, values)
+
+    def claim(self, table: str, own: Ownership) -> Mapping[str, str] | None:
+        return self._route(table).claim(table, own)
+
+    def list_pipelines(self, table: str) -> tuple[str, ...]:
+        return self._route(table).list_pipelines(table)
+
+    def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
+        return self._route(table).read_files(table, exact)
+
+    def read_property(self, table: str, name: str) -> str | None:
+        return self._route(table).read_property(table, name)
+
+    def count_rows(self, table: str) -> int | None:
+        return self._route(table).count_rows(table)
+
+    def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
+        return self._route(deletes).forget_deletes(deletes, before_ms, every_ms)
+
+
+class RoutedCommits(_Routed[BranchCommits]):
+    """The port `BranchCommits` over catalogs of several types."""
+
+    def has_branches(self, table: str) -> bool:
+        return self._route(table).has_branches(table)
+
+    def seed(self, table: str, pipeline: str, position: Position) -> None:
+        self._route(table).seed(table, pipeline, position)
+
+    def start_branch(self, table: str, state: TableState, branch: str) -> None:
+        self._route(table).start_branch(table, state, branch)
+
+    def read_head(self, table: str, branch: str) -> Head | None:
+        return self._route(table).read_head(table, branch)
+
+    def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
+        self._route(table).append_empty(table, branch, summary)
+
+    def publish(self, publication: Publication) -> None:
+        self._route(publication.table).publish(publication)
+
+    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+        return self._route(publication.table).reparent(publication, onto, keys)
+
+    def drop_branch(self, table: str, branch: str) -> None:
+        self._route(table).drop_branch(table, branch)
+
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
+        return self._route(table).drop_branches(table, pipeline, up_to_batch)
+
+    def find_snapshots(self, table: str, attempt: str) -> list[int]:
+        return self._route(table).find_snapshots(table, attempt)
+
+
+class RoutedStaging(_Routed[StagingStore]):
+    """The port `StagingStore` over catalogs of several types."""
+
+    def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
+        return self._route(intermediate).find_landing_folder(intermediate, batch, attempt)
+
+    def load_staged_files(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+        self._route(intermediate).load_staged_files(intermediate, batch, attempt, summary)
+
+    def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
+        self._route(intermediate).sign_attempt(intermediate, signed)
+
+    def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
+        return self._route(intermediate).list_signed_attempts(intermediate)
+
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+        return self._route(intermediate).read_job_outcome(intermediate, batch, attempt)
+
+    def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+        return self._route(intermediate).list_staged(intermediate, table)
+
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        return self._route(intermediate).read_staged_outcome(intermediate, attempt)
+
+    def read_staging(self, intermediate: str, table: str) -> Staging | None:
+        return self._route(intermediate).read_staging(intermediate, table)
+
+    def find_highest_batch(self, intermediate: str) -> int:
+        return self._route(intermediate).find_highest_batch(intermediate)
+
+    def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        return self._route(intermediate).read_audit_answers(intermediate, attempt)
+
+    def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
+        return self._route(intermediate).clean_up(intermediate, up_to_batch)
+
+    def drop(self, intermediate: str) -> None:
+        self._route(intermediate).drop(intermediate)
+
+
+class RoutedDeadLetters(_Routed[DeadLetterStore]):
+    """The port `DeadLetterStore` over catalogs of several types."""
+
+    def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
+        return self._route(name).read_dead_letters(name, limit)
+
+    def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+        return self._route(name).list_waiting_letters(name, table)
+
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+        return self._route(name).read_letters_of_attempt(name, table, attempt)
+
+    def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
+        return self._route(name).copy_dead_letters(name, table, intermediate)
+
+    def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+        return self._route(name).count_letters_of_others(name, table, attempt, ranges)
+
+
+class RoutedHistory(_Routed[BatchHistory]):
+    """The port `BatchHistory` over catalogs of several types."""
+
+    def append_history(self, control: str, row: dict[str, Any]) -> None:
+        self._route(control).append_history(control, row)
+
+    def read_history(self, control: str, limit: int) -> list[dict[str, Any]]:
+        return self._route(control).read_history(control, limit)
+
+    def list_backfills(self, table: str, pipeline: str) -> list[str]:
+        return self._route(table).list_backfills(table, pipeline)
+
+    def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:
+        return self._route(intermediate).list_applied_slices(intermediate, shape)
+
+    def mark_applied(self, intermediate: str, number: int) -> None:
+        self._route(intermediate).mark_applied(intermediate, number)
+
+    def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:
+        self._route(table).forget_backfill(table, pipeline, backfill)
 
 
 def route_by_catalog(by_catalog: Mapping[str, Destination]) -> Destination:
-    """One destination over catalogs of several types."""
+    """The ports of one destination over catalogs of several types."""
     kinds = list(by_catalog.values())
     if all(kind is kinds[0] for kind in kinds):
         return kinds[0]
-    return cast("Destination", _RoutedDestination(by_catalog))
+    return Destination(
+        tables=RoutedTables({name: kind.tables for name, kind in by_catalog.items()}),
+        commits=RoutedCommits({name: kind.commits for name, kind in by_catalog.items()}),
+        staging=RoutedStaging({name: kind.staging for name, kind in by_catalog.items()}),
+        dead_letters=RoutedDeadLetters({name: kind.dead_letters for name, kind in by_catalog.items()}),
+        history=RoutedHistory({name: kind.history for name, kind in by_catalog.items()}),
+    )
 
 
 class RoutedEngine:

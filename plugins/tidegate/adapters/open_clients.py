@@ -5,9 +5,13 @@ from typing import Any
 
 
 class OpenClients:
-    """One client for each catalog's name, made again when the catalog's settings, secrets included, have changed."""
+    """One client for each catalog's name, made again when the catalog's settings, secrets included, have changed.
 
-    def __init__(self) -> None:
+    `watcher` is told of the named jobs that a client runs, where it runs some.
+    """
+
+    def __init__(self, watcher: Any = None) -> None:
+        self.watcher = watcher
         self._clients: dict[str, tuple[Any, Any]] = {}
 
     def client(self, catalog: str, settings: Any, make: Callable[[], Any]) -> Any:

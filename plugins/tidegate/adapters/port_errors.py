@@ -3,12 +3,13 @@
 import logging
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from tidegate.errors import CommitRefused, OutcomeUnknown, RetryLater, TidegateError
 from tidegate.model.table_state import Publication
 
-Verbs = TypeVar("Verbs", bound=type)
+P = ParamSpec("P")
+T = TypeVar("T")
 Judge = Callable[[Any, str, str, Exception], TidegateError | None]
 Where = Callable[[Any, str], str]
 MAX_TEXT_CHARACTERS = 500
@@ -20,39 +21,35 @@ def name_table(port: Any, table: str) -> str:
     return f"table={table}"
 
 
-def translate_errors(judge: Judge, where: Where = name_table) -> Callable[[Verbs], Verbs]:
-    """Decorate a class whose public verbs name first what they are asked of: a table, or the publication of one.
+def translate_errors(judge: Judge, where: Where = name_table) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorate a port's method that names first what it is asked of: a table, or the publication of one.
 
-    `judge` gets the port, the verb, that name and the error, and returns the product's error for those that it knows.
-    All others pass for the caller: it tries again, and a person sees the error's kind and text. A publish that failed
-    in an unknown way may have been committed all the same: its position is read before anything is repeated.
+    `judge` gets the port, the method's name, that subject and the error, and returns the product's error for those that
+    it knows. All others pass for the caller: it tries again, and a person sees the error's kind and text. A publish
+    that failed in an unknown way may have been committed all the same: its position is read before it is repeated.
     """
 
-    def decorate(verbs: Verbs) -> Verbs:
-        for name, verb in list(vars(verbs).items()):
-            if callable(verb) and not name.startswith("_"):
-                setattr(verbs, name, _translate_method(verb, judge, where))
-        return verbs
+    def decorate(method: Callable[P, T]) -> Callable[P, T]:
+        @wraps(method)
+        def call(*given: P.args, **named: P.kwargs) -> T:
+            try:
+                return method(*given, **named)
+            except (TidegateError, CommitRefused):
+                raise
+            except Exception as error:
+                raise _judge_error(judge, where, method.__name__, given, error) from error
+
+        return call
 
     return decorate
 
 
-def _translate_method(verb: Callable[..., Any], judge: Judge, where: Where) -> Callable[..., Any]:
-    @wraps(verb)
-    def call(port: Any, *given: Any, **named: Any) -> Any:
-        try:
-            return verb(port, *given, **named)
-        except (TidegateError, CommitRefused):
-            raise
-        except Exception as error:
-            first = given[0] if given else ""
-            is_publish = isinstance(first, Publication)
-            subject = first.table if isinstance(first, Publication) else str(first)
-            known = judge(port, verb.__name__, subject, error)
-            known = known or to_unexpected_error(verb.__name__, where(port, subject), error)
-            raise (OutcomeUnknown(*known.args) if is_publish and type(known) is RetryLater else known) from error
-
-    return call
+def _judge_error(judge: Judge, where: Where, verb: str, given: tuple[Any, ...], error: Exception) -> TidegateError:
+    port, first = given[0], given[1] if len(given) > 1 else ""
+    is_publish = isinstance(first, Publication)
+    subject = first.table if isinstance(first, Publication) else str(first)
+    known = judge(port, verb, subject, error) or to_unexpected_error(verb, where(port, subject), error)
+    return OutcomeUnknown(*known.args) if is_publish and type(known) is RetryLater else known
 
 
 def to_unexpected_error(verb: str, where: str, error: Exception) -> RetryLater:

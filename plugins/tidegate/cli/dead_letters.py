@@ -31,7 +31,7 @@ def run_dead_letters(words: argparse.Namespace) -> int:
     if words.replay:
         return _run_replay(words, ports)
     name = resource_names.name_dead_letter_table(ports.pipeline)
-    found = ports.destination.read_dead_letters(name, max(0, words.limit))
+    found = ports.dead_letters.read_dead_letters(name, max(0, words.limit))
     letters = [format_dead_letter(row) for row in found.newest]
     data = {"pipeline": words.pipeline, "table": name, "waiting": found.waiting, "replayed": found.replayed}
     print(

@@ -11,8 +11,8 @@ from tidegate.merge.write_mode import is_folded
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.ports.context import Ports
-from tidegate.ports.destination import Destination
 from tidegate.ports.sql import Sql
+from tidegate.ports.staging_store import StagingStore
 from tidegate.spec.table import Table
 
 PLACEHOLDER = "{table}"
@@ -49,12 +49,12 @@ def is_query(audit: str) -> bool:
     return PLACEHOLDER in audit
 
 
-def check_audits(destination: Destination, where: str, audited: BatchAudits) -> None:
+def check_audits(staging: StagingStore, where: str, audited: BatchAudits) -> None:
     """Read the answers that the merge job left: `AuditFailed` names every audit that does not hold.
 
     `RetryLater` when this attempt left none. `where` begins the message. Changes nothing; the batch stays staged.
     """
-    answers = destination.read_audit_answers(audited.asked.table, audited.staged_attempt)
+    answers = staging.read_audit_answers(audited.asked.table, audited.staged_attempt)
     if answers is None or answers["attempt"] != audited.asked.attempt:
         raise RetryLater(
             f"{where}: the audits have no answer: attempt={audited.asked.attempt}; it will be merged again"

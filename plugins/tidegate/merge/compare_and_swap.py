@@ -77,7 +77,7 @@ def write_on_branch(swap: Swap, batch: int, *statements: str) -> Head:
     Statements that change nothing make no snapshot in Spark; an empty one is put in its place. A destination without
     branches gets nothing yet: its publish runs the statements. A failure drops the branch.
     """
-    if not swap.ports.destination.has_branches(swap.table):
+    if not swap.ports.commits.has_branches(swap.table):
         before = swap.state.snapshot_id or 0
         return Head(before + 1, before, swap.summary, statements)
     with _drop_branch_on_failure(swap):
@@ -85,31 +85,31 @@ def write_on_branch(swap: Swap, batch: int, *statements: str) -> Head:
 
 
 def _run_on_branch(swap: Swap, batch: int, statements: tuple[str, ...]) -> Head:
-    destination, summary = swap.ports.destination, {**swap.summary, "tidegate.attempt": swap.attempt}
-    destination.start_branch(swap.table, swap.state, swap.branch)
+    commits, summary = swap.ports.commits, {**swap.summary, "tidegate.attempt": swap.attempt}
+    commits.start_branch(swap.table, swap.state, swap.branch)
     log.info("cut: %s branch=%s from snapshot=%s", swap.where, swap.branch, swap.state.snapshot_id)
     if statements:
         told = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
         conf = {**swap.conf, **told}
         asked = swap.audited.asked if swap.audited else None
         swap.ports.engine.run(MergeJob(swap.ports.pipeline.name, batch, statements, conf, asked, swap.table))
-    head = destination.read_head(swap.table, swap.branch)
+    head = commits.read_head(swap.table, swap.branch)
     if head is not None and head.snapshot_id == swap.state.snapshot_id:
         if statements:
             _check_changed_nothing(swap)
-        destination.append_empty(swap.table, swap.branch, summary)
-        head = destination.read_head(swap.table, swap.branch)
+        commits.append_empty(swap.table, swap.branch, summary)
+        head = commits.read_head(swap.table, swap.branch)
     ours = head is not None and head.summary.get("tidegate.attempt") == swap.attempt
     if head is None or not ours or head.parent_id != swap.state.snapshot_id:
         raise RetryLater(f"{swap.where}: branch={swap.branch} is not as this attempt left it; it will be merged again")
     if statements and swap.audited:
-        check_audits(destination, swap.where, swap.audited)
+        check_audits(swap.ports.staging, swap.where, swap.audited)
     return head
 
 
 def _check_changed_nothing(swap: Swap) -> None:
     """A branch that stands where it was cut tells of no rows only if none were written anywhere."""
-    elsewhere = swap.ports.destination.find_snapshots(swap.table, swap.attempt)
+    elsewhere = swap.ports.commits.find_snapshots(swap.table, swap.attempt)
     if elsewhere:
         raise GiveUp(
             f"{swap.where}: Spark wrote snapshot={elsewhere[0]} outside of branch={swap.branch}, as it does when "
@@ -133,7 +133,7 @@ def _drop_branch_on_failure(swap: Swap) -> Iterator[None]:
         yield
     except Exception:
         try:
-            swap.ports.destination.drop_branch(swap.table, swap.branch)
+            swap.ports.commits.drop_branch(swap.table, swap.branch)
         except Exception as error:  # the failure that led here is the one to report
             log.warning("branch not dropped, clean_up will: %s branch=%s: %s", swap.where, swap.branch, error)
         raise
@@ -165,15 +165,15 @@ def publish(swap: Swap, head: Head) -> Head:
                     break
                 pause = following
             with suppress(CommitRefused, OutcomeUnknown):
-                swap.ports.destination.publish(publication)
+                swap.ports.commits.publish(publication)
                 return _publish_branch(swap, head)
         raise RetryLater(f"{swap.where}: the catalog refused the publish each time; it will be tried again")
 
 
 def _publish_branch(swap: Swap, head: Head) -> Head:
-    if swap.ports.destination.has_branches(swap.table):
+    if swap.ports.commits.has_branches(swap.table):
         return head
-    return swap.ports.destination.read_head(swap.table, resource_names.name_tag(swap.ports.pipeline.name)) or head
+    return swap.ports.commits.read_head(swap.table, resource_names.name_tag(swap.ports.pipeline.name)) or head
 
 
 def _build_commit(swap: Swap, head: Head) -> Publication:
@@ -205,7 +205,7 @@ def _find_publish_audits(swap: Swap, head: Head) -> tuple[tuple[str, str], ...]:
 
 
 def _read_state(swap: Swap) -> TableState:
-    state = swap.ports.destination.read_state(swap.table, swap.ports.pipeline.name)
+    state = swap.ports.tables.read_state(swap.table, swap.ports.pipeline.name)
     if state is None:
         raise CommitRefused(f"{swap.where}: the table is gone")
     return state
@@ -221,7 +221,7 @@ def _reparent_branch(swap: Swap, publication: Publication, state: TableState) ->
     if swap.reparenting is None or state.snapshot_id is None or not _is_same_except_main(swap.state, state):
         raise again
     try:
-        head = swap.ports.destination.reparent(publication, state.snapshot_id, swap.reparenting.keys)
+        head = swap.ports.commits.reparent(publication, state.snapshot_id, swap.reparenting.keys)
     except CommitRefused:
         return None
     except Exception as error:  # whatever it is: what cannot be put there can be merged there
@@ -248,7 +248,7 @@ def _carries_commit(swap: Swap, publication: Publication, state: TableState) -> 
         return False
     if publication.tag is None:
         return True
-    tagged = swap.ports.destination.read_head(swap.table, publication.tag)
+    tagged = swap.ports.commits.read_head(swap.table, publication.tag)
     if tagged is None or tagged.summary.get("tidegate.attempt") != publication.attempt:
         return False
     return tagged.snapshot_id == publication.head
@@ -259,10 +259,10 @@ def _is_newest_commit(swap: Swap, publication: Publication, state: TableState) -
 
     One that others wrote over is not found, and its caller may merge it again.
     """
-    destination, pipeline = swap.ports.destination, swap.ports.pipeline.name
-    if destination.has_branches(swap.table):
+    commits, pipeline = swap.ports.commits, swap.ports.pipeline.name
+    if commits.has_branches(swap.table):
         return state.snapshot_id == publication.head
-    last = destination.read_head(swap.table, resource_names.name_tag(pipeline))
+    last = commits.read_head(swap.table, resource_names.name_tag(pipeline))
     return last is not None and last.summary.get("tidegate.attempt") == publication.attempt
 
 

@@ -20,11 +20,9 @@ def send_dead_letters(ports: Ports, table: Table, up_to_batch: int) -> int:
     if topic is None:
         return 0
     letters, name = [], resource_names.name_dead_letter_table(ports.pipeline)
-    for staged in ports.destination.list_staged(
-        resource_names.name_intermediate_table(ports.pipeline, table), table.name
-    ):
+    for staged in ports.staging.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name):
         if staged.batch <= up_to_batch and staged.counts.dead_lettered:
-            letters += ports.destination.read_letters_of_attempt(name, table.name, staged.attempt)
+            letters += ports.dead_letters.read_letters_of_attempt(name, table.name, staged.attempt)
     if letters:
         ports.broker.send(topic, [_build_message(ports.pipeline.name, table, letter) for letter in letters])
     return len(letters)

@@ -24,7 +24,7 @@ def render_dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[st
     name, own = resource_names.name_dead_letter_table(ports.pipeline), describe_dead_letters(ports.pipeline)
     values: dict[str, Any] = {"table": name, "target": staged.table, "attempt": staged.attempt}
     statements, sql = [], ports.sql_for(name)
-    if ports.destination.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges):
+    if ports.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges):
         statements.append(sql.render("forget_dead_letters", ranges=list(staged.ranges), **values))
     if staged.counts.dead_lettered:
         table = next(table for table in ports.pipeline.tables if table.name == staged.table)
@@ -40,7 +40,7 @@ def render_dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[st
             ),
         ]
     if statements:
-        ports.destination.claim(name, own)
+        ports.tables.claim(name, own)
     return tuple(statements)
 
 

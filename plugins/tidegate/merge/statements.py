@@ -57,9 +57,9 @@ def _render_history(ports: Ports, table: Table, staged: StagedBatch, values: dic
     """Remembered changes have the destination's own types where rows go from one to the other as they are."""
     sql, metadata = ports.sql_for(table.name), _get_metadata(ports.pipeline)
     bounds, columns = UNBOUNDED, list_change_columns(table, metadata)
-    if not ports.destination.has_branches(table.name):
+    if not ports.commits.has_branches(table.name):
         bounds, columns = (
-            ports.destination.find_bounds(table.name, values),
+            ports.tables.find_bounds(table.name, values),
             list_change_columns_as_held(table, metadata),
         )
     own = describe_memory(table, columns)
@@ -124,7 +124,7 @@ def _render_statements(
 ) -> tuple[str, ...]:
     """The merge, within the bounds that are known for it already or to the destination, and what makes them true."""
     sql = ports.sql_for(table.name)
-    bounds = values.pop("known", None) or ports.destination.find_bounds(table.name, values)
+    bounds = values.pop("known", None) or ports.tables.find_bounds(table.name, values)
     bounded = {**values, "bounds": bounds.found}
     if table.sequence_by and not is_folded(table, staged):
         return (*bounds.guards, *_render_sequenced(sql, ports.pipeline, table, staged, bounded, bounds))

@@ -35,9 +35,7 @@ def choose_write_mode(
         return WritePlan(written_as=APPEND)
     if table.history is not None:
         return MERGE_UNBOUNDED
-    bounds = ports.destination.find_bounds(
-        table.name, {**values, "at": state.snapshot_id, "rows": staged.counts.staged}
-    )
+    bounds = ports.tables.find_bounds(table.name, {**values, "at": state.snapshot_id, "rows": staged.counts.staged})
     return WritePlan(bounds, APPEND if _only_adds_new_keys(table, staged) and _has_only_new_keys(bounds) else MERGE)
 
 

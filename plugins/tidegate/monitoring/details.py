@@ -49,7 +49,7 @@ def find_warnings(ports: Ports) -> list[str]:
 
 def read_batch_history(ports: Ports, limit: int) -> dict[str, Any]:
     """The newest batches, newest first, and when each partition last moved as far as they tell."""
-    rows = ports.destination.read_history(resource_names.name_control_table(ports.pipeline), limit)
+    rows = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
     moved = find_last_advances(rows)
     return {
         "batches": [format_batch(row) for row in rows],
@@ -89,11 +89,11 @@ def _classify_tables(ports: Ports) -> dict[str, tuple[str, str | None]]:
 
 
 def _describe_storage(ports: Ports, name: str, kind: str, destination: str | None) -> dict[str, Any]:
-    files = ports.destination.read_files(name) or TableFiles()
-    maintained = ports.destination.read_property(name, resource_names.name_maintenance_property(ports.pipeline.name))
-    state = ports.destination.read_state(destination, ports.pipeline.name) if destination else None
+    files = ports.tables.read_files(name) or TableFiles()
+    maintained = ports.tables.read_property(name, resource_names.name_maintenance_property(ports.pipeline.name))
+    state = ports.tables.read_state(destination, ports.pipeline.name) if destination else None
     published = state.highest_batch if state else 0
-    staged = ports.destination.list_staged(name, destination) if destination else []
+    staged = ports.staging.list_staged(name, destination) if destination else []
     return {
         "table": name,
         "kind": kind,

@@ -93,7 +93,7 @@ def read_recent(ports: Ports) -> dict[str, Any]:
 
 def _read_last_flush(ports: Ports) -> dict[str, Any] | None:
     try:
-        found = ports.destination.read_history(resource_names.name_control_table(ports.pipeline), RECENT_BATCHES)
+        found = ports.history.read_history(resource_names.name_control_table(ports.pipeline), RECENT_BATCHES)
     except (GiveUp, RetryLater) as reason:
         log.warning("pipeline=%s: no history: %s", ports.pipeline.name, reason)
         return None
@@ -105,7 +105,7 @@ def _read_last_flush(ports: Ports) -> dict[str, Any] | None:
 def count_waiting_letters(ports: Ports) -> int | None:
     """How many dead letters wait, None where nobody can tell."""
     try:
-        return ports.destination.read_dead_letters(resource_names.name_dead_letter_table(ports.pipeline), 0).waiting
+        return ports.dead_letters.read_dead_letters(resource_names.name_dead_letter_table(ports.pipeline), 0).waiting
     except (GiveUp, RetryLater) as reason:
         log.warning("pipeline=%s: dead letters are not counted: %s", ports.pipeline.name, reason)
         return None

@@ -45,7 +45,7 @@ def _read_other_parts(progress: PipelineProgress, warnings: list[str]) -> dict[s
     parts: dict[str, Any] = {"batches": [], "backfills": [], **UNKNOWN_DEAD_LETTERS}
     history = resource_names.name_control_table(ports.pipeline)
     for read in (
-        lambda: {"batches": [format_batch(row) for row in ports.destination.read_history(history, MAX_BATCHES)]},
+        lambda: {"batches": [format_batch(row) for row in ports.history.read_history(history, MAX_BATCHES)]},
         lambda: {"backfills": _describe_backfills(progress)},
         lambda: _describe_dead_letters(ports),
     ):
@@ -79,7 +79,7 @@ def _describe_table(ports: Ports, one: TableProgress) -> dict[str, Any]:
     try:
         if one.is_read:
             staged = read_staged(ports, one)
-            rows = ports.destination.count_rows(name)
+            rows = ports.tables.count_rows(name)
     except (GiveUp, RetryLater) as reason:
         problem = problem or str(reason)
     published = position.batch if position else 0
@@ -130,7 +130,7 @@ def measure_lag_seconds(ports: Ports, topic: str, partition: int, offset: int, e
 
 
 def _describe_dead_letters(ports: Ports) -> dict[str, Any]:
-    found = ports.destination.read_dead_letters(resource_names.name_dead_letter_table(ports.pipeline), 1)
+    found = ports.dead_letters.read_dead_letters(resource_names.name_dead_letter_table(ports.pipeline), 1)
     told = ("table", "topic", "partition", "offset", "batch", "stage", "message")
     newest = [{name: row[name] for name in told} for row in found.newest]
     return {

@@ -84,7 +84,7 @@ def measure_throughput(ports: Ports) -> MeasuredThroughput:
     """
     limit = min(HISTORY_BATCHES * len(ports.pipeline.tables), HISTORY_MAX_ROWS)
     try:
-        rows = ports.destination.read_history(resource_names.name_control_table(ports.pipeline), limit)
+        rows = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
     except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
         log.warning("history cannot be read: pipeline=%s", ports.pipeline.name, exc_info=error)
         return MeasuredThroughput()

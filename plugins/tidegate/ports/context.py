@@ -8,15 +8,19 @@ from tidegate.errors import CommitRefused
 from tidegate.model.kafka_log import Log, Message, Retention
 from tidegate.model.offsets import Offsets
 from tidegate.model.table_state import DeadLetters, Head, Publication, Staging, TableFiles, TableState
+from tidegate.ports.batch_history import BatchHistory
+from tidegate.ports.branch_commits import BranchCommits
 from tidegate.ports.broker import Broker
-from tidegate.ports.destination import Destination
+from tidegate.ports.dead_letter_store import DeadLetterStore
 from tidegate.ports.engine import Engine
 from tidegate.ports.schema_provider import DeclaredSchemas, Schemas
 from tidegate.ports.sql import Sql
+from tidegate.ports.staging_store import StagingStore
+from tidegate.ports.table_store import TableStore
 from tidegate.spec.pipeline import Pipeline
 
 __all__ = [
-    "Broker", "CommitRefused", "DeadLetters", "Destination", "Engine", "Head", "Log", "Message", "Ports", "Publication",
+    "Broker", "CommitRefused", "DeadLetters", "Engine", "Head", "Log", "Message", "Ports", "Publication",
     "Retention", "Sql", "Staging", "TableFiles", "TableState",
 ]  # fmt: skip
 
@@ -27,7 +31,11 @@ class Ports:
 
     pipeline: Pipeline
     broker: Broker
-    destination: Destination
+    tables: TableStore
+    commits: BranchCommits
+    staging: StagingStore
+    dead_letters: DeadLetterStore
+    history: BatchHistory
     engine: Engine
     sql: Sql
     now_ms: Callable[[], int]

@@ -70,7 +70,7 @@ def observe_tables(ports: Ports) -> tuple[ObservedTable, ...]:
 
 def _observe_table(ports: Ports, table: Table) -> ObservedTable:
     try:
-        state = ports.destination.read_state(table.name, ports.pipeline.name)
+        state = ports.tables.read_state(table.name, ports.pipeline.name)
     except (GiveUp, RetryLater) as error:
         return ObservedTable(table=table, error=error, is_read=False)
     seen = ObservedTable(table=table, state=state)
@@ -88,7 +88,7 @@ def read_staged(ports: Ports, seen: ObservedTable) -> tuple[StagedBatch, ...]:
     if seen.staged is not None:
         return seen.staged
     intermediate = resource_names.name_intermediate_table(ports.pipeline, seen.table)
-    return tuple(ports.destination.list_staged(intermediate, seen.table.name))
+    return tuple(ports.staging.list_staged(intermediate, seen.table.name))
 
 
 def refuse_table(seen: ObservedTable, error: GiveUp | RetryLater) -> ObservedTable:

@@ -60,7 +60,7 @@ def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSli
 
 
 def _read_position(one: Slice) -> dict[str, dict[int, int]]:
-    state = one.ports.destination.read_state(one.table.name, one.ports.pipeline.name)
+    state = one.ports.tables.read_state(one.table.name, one.ports.pipeline.name)
     return require_position(one.ports, one.table, state).offsets
 
 
@@ -76,7 +76,7 @@ def _raise_failures(ports: Ports, slices: list[Slice], failures: list[TidegateEr
 def read_open_backfills(ports: Ports) -> dict[str, Backfill]:
     """Backfills that have intermediate tables, by id: under way, stopped, or given up."""
     notes = [
-        n for table in ports.pipeline.tables for n in ports.destination.list_backfills(table.name, ports.pipeline.name)
+        n for table in ports.pipeline.tables for n in ports.history.list_backfills(table.name, ports.pipeline.name)
     ]
     found = [Backfill.from_dict(json.loads(note)) for note in notes]
     return {one.id: one for one in found}
@@ -87,7 +87,7 @@ def read_applied_slices(ports: Ports, planned: Backfill) -> dict[str, list[int]]
     known = {table.name for table in ports.pipeline.tables}
     slices = [Slice.from_backfill(ports, planned, mine.table, 1) for mine in planned.tables if mine.table in known]
     return {
-        one.table.name: sorted(ports.destination.list_applied_slices(one.intermediate, one.shape), reverse=True)
+        one.table.name: sorted(ports.history.list_applied_slices(one.intermediate, one.shape), reverse=True)
         for one in slices
     }
 
@@ -100,10 +100,10 @@ def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:
     dropped = []
     for table in ports.pipeline.tables:
         own = resource_names.name_backfill_table(ports.pipeline, table, backfill_id)
-        if ports.destination.claim(own, describe_intermediate(ports.pipeline, table)) is not None:
-            ports.destination.drop(own)
+        if ports.tables.claim(own, describe_intermediate(ports.pipeline, table)) is not None:
+            ports.staging.drop(own)
             dropped.append(own)
-        forget = partial(ports.destination.forget_backfill, table.name, ports.pipeline.name, backfill_id)
+        forget = partial(ports.history.forget_backfill, table.name, ports.pipeline.name, backfill_id)
         with suppress(RetryLater):  # branches of a backfill without a table mean nothing; the next call drops them
             retry_commits(ports, f"pipeline={ports.pipeline.name} table={table.name} backfill={backfill_id}", forget)
     return dropped

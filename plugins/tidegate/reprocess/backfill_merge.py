@@ -45,16 +45,16 @@ def merge_slice(one: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
 
 
 def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:
-    destination, name = one.ports.destination, one.ports.pipeline.name
-    state = destination.read_state(one.table.name, name)
+    tables, name = one.ports.tables, one.ports.pipeline.name
+    state = tables.read_state(one.table.name, name)
     position = require_position(one.ports, one.table, state)
     _check_same_topics(one, position)
     if state is None or one.is_applied:
         return _build_result(one, None, None, started_ms, "already applied"), None
     table = resolve_columns(one.table, one.ports.pipeline.source.metadata, state)
     columns = list_destination_columns(table, one.ports.pipeline.source.metadata)
-    if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
-        state = destination.read_state(one.table.name, name) or state
+    if tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
+        state = tables.read_state(one.table.name, name) or state
         position = require_position(one.ports, one.table, state)
     staged = next(batch for batch in complete_staging(one, position.offsets).batches if batch.batch == one.number)
     if not staged.counts.staged:
@@ -98,7 +98,7 @@ def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:
     head = write_on_branch(swap, one.number, *statements)
     head = publish(swap, head)
     with suppress(CommitRefused, RetryLater, GiveUp):  # without it, or its table, the slice is applied once more
-        ports.destination.mark_applied(one.intermediate, one.number)
+        ports.history.mark_applied(one.intermediate, one.number)
     log.info("applied: %s snapshot=%s", one.where, head.snapshot_id)
     return _build_result(one, head, cut.staged, cut.started_ms, "published")
 

@@ -111,7 +111,7 @@ def propose_backfill(ports: Ports, asked: BackfillRequest) -> ProposedBackfill:
     pipeline = ports.pipeline
     refuse_template(pipeline, "backfill")
     refuse_history(pipeline, "backfill")
-    states = {t.name: ports.destination.read_state(t.name, pipeline.name) for t in pipeline.tables}
+    states = {t.name: ports.tables.read_state(t.name, pipeline.name) for t in pipeline.tables}
     log = read_log(ports)  # after the tables: a flush between the two must not put a position beyond the log's end
     chosen = _choose_tables(ports, asked, log)
     positions = {table.name: _require_backfillable(ports, table, states[table.name], log) for table in chosen}
@@ -157,7 +157,7 @@ def needs_later_records(table: Table) -> bool:
 
 def _find_open_backfill(ports: Ports, asked: BackfillRequest, chosen: list[Table], log: Log) -> Backfill | None:
     for table in chosen:
-        for note in ports.destination.list_backfills(table.name, ports.pipeline.name):
+        for note in ports.history.list_backfills(table.name, ports.pipeline.name):
             found = Backfill.from_dict(json.loads(note))
             ids = {topic: log.topic_ids.get(topic) for topic in found.topic_ids}
             if found.asked == asked.text and found.topic_ids == ids and found.cluster_id == log.cluster_id:

@@ -70,17 +70,17 @@ class Slice:
     def shape(self) -> str:
         """The shape of the rows as the pipeline file asks for them now, over the destination as it is now."""
         pipeline = self.ports.pipeline
-        state = self.ports.destination.read_state(self.table.name, pipeline.name)
+        state = self.ports.tables.read_state(self.table.name, pipeline.name)
         return compute_shape(resolve_columns(self.table, pipeline.source.metadata, state), pipeline.source.metadata)
 
     @property
     def is_applied(self) -> bool:
         """Whether the backfill's own table says so; it is wrong only in saying no, and a slice may be applied twice."""
-        return self.number in self.ports.destination.list_applied_slices(self.intermediate, self.shape)
+        return self.number in self.ports.history.list_applied_slices(self.intermediate, self.shape)
 
     def read_staging(self) -> Staging | None:
         """The intermediate table as it stands."""
-        return self.ports.destination.read_staging(self.intermediate, self.table.name)
+        return self.ports.staging.read_staging(self.intermediate, self.table.name)
 
 
 def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:

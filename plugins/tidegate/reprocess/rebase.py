@@ -73,7 +73,7 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
     target = _resolve_target(ports, before.offsets, to, part)
     # no batch that was staged before the move is resumed after it: its number is not above the position's
-    staged = ports.destination.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, table))
+    staged = ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, table))
     batch = max(state.highest_batch, staged)
     return TableMove(table, before, Position(target, batch, cluster_id=log.cluster_id, topic_ids=ids))
 
@@ -97,7 +97,7 @@ def _move_position(ports: Ports, move: TableMove) -> None:
     guard = partial(_check_unmoved, _describe_table(ports, move), move.before)
     guard(state)
     if state.snapshot_id is None:  # replaced by an empty one, or lost: there is nothing yet to cut a branch from
-        ports.destination.seed(move.table.name, name, move.before)
+        ports.commits.seed(move.table.name, name, move.before)
         state = _require_state(ports, move.table)
     properties = move.after.to_properties(name)
     mark = json.dumps({"from": move.before.offsets, "to": move.after.offsets})
@@ -163,7 +163,7 @@ def _check_target(part: Log, target: Offsets) -> Offsets:
 
 
 def _require_state(ports: Ports, table: Table) -> TableState:
-    state = ports.destination.read_state(table.name, ports.pipeline.name)
+    state = ports.tables.read_state(table.name, ports.pipeline.name)
     if state is None or (state.recorded is None and not state.position_lost):
         raise ConfigurationError(
             f"pipeline={ports.pipeline.name} table={table.name}: no position yet, so there is none to move; "

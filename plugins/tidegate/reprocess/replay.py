@@ -64,19 +64,19 @@ def replay_dead_letters(ports: Ports) -> list[ReplayResult]:
 
 def _replay_table(work: Replay) -> ReplayResult | None:
     ports, table = work.ports, work.table
-    state = ports.destination.read_state(table.name, ports.pipeline.name)
+    state = ports.tables.read_state(table.name, ports.pipeline.name)
     if state is None:
         return None
     staging = work.read_staging()
     is_published = staging is not None and state.marks.get(work.mark) == staging.batches[0].attempt
     if not is_published:
-        ports.destination.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
-        ports.destination.drop(work.intermediate)  # of a replay that was killed before its publish
+        ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
+        ports.staging.drop(work.intermediate)  # of a replay that was killed before its publish
         letters = find_letter_ranges(work, require_position(ports, table, state).offsets)
         if not letters.span:
             return None
         _check_mode(work, table)
-        ports.destination.claim(work.letters, describe_dead_letters(ports.pipeline))
+        ports.tables.claim(work.letters, describe_dead_letters(ports.pipeline))
         head = retry_commits(ports, work.where, partial(_replay_round, work, letters))
     else:
         head = None
@@ -94,14 +94,14 @@ def _check_mode(work: Replay, table: Table) -> None:
 def _replay_round(work: Replay, letters: Ranges) -> Head | None:
     """One cut; `CommitRefused` asks for the next. None where no dead letter can be read."""
     ports, name = work.ports, work.ports.pipeline.name
-    state = ports.destination.read_state(work.table.name, name)
+    state = ports.tables.read_state(work.table.name, name)
     position = require_position(ports, work.table, state)
     table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     columns = list_destination_columns(table, ports.pipeline.source.metadata)
     if state is not None:
         check_key(ports.pipeline, table, state)
-    if ports.destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
-        state = ports.destination.read_state(table.name, name)
+    if ports.tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
+        state = ports.tables.read_state(table.name, name)
     staged = complete_staging(work, letters, position).batches[0]
     if not staged.counts.staged or state is None:
         return None
@@ -153,8 +153,8 @@ def _mark_replayed(work: Replay, head: Head | None) -> ReplayResult:
         ranges=list(staged.ranges),
     )
     ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, (statement,), table=work.letters))
-    ports.destination.drop(work.intermediate)
+    ports.staging.drop(work.intermediate)
     with suppress(CommitRefused, RetryLater):  # a mark names one attempt, and branches go with the next replay
-        ports.destination.forget_backfill(work.table.name, ports.pipeline.name, REPLAY_ID)
+        ports.history.forget_backfill(work.table.name, ports.pipeline.name, REPLAY_ID)
     read, bad = staged.counts.read, staged.counts.dead_lettered
     return ReplayResult(work.table.name, read, read - bad, bad, **count_changes(head))

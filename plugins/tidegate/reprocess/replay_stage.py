@@ -48,13 +48,13 @@ class Replay:
 
     def read_staging(self) -> Staging | None:
         """The intermediate table, if the dead letters are staged in it: they are its first batch."""
-        found = self.ports.destination.read_staging(self.intermediate, self.table.name)
+        found = self.ports.staging.read_staging(self.intermediate, self.table.name)
         return found if found is not None and any(batch.batch == 1 for batch in found.batches) else None
 
 
 def find_letter_ranges(work: Replay, position: Offsets) -> Ranges:
     """Where the table's dead letters lie that are published: from the first to the last of each partition."""
-    found = work.ports.destination.list_waiting_letters(work.letters, work.table.name)
+    found = work.ports.dead_letters.list_waiting_letters(work.letters, work.table.name)
     ends: dict[str, dict[int, tuple[int, int]]] = {}
     for topic, partition, offset in sorted(found):
         if offset < (get_offset(position, topic, partition) or 0):
@@ -104,7 +104,7 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, position: Position) 
 
 
 def _copy_dead_letters(work: Replay) -> DeadLetterSource:
-    folder = work.ports.destination.copy_dead_letters(work.letters, work.table.name, work.intermediate)
+    folder = work.ports.dead_letters.copy_dead_letters(work.letters, work.table.name, work.intermediate)
     return DeadLetterSource(work.letters, work.table.name, folder)
 
 

@@ -14,9 +14,9 @@ def read_outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> Stag
     Files in a folder are first brought into the table.
     """
     if asked.folder:
-        ports.destination.load_staged_files(asked.intermediate, planned.batch, asked.attempt, asked.summary)
+        ports.staging.load_staged_files(asked.intermediate, planned.batch, asked.attempt, asked.summary)
     where = f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}"
-    found = ports.destination.read_staged_outcome(asked.intermediate, asked.attempt)
+    found = ports.staging.read_staged_outcome(asked.intermediate, asked.attempt)
     if found is None:
         raise RetryLater(f"{where}: the stage job ended without a result: attempt={asked.attempt}; stage again")
     if found.get("bad"):
@@ -44,7 +44,7 @@ def find_staged(ports: Ports, intermediate: str, planned: PlannedBatch, attempt:
 
     `RetryLater` where it is not there any more: another run has published or cleaned it up, and a new plan sees that.
     """
-    for staged in ports.destination.list_staged(intermediate, planned.table):
+    for staged in ports.staging.list_staged(intermediate, planned.table):
         if staged.attempt == attempt:
             return staged
     raise RetryLater(

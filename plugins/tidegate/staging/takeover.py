@@ -36,7 +36,7 @@ def run_or_take_over(ports: Ports, job: StageJob) -> tuple[StageTable, ...]:
     for table in job.tables:
         if table.folder:
             signed = SignedAttempt(job.batch, table.attempt, compute_request_digest(job, table), job.ranges)
-            ports.destination.sign_attempt(table.intermediate, signed)
+            ports.staging.sign_attempt(table.intermediate, signed)
     return job.tables
 
 
@@ -50,7 +50,7 @@ def find_left_behind(
     """
     if any(one.finds for one in ports.pipeline.tables):
         return None
-    signed = ports.destination.signed_attempts(resource_names.name_intermediate_table(ports.pipeline, table))
+    signed = ports.staging.list_signed_attempts(resource_names.name_intermediate_table(ports.pipeline, table))
     fit = [one for one in signed if not one.is_landed and one.batch > above and one.ranges.continues(ahead)]
     fit = [one for one in fit if all(end <= (get_offset(log_end, t, p) or 0) for t, p, _, end in one.ranges)]
     best = max(fit, key=lambda one: (one.ranges.span, one.batch), default=None)
@@ -59,10 +59,10 @@ def find_left_behind(
 
 def _take_over(ports: Ports, job: StageJob, table: StageTable) -> StageTable | None:
     request = compute_request_digest(job, table)
-    signed = ports.destination.signed_attempts(table.intermediate)
+    signed = ports.staging.list_signed_attempts(table.intermediate)
     attempt = next((one.attempt for one in signed if (one.batch, one.request) == (job.batch, request)), None)
-    folder = None if attempt is None else ports.destination.find_landing_folder(table.intermediate, job.batch, attempt)
-    found = None if attempt is None else ports.destination.read_job_outcome(table.intermediate, job.batch, attempt)
+    folder = None if attempt is None else ports.staging.find_landing_folder(table.intermediate, job.batch, attempt)
+    found = None if attempt is None else ports.staging.read_job_outcome(table.intermediate, job.batch, attempt)
     if attempt is None or folder is None or found is None or Counts.of(job.ranges.span, found).unexplained():
         return None
     return replace(table, attempt=attempt, folder=folder, summary={**table.summary, "tidegate.attempt": attempt})

@@ -82,19 +82,19 @@ class _TableCleaning:
 
     def _clean(self) -> None:
         ports, table = self._ports, self._table
-        state = ports.destination.read_state(table.name, ports.pipeline.name)
+        state = ports.tables.read_state(table.name, ports.pipeline.name)
         if state is None or state.recorded is None:
             intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
-            self._note(removed=ports.destination.clean_up(intermediate, 0))
+            self._note(removed=ports.staging.clean_up(intermediate, 0))
             return
         batch = state.recorded.batch
         self._note(published=batch)
         if table.errors.topic:  # first of all: what is removed afterwards says which may not have been sent yet
             self._note(sent_dead_letters=send_dead_letters(ports, table, batch))
-        removed = ports.destination.clean_up(*_find_leftovers(ports, table, batch))
+        removed = ports.staging.clean_up(*_find_leftovers(ports, table, batch))
         is_worn = is_due(ports.pipeline.maintenance, batch, removed.get("batches", 0))
         self._note(removed=removed, needs_compaction=is_worn)
-        self._note(branches=ports.destination.drop_branches(table.name, ports.pipeline.name, batch))
+        self._note(branches=ports.commits.drop_branches(table.name, ports.pipeline.name, batch))
         if table.remembers:
             self._note(**_forget_old_deletes(ports, table, state))
 
@@ -104,7 +104,7 @@ class _TableCleaning:
 
 def _find_leftovers(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
     """What to clean, and up to which batch: where names are a property of their table, all but its newest snapshot."""
-    if table.finds and ports.destination.has_branches(table.name):
+    if table.finds and ports.commits.has_branches(table.name):
         return table.name, batch - 1
     return resource_names.name_intermediate_table(ports.pipeline, table), batch
 
@@ -115,8 +115,8 @@ def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[s
     The memory is shared by all pipelines that publish into the table, so the one that is farthest behind decides.
     """
     times = {ports.pipeline.name: _read_valid_through_ms(state)}
-    for other in ports.destination.list_pipelines(table.name):
-        found = ports.destination.read_state(table.name, other) if other != ports.pipeline.name else None
+    for other in ports.tables.list_pipelines(table.name):
+        found = ports.tables.read_state(table.name, other) if other != ports.pipeline.name else None
         if found is not None and found.recorded is not None:
             times[other] = _read_valid_through_ms(found)
     reached = [ms for ms in times.values() if ms is not None]
@@ -125,9 +125,7 @@ def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[s
     kept_ms = table.tombstone_retention_seconds * 1000
     before_ms, every_ms = min(reached) - kept_ms, kept_ms // FORGET_SHARE
     return {
-        "forgotten_deletes": ports.destination.forget_deletes(
-            resource_names.name_memory_table(table), before_ms, every_ms
-        )
+        "forgotten_deletes": ports.tables.forget_deletes(resource_names.name_memory_table(table), before_ms, every_ms)
     }
 
 

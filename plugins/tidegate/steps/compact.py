@@ -48,7 +48,7 @@ def compact(ports: Ports, tables: Iterable[str]) -> list[dict[str, Any]]:
 
 def _compact_table(ports: Ports, table: str) -> dict[str, Any]:
     try:
-        files = ports.destination.read_files(table)
+        files = ports.tables.read_files(table)
         statements = _render_compaction(ports, table, files) if files and is_rewritten(ports, table) else {}
         if not files or not statements:
             return {"table": table, "compacted": False}

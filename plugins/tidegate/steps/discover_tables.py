@@ -28,7 +28,7 @@ def build_name_finder(ports: Ports, table: Table, planned: PlannedBatch) -> Stag
     It leaves them as a property of the table of names, or in a folder where Spark has no hand in that table.
     """
     pipeline, attempt = ports.pipeline, ports.new_attempt()
-    folder = ports.destination.find_landing_folder(
+    folder = ports.staging.find_landing_folder(
         resource_names.name_intermediate_table(pipeline, table), planned.batch, attempt
     )
     create = _render_registry_creation(
@@ -61,7 +61,7 @@ def build_name_finder(ports: Ports, table: Table, planned: PlannedBatch) -> Stag
 def _render_registry_creation(ports: Ports, table: Table, planned: PlannedBatch, statement: str) -> tuple[str, ...]:
     """Statements that make the table of names, none where it is there."""
     own = describe_name_registry(ports.pipeline)
-    if ports.destination.claim(table.name, own) is not None:
+    if ports.tables.claim(table.name, own) is not None:
         return ()
     values = {
         "table": table.name,
@@ -110,8 +110,8 @@ def _read_found_names(ports: Ports, planned: PlannedBatch, asked: StageTable) ->
     if asked.folder:
         table = next(table for table in pipeline.tables if table.name == planned.table)
         into = resource_names.name_intermediate_table(pipeline, table)
-        return ports.destination.read_job_outcome(into, planned.batch, asked.attempt) or {}
-    state = ports.destination.read_state(planned.table, pipeline.name)
+        return ports.staging.read_job_outcome(into, planned.batch, asked.attempt) or {}
+    state = ports.tables.read_state(planned.table, pipeline.name)
     told = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
     return dict(json.loads(told)) if told else {}
 
@@ -137,12 +137,12 @@ def _commit_registry_advance(ports: Ports, plan: Plan, planned: PlannedBatch) ->
     def guard(state: TableState | None) -> None:
         check_not_overtaken(ports.pipeline, table, state, planned.batch, planned.ranges)
 
-    state = ports.destination.read_state(table.name, name)
+    state = ports.tables.read_state(table.name, name)
     guard(state)
     if state is not None and state.snapshot_id is None:
         start = replace(end, offsets=planned.ranges.start, batch=0, outside=planned.watermark != "inside")
-        ports.destination.seed(table.name, name, start)
-        state = ports.destination.read_state(table.name, name)
+        ports.commits.seed(table.name, name, start)
+        state = ports.tables.read_state(table.name, name)
     if state is None:
         raise RetryLater(f"pipeline={name} table={table.name}: it was created and is not there; stage again")
     swap = Swap(

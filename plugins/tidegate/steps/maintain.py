@@ -41,11 +41,9 @@ def list_maintained_tables(ports: Ports) -> list[str]:
     asked += [resource_names.name_memory_table(table) for table in pipeline.tables if table.remembers]
     asked += [resource_names.name_dead_letter_table(pipeline), resource_names.name_control_table(pipeline)]
     made = [
-        name
-        for name in dict.fromkeys(asked)
-        if _finds_table(ports, ports.destination.read_property, name, KIND_PROPERTY)
+        name for name in dict.fromkeys(asked) if _finds_table(ports, ports.tables.read_property, name, KIND_PROPERTY)
     ]
-    return [name for name in (*destinations, *made) if _finds_table(ports, ports.destination.read_files, name)]
+    return [name for name in (*destinations, *made) if _finds_table(ports, ports.tables.read_files, name)]
 
 
 def _finds_table(ports: Ports, look: Callable[..., object], *asked: str) -> bool:
@@ -68,7 +66,7 @@ def maintain(ports: Ports, table: str) -> dict[str, Any]:
     Of an intermediate table only the last: its batches are clean_up's. A flush that meets the compaction finds main
     moved, and merges again. Idempotent; `RetryLater` when a step failed, after the others were tried.
     """
-    files = ports.destination.read_files(table, exact=True)
+    files = ports.tables.read_files(table, exact=True)
     if files is None:
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={table}: no such table, so there is nothing to maintain; flush first"
@@ -82,11 +80,11 @@ def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[
     job = MaintainJob(ports.pipeline.name, table, attempt, kept, statements)
     log.info("maintaining: pipeline=%s table=%s %s", job.pipeline, table, ", ".join(job.statements))
     ports.engine.run(job)
-    outcome = json.loads(ports.destination.read_property(table, kept) or "{}")
+    outcome = json.loads(ports.tables.read_property(table, kept) or "{}")
     if outcome.pop("attempt", None) != attempt:
         raise RetryLater(f"pipeline={job.pipeline} table={table}: another maintenance ran at once; try again later")
     _raise_failures(job, outcome)
-    return _build_report(table, files, ports.destination.read_files(table) or files, outcome)
+    return _build_report(table, files, ports.tables.read_files(table) or files, outcome)
 
 
 def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:

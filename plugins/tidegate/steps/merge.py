@@ -83,7 +83,7 @@ def _run_round(work: _MergeContext) -> PublishedBatch:
 
 def _check_still_staged(work: _MergeContext) -> None:
     intermediate = resource_names.name_intermediate_table(work.ports.pipeline, work.table)
-    if work.ports.destination.read_staged_outcome(intermediate, work.staged.attempt) is None:
+    if work.ports.staging.read_staged_outcome(intermediate, work.staged.attempt) is None:
         raise GiveUp(
             f"{work.where}: the staged rows are gone from intermediate={intermediate} attempt={work.staged.attempt}; "
             "nothing was merged; the next flush stages them again"
@@ -92,7 +92,7 @@ def _check_still_staged(work: _MergeContext) -> None:
 
 def _prepare_table(work: _MergeContext) -> TableState:
     """1. The table as it stands, created, evolved and with at least one snapshot."""
-    destination, table, name = work.ports.destination, work.table, work.ports.pipeline.name
+    ports, table, name = work.ports, work.table, work.ports.pipeline.name
     state = _read_state(work)
     _check_same_table(work, state)
     check_is_destination(work.where, state)
@@ -108,33 +108,33 @@ def _prepare_table(work: _MergeContext) -> TableState:
     table = resolve_columns(table, work.ports.pipeline.source.metadata, state)
     check_key(work.ports.pipeline, table, state)
     columns = list_destination_columns(table, work.ports.pipeline.source.metadata)
-    if destination.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
+    if ports.tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = _read_state(work) or state
     _evolve_deletes(work, replace(table, held=state.held))
     if state.snapshot_id is None:
         start = replace(_compute_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
         start = replace(start, batch=state.highest_batch, timestamps={})
-        destination.seed(table.name, name, replace(start, outside=work.staged.watermark != "inside"))
+        ports.commits.seed(table.name, name, replace(start, outside=work.staged.watermark != "inside"))
         state = _read_state(work) or state
     return state
 
 
 def _evolve_deletes(work: _MergeContext, table: Table) -> None:
     """What remembers deletes follows the key's types, if it is there already."""
-    destination, pipeline = work.ports.destination, work.ports.pipeline
+    ports, pipeline = work.ports, work.ports.pipeline
     remembered = resource_names.name_memory_table(table)
     if not table.remembers:
         return
     has_history = table.history is not None
-    wanted = list_change_columns if destination.has_branches(table.name) else list_change_columns_as_held
+    wanted = list_change_columns if ports.commits.has_branches(table.name) else list_change_columns_as_held
     columns = (wanted if has_history else list_deletes_columns)(table, pipeline.source.metadata)
-    is_there = destination.claim(remembered, describe_memory(table, columns)) is not None
-    state = destination.read_state(remembered, pipeline.name) if is_there else None
+    is_there = ports.tables.claim(remembered, describe_memory(table, columns)) is not None
+    state = ports.tables.read_state(remembered, pipeline.name) if is_there else None
     if state is not None:
         try:
             if not has_history:
                 check_same_fields(remembered, state, columns)
-            destination.evolve(remembered, columns, add=has_history, widen=table.widen, relax=True)
+            ports.tables.evolve(remembered, columns, add=has_history, widen=table.widen, relax=True)
         except GiveUp as error:
             raise GiveUp(
                 f"{work.where}: what remembers deletes was made for another key or another sequence_by: {error}; "
@@ -150,7 +150,7 @@ def _is_unordered(work: _MergeContext, state: TableState) -> bool:
     table, name = work.table, work.ports.pipeline.name
     if state.snapshot_id is not None or not table.create.cluster_by or not table.create.enabled:
         return False
-    return work.ports.destination.read_property(table.name, resource_names.CREATED_BY_PROPERTY) == name
+    return work.ports.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY) == name
 
 
 def _create_table(work: _MergeContext, *wanted: str) -> None:
@@ -184,7 +184,7 @@ def _list_created_columns(table: Table, columns: tuple[Column, ...]) -> tuple[Co
 
 
 def _read_state(work: _MergeContext) -> TableState | None:
-    return work.ports.destination.read_state(work.table.name, work.ports.pipeline.name)
+    return work.ports.tables.read_state(work.table.name, work.ports.pipeline.name)
 
 
 def _check_same_table(work: _MergeContext, state: TableState | None) -> None:
@@ -208,7 +208,7 @@ def _find_published(work: _MergeContext, state: TableState) -> PublishedBatch | 
     pipeline = work.ports.pipeline
     position = resolve_position(pipeline, work.table, state)
     if position is not None and position.offsets == staged.ranges.end and position.staged_attempt == staged.attempt:
-        head = work.ports.destination.read_head(work.table.name, resource_names.name_tag(pipeline.name))
+        head = work.ports.commits.read_head(work.table.name, resource_names.name_tag(pipeline.name))
         return _build_result(work, head, position, "already published")
     check_not_overtaken(pipeline, work.table, state, staged.batch, staged.ranges)
     return None

@@ -104,7 +104,7 @@ def _claim_deferred(published: PublishedBatch, awaited: DeferredJob | None) -> P
 def _find_remaining(ports: Ports, queue: Sequence[StagedBatch], awaited: DeferredJob | None) -> Sequence[StagedBatch]:
     """The queue behind the batch that the table stands at; with that one when it is the last, or was waited for."""
     table = find_table(ports, queue[0].table)
-    state = ports.destination.read_state(table.name, ports.pipeline.name)
+    state = ports.tables.read_state(table.name, ports.pipeline.name)
     position = resolve_position(ports.pipeline, table, state)
     for index, staged in enumerate(queue):
         if position and staged.attempt == position.staged_attempt and staged.ranges.end == position.offsets:

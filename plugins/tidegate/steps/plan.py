@@ -139,7 +139,7 @@ def _end_log(one: TableWithLog, until: Offsets | None) -> TableWithLog:
 
 def _find_highest_batch(ports: Ports, one: TableWithLog) -> int:
     try:
-        staged = ports.destination.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, one.table))
+        staged = ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, one.table))
     except TidegateError:
         if one.error is None:
             raise

@@ -111,7 +111,7 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> t
         for planned in group:  # the winner of a race cleans up what the loser stages
             if planned.follows:
                 continue  # it starts behind the queue, where the position is not yet
-            state = ports.destination.read_state(planned.table, ports.pipeline.name)
+            state = ports.tables.read_state(planned.table, ports.pipeline.name)
             check_not_overtaken(ports.pipeline, find_table(ports, planned.table), state, planned.batch, planned.ranges)
         raise
 
@@ -159,7 +159,7 @@ def build_stage_table(
     ports: Ports, plan: Plan, planned: PlannedBatch, *, intermediate: str = "", note: str = ""
 ) -> StageTable:
     """What is asked of the stage job for one table; `intermediate` and `note` are a backfill's own."""
-    state = ports.destination.read_state(planned.table, ports.pipeline.name)
+    state = ports.tables.read_state(planned.table, ports.pipeline.name)
     table = pin_dimensions(
         ports, resolve_columns(find_table(ports, planned.table), ports.pipeline.source.metadata, state)
     )
@@ -198,7 +198,7 @@ def _find_landing_folder(
     ports: Ports, planned: PlannedBatch, intermediate: str, attempt: str, create: tuple[str, ...]
 ) -> str | None:
     """The folder for the job's files, if it is to leave any; Spark has no hand in such a table, so it is made here."""
-    folder = ports.destination.find_landing_folder(intermediate, planned.batch, attempt)
+    folder = ports.staging.find_landing_folder(intermediate, planned.batch, attempt)
     if folder is not None and create:
         ports.engine.run(MergeJob(ports.pipeline.name, planned.batch, create, table=intermediate))
     return folder
@@ -214,7 +214,7 @@ def _render_table_creation(
     """
     wanted = compute_shape(table, ports.pipeline.source.metadata)
     own = describe_intermediate(ports.pipeline, table)
-    found = ports.destination.claim(intermediate, own)
+    found = ports.tables.claim(intermediate, own)
     if found is not None and found.get(SHAPE_PROPERTY) == wanted:
         return ()
     fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table))

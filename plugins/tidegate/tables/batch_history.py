@@ -36,7 +36,7 @@ def record_batch(ports: Ports, staged: StagedBatch, published: PublishedBatch) -
 def record_slice(ports: Ports, staged: StagedBatch, applied: AppliedSlice) -> None:
     """Append one slice of a backfill, under the number of the batch that the table stood at."""
     if applied.outcome == "published":
-        state = ports.destination.read_state(applied.table, ports.pipeline.name)
+        state = ports.tables.read_state(applied.table, ports.pipeline.name)
         told = f"{applied.backfill} {applied.slice}/{applied.slices}"
         more = {"batch": state.highest_batch if state else 0, "valid_through_ms": None, "backfill": told}
         _append_row(ports, {**_build_row(ports, staged, applied), **more})
@@ -75,7 +75,7 @@ def _build_row(ports: Ports, staged: StagedBatch, published: PublishedBatch | Ap
 
 def _append_row(ports: Ports, row: dict[str, Any]) -> None:
     try:
-        ports.destination.append_history(resource_names.name_control_table(ports.pipeline), row)
+        ports.history.append_history(resource_names.name_control_table(ports.pipeline), row)
     except Exception as error:  # history must not fail a flush whose rows are published
         where = f"pipeline={ports.pipeline.name} batch={row['batch']} table={row['table']}"
         log.warning("no history: %s: the batch is published, its row of history is lost: %s", where, error)

@@ -24,7 +24,7 @@ def _look_up_columns(ports: Ports, table: Table, dimension: Dimension) -> Dimens
 
 
 def _read_dimension_state(ports: Ports, table: Table, dimension: Dimension) -> TableState:
-    state = ports.destination.read_state(dimension.table, ports.pipeline.name)
+    state = ports.tables.read_state(dimension.table, ports.pipeline.name)
     if state is None:
         raise ConfigurationError(
             f"pipeline={ports.pipeline.name} table={table.name}: select joins table={dimension.table}, which does not "

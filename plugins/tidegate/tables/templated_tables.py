@@ -63,7 +63,7 @@ def _list_candidates(ports: Ports, template: Table) -> list[str]:
     found = set()
     for namespace in template.namespaces:
         parent = f"{template.catalog}.{namespace}"
-        for table in ports.destination.list_tables(parent):
+        for table in ports.tables.list_tables(parent):
             name = table.removesuffix(suffix)
             if naming.makes(name):
                 found.add(f"{parent}.{name}")
@@ -71,7 +71,7 @@ def _list_candidates(ports: Ports, template: Table) -> list[str]:
 
 
 def _is_product_table(ports: Ports, name: str) -> bool:
-    state = ports.destination.read_state(name, ports.pipeline.name)
+    state = ports.tables.read_state(name, ports.pipeline.name)
     if state is not None and state.recorded is not None:
         return True
-    return bool(ports.destination.list_staged(name + resource_names.get_intermediate_suffix(ports.pipeline), name))
+    return bool(ports.staging.list_staged(name + resource_names.get_intermediate_suffix(ports.pipeline), name))

@@ -3,19 +3,20 @@
 import time
 import uuid
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.named_jobs import Watcher
-from tidegate.adapters.bigquery.destination import BigQueryDestination
+from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.bigquery.engine import BigQueryEngine
 from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
-from tidegate.adapters.iceberg.destination import IcebergDestination
+from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.leftovers import find_leftovers
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
+from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
 from tidegate.adapters.spark.connect import ConnectEngine
@@ -28,7 +29,6 @@ from tidegate.config.pipeline_file import check_tables_of_others, load_all_pipel
 from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.ports.context import Ports
-from tidegate.ports.destination import Destination
 from tidegate.ports.engine import Engine
 from tidegate.settings import find_repository_root
 from tidegate.spec.catalog import Catalog
@@ -51,24 +51,36 @@ def find_file(include: Path, kind: str, name: str) -> Path:
 
 
 def assemble_pipeline(
-    include: Path, name: str, resolve: Resolve, engine: Engine | None = None, watcher: Watcher | None = None
+    include: Path,
+    name: str,
+    resolve: Resolve,
+    engine: Engine | None = None,
+    clients: OpenClients | None = None,
 ) -> Ports:
     """The ports of a pipeline. Nothing is connected to before it is used.
 
-    `engine` replaces the pipeline's own; `watcher` is told of the named jobs of its warehouses.
+    `engine` replaces the pipeline's own; `clients` are those of catalogs that other pipelines in this process use too.
     """
     pipeline = load_pipeline(find_pipeline_file(include, name))
     catalogs = _select_catalogs(include, pipeline)
-    warehouses = {c.name: Warehouse(c, resolve, watcher, name) for c in catalogs if c.type == "bigquery"}
+    clients = clients or OpenClients()
+    warehouses = _open_warehouses(catalogs, resolve, clients, name)
     googlesql = SqlFiles("bigquery", {name: warehouse.project for name, warehouse in warehouses.items()})
     spark = engine or _build_engine(pipeline, resolve, build_spark_conf(include, pipeline, resolve))
     librdkafka = resolve_kafka_settings(pipeline.source.kafka, resolve)
+    iceberg = build_iceberg_destination(
+        build_iceberg_catalogs(catalogs, resolve, clients), {table.name: table.branch for table in pipeline.tables}
+    )
+    bigquery = build_bigquery_destination(warehouses, googlesql)
+    destination = route_by_catalog({c.name: bigquery if c.type == "bigquery" else iceberg for c in catalogs})
     return Ports(
         pipeline=pipeline,
         broker=KafkaBroker(librdkafka),
-        destination=_build_destination(
-            pipeline, catalogs, build_iceberg_catalogs(catalogs, resolve), BigQueryDestination(warehouses, googlesql)
-        ),
+        tables=destination.tables,
+        commits=destination.commits,
+        staging=destination.staging,
+        dead_letters=destination.dead_letters,
+        history=destination.history,
         engine=RoutedEngine(spark, {name: BigQueryEngine(warehouse) for name, warehouse in warehouses.items()}),
         sql=SqlFiles("iceberg"),
         now_ms=lambda: int(time.time() * 1000),
@@ -86,19 +98,26 @@ def assemble_checked_pipeline(include: Path, name: str, resolve: Resolve, engine
     return ports
 
 
-def _build_destination(
-    pipeline: Pipeline, catalogs: list[Catalog], open_catalogs: Catalogs, bigquery: BigQueryDestination
-) -> Destination:
-    """The destinations of all catalogs as one."""
-    iceberg = IcebergDestination(open_catalogs, {table.name: table.branch for table in pipeline.tables})
-    return route_by_catalog({c.name: bigquery if c.type == "bigquery" else iceberg for c in catalogs})
+def _open_warehouses(
+    catalogs: Iterable[Catalog], resolve: Resolve, clients: OpenClients, pipeline: str
+) -> dict[str, Warehouse]:
+    """The warehouse of each BigQuery catalog; pipelines share it while its settings, secrets included, are the same."""
+    found = dict[str, Warehouse]()
+    for catalog in (catalog for catalog in catalogs if catalog.type == "bigquery"):
+        settings = (catalog, resolve(catalog.connection) if catalog.connection else None)
+        opened = partial(Warehouse, catalog, resolve, clients.watcher, pipeline)
+        found[catalog.name] = clients.client(catalog.name, settings, opened)
+    return found
 
 
-def build_iceberg_catalogs(catalogs: Iterable[Catalog], resolve: Resolve) -> Catalogs:
+def build_iceberg_catalogs(
+    catalogs: Iterable[Catalog], resolve: Resolve, clients: OpenClients | None = None
+) -> Catalogs:
     """Those of the catalogs that are Iceberg's, with the logins of their connections."""
     found = [catalog for catalog in catalogs if catalog.type == "iceberg"]
     connections = {catalog.name: catalog.connection for catalog in found}
-    return Catalogs({catalog.name: resolve_catalog_properties(catalog, resolve) for catalog in found}, connections)
+    properties = {catalog.name: resolve_catalog_properties(catalog, resolve) for catalog in found}
+    return Catalogs(properties, connections, clients)
 
 
 def build_spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.connections import Connection, Resolve
 from tidegate.errors import TidegateError
+from tidegate.ports.broker import Broker
 from tidegate.ports.context import Ports
 
 CONTEXT_TTL_SECONDS = 300.0  # after that a changed connection is noticed
@@ -35,7 +36,7 @@ class PipelineContexts:
         self._resolve = resolve
         self._lock = threading.RLock()
         self._kept: dict[str, tuple[Any, float, PipelineContext | TidegateError]] = {}
-        self._brokers: dict[Group, Any] = {}
+        self._brokers: dict[Group, Broker] = {}
         self._clients = OpenClients()
 
     def list_names(self) -> list[str]:
@@ -64,7 +65,7 @@ class PipelineContexts:
 
         resolve = _cache_connections(self._resolve)
         try:
-            ports = assemble_pipeline(self._include, name, resolve, engine=NoEngine())
+            ports = assemble_pipeline(self._include, name, resolve, engine=NoEngine(), clients=self._clients)
             settings = resolve_kafka_settings(ports.pipeline.source.kafka, resolve)
         except TidegateError as problem:
             return problem
@@ -74,24 +75,7 @@ class PipelineContexts:
             in_use = {kept.group[0] for _, _, kept in self._kept.values() if isinstance(kept, PipelineContext)}
             self._brokers = {known: broker for known, broker in self._brokers.items() if known in in_use}
             self._brokers[cluster] = SharedBroker(settings)
-        destination = self._share_clients(ports.destination, catalogs, resolve)
-        return PipelineContext(
-            (cluster, catalogs), replace(ports, broker=self._brokers[cluster], destination=destination)
-        )
-
-    def _share_clients(self, destination: Any, catalogs: Group, resolve: Resolve) -> Any:
-        """The destination with clients that others use too; BigQuery's, which knows no pipeline, is shared whole."""
-        from tidegate.adapters.bigquery.destination import BigQueryDestination
-        from tidegate.adapters.iceberg.destination import IcebergDestination
-        from tidegate.config.catalogs_file import read_catalogs
-
-        if isinstance(destination, IcebergDestination):
-            destination.catalogs.share(self._clients)
-        if not isinstance(destination, BigQueryDestination):
-            return destination
-        names = [getattr(read_catalogs(self._include)[name], "connection", None) for name in catalogs[1:]]
-        settings = (catalogs, [resolve(name) for name in names if name])
-        return self._clients.client(", ".join(catalogs[1:]), settings, lambda: destination)
+        return PipelineContext((cluster, catalogs), replace(ports, broker=self._brokers[cluster]))
 
 
 class NoEngine:

@@ -101,7 +101,7 @@ class PipelinesView:
         page = min(max(1, page), MAX_PAGES)
         ports = self._get_ports(name)
         table = resource_names.name_dead_letter_table(ports.pipeline)
-        found = ports.destination.read_dead_letters(table, page * PAGE_SIZE)
+        found = ports.dead_letters.read_dead_letters(table, page * PAGE_SIZE)
         return {
             "pipeline": name,
             "table": table,

@@ -74,12 +74,12 @@ def test_no_step_but_the_first_lists_a_namespace(world: World) -> None:
     for key, kind, listings in [("1", "order", 2), ("2", "line", 2), ("3", "order", 1), ("4", "line", 1)]:
         produce_kind(world, key, kind)
         asked = calls(world, template()).by_step
-        assert {
-            step: found["destination.list_tables"] for step, found in asked.items() if found["destination.list_tables"]
-        } == {"expand_template": listings}
+        assert {step: found["tables.list_tables"] for step, found in asked.items() if found["tables.list_tables"]} == {
+            "expand_template": listings
+        }
 
 
 def test_flush_without_a_template_lists_nothing(world: World) -> None:
     produce(world, "1")
     asked = calls(world, a_pipeline()).by_step
-    assert not any(found["destination.list_tables"] for found in asked.values())
+    assert not any(found["tables.list_tables"] for found in asked.values())

@@ -33,13 +33,13 @@ def row(batch: int) -> dict[str, Any]:
 
 
 def batches(port: Any) -> list[int]:
-    return sorted(found["batch"] for found in port.read_history(CONTROL, 10))
+    return sorted(found["batch"] for found in port.history.read_history(CONTROL, 10))
 
 
 def test_namespace_that_another_first_run_makes_in_between_is_as_good(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    catalog = kit.port.catalogs.catalog("lake")
+    catalog = kit.port.tables.catalogs.catalog("lake")
     create = catalog.create_namespace
 
     def loses(namespace: str) -> None:
@@ -47,18 +47,18 @@ def test_namespace_that_another_first_run_makes_in_between_is_as_good(
         raise IntegrityError("INSERT", {}, Exception("UNIQUE constraint failed"))
 
     monkeypatch.setattr(catalog, "create_namespace", loses)
-    kit.port.append_history(CONTROL, row(1))
+    kit.port.history.append_history(CONTROL, row(1))
     assert batches(kit.port) == [1]
     monkeypatch.setattr(catalog, "create_namespace", lambda _: 1 / 0)
     with pytest.raises(RetryLater, match="unexpected ZeroDivisionError"):
-        kit.port.append_history("lake.elsewhere.tidegate_shop_batches", row(1))
+        kit.port.history.append_history("lake.elsewhere.tidegate_shop_batches", row(1))
 
 
 @pytest.mark.parametrize("lost", [4, 5])
 def test_row_of_history_outlives_lost_commits_and_is_there_once(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
-    kit.port.append_history(CONTROL, row(1))
+    kit.port.history.append_history(CONTROL, row(1))
     append, left = Table.append, [lost]
 
     def busy(table: Table, *words: Any, **named: Any) -> None:
@@ -70,9 +70,9 @@ def test_row_of_history_outlives_lost_commits_and_is_there_once(
     monkeypatch.setattr(Table, "append", busy)
     if lost == 5:
         with pytest.raises(RetryLater, match="another writer changed it during append_history"):
-            kit.port.append_history(CONTROL, row(2))
+            kit.port.history.append_history(CONTROL, row(2))
     else:
-        kit.port.append_history(CONTROL, row(2))
+        kit.port.history.append_history(CONTROL, row(2))
     assert batches(kit.port) == ([1] if lost == 5 else [1, 2])
 
 

@@ -60,7 +60,7 @@ def count_calls(read: Callable[[Ports], Any], world: World) -> Counter[str]:
 def test_each_table_is_read_once(world: World, name: str) -> None:
     produce(world, "3")
     calls = count_calls(READERS[name], world)
-    assert (calls["destination.read_state"], calls["destination.list_staged"]) == (2, 2)
+    assert (calls["tables.read_state"], calls["staging.list_staged"]) == (2, 2)
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -69,8 +69,8 @@ def test_table_that_was_rolled_back_is_not_read_twice_either(world: World, name:
     world.destination.rollback(COPY, table.ancestors()[1].id)
     produce(world, "3")
     calls = count_calls(READERS[name], world)
-    assert calls["destination.read_state"] == 2
-    assert calls["destination.list_staged"] == (2 if name == "status" else 1)  # what is staged for it does not count
+    assert calls["tables.read_state"] == 2
+    assert calls["staging.list_staged"] == (2 if name == "status" else 1)  # what is staged for it does not count
 
 
 def test_status_finds_no_fault_with_a_table_whose_queue_plan_publishes(world: World) -> None:

@@ -22,10 +22,9 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.data_files import find_referenced_file
-from tidegate.adapters.iceberg.table.errors import translate_error
+from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
 from tidegate.adapters.iceberg.table.lineage import Lineage
-from tidegate.adapters.port_errors import translate_errors
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.publish_job import TouchedFiles
 from tidegate.ports.publication_ports import Behind, Made, TableNow
@@ -39,13 +38,13 @@ MERGE_COUNTERS = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("
 WRITE_COUNTERS = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
 
 
-@translate_errors(translate_error)
 class IcebergSnapshots:
     """Implements the port `Snapshots`."""
 
     def __init__(self, catalogs: Catalogs) -> None:
         self.catalogs = catalogs
 
+    @translate_iceberg_errors
     def table(self, name: str) -> TableNow | None:
         """See the port."""
         table = self.catalogs.table(name)
@@ -56,15 +55,18 @@ class IcebergSnapshots:
         uuid = str(table.metadata.table_uuid)
         return TableNow(uuid, current.snapshot_id, current.timestamp_ms) if current else TableNow(uuid, None)
 
+    @translate_iceberg_errors
     def has(self, name: str, snapshot_id: int) -> bool:
         """See the port."""
         return self._loaded(name).metadata.snapshot_by_id(snapshot_id) is not None
 
+    @translate_iceberg_errors
     def at(self, name: str, timestamp_ms: int) -> int | None:
         """See the port."""
         before = [entry for entry in self._loaded(name).metadata.snapshot_log if entry.timestamp_ms <= timestamp_ms]
         return before[-1].snapshot_id if before else None
 
+    @translate_iceberg_errors
     def behind(self, name: str, old: int | None, new: int) -> Behind:
         """See the port. What only one of the two descends from lies between them: a rollback does, too."""
         table = self._loaded(name)
@@ -76,6 +78,7 @@ class IcebergSnapshots:
         back = [entry.timestamp_ms for entry in table.metadata.snapshot_log if entry.snapshot_id == new]
         return Behind(len(changed), sum(changed.values()), min(times, default=back[-1] if back and changed else None))
 
+    @translate_iceberg_errors
     def line(self, name: str, most: int) -> list[Made]:
         """See the port."""
         table = self._loaded(name)
@@ -89,6 +92,7 @@ class IcebergSnapshots:
             for one in islice(Lineage(table.metadata).ancestors(table.current_snapshot()), most)
         ]
 
+    @translate_iceberg_errors
     def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
         """See the port.
 
@@ -109,6 +113,7 @@ class IcebergSnapshots:
         found = TouchedFiles(of(before, after), of(after, before))
         return None if len(found.old) + len(found.new) > MAX_LISTED_FILES else found
 
+    @translate_iceberg_errors
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
         """See the port."""
         for _ in range(MAX_COMMIT_ATTEMPTS):
@@ -120,10 +125,12 @@ class IcebergSnapshots:
                 return
         raise RetryLater(f"table={name} tag={tag}: other commits were faster {MAX_COMMIT_ATTEMPTS} times; try again")
 
+    @translate_iceberg_errors
     def pins(self, name: str, prefix: str) -> list[str]:
         """See the port."""
         return sorted(ref for ref in self._loaded(name).metadata.refs if ref.startswith(prefix))
 
+    @translate_iceberg_errors
     def unpin(self, name: str, tags: list[str]) -> None:
         """See the port."""
         for tag in tags:

@@ -19,11 +19,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal, read_committed, read_group_retention
 from tidegate.adapters.kafka.broker_answers import RETRYABLE, Places, check_description, check_offsets, resolve_offsets
-from tidegate.adapters.kafka.errors import name_brokers, translate_error
+from tidegate.adapters.kafka.errors import check_read_back, translate_kafka_errors
 from tidegate.adapters.kafka.key_sample import SMALL_FETCH_SETTINGS, sample_keys
 from tidegate.adapters.kafka.leader_epochs import ONE_RECORD, find_epochs
 from tidegate.adapters.kafka.topics import create_topic, read_last_timestamps, read_retentions, send_records
-from tidegate.adapters.port_errors import translate_errors
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.leader_epochs import Epochs
@@ -45,7 +44,6 @@ ISOLATION = {
 }
 
 
-@translate_errors(translate_error, name_brokers)
 class KafkaBroker:
     """Implements the port `Broker`. `settings` are librdkafka's, secrets included."""
 
@@ -73,10 +71,12 @@ class KafkaBroker:
                 "check user, password and mechanism of the Kafka connection, and the certificate's authority"
             )
 
+    @translate_kafka_errors
     def list_topics(self, pattern: str) -> tuple[str, ...]:
         """See the port."""
         return tuple(sorted(name for name in self._list_partitions() if re.fullmatch(pattern, name)))
 
+    @translate_kafka_errors
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         """See the port."""
         return self._retry_call(f"topics={', '.join(topics)}", lambda: self._read_log(topics, isolation))
@@ -87,6 +87,7 @@ class KafkaBroker:
         end = self._list_offsets(partitions, OffsetSpec.latest(), isolation)
         return Log(cluster_id, topic_ids, check_offsets(begin), check_offsets(end))
 
+    @translate_kafka_errors
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
         """See the port. Made to be asked every second: the partitions of a topic are believed for a minute."""
         if (
@@ -113,6 +114,7 @@ class KafkaBroker:
             raise self._translate_failure("topics", error) from error
         return {name: sorted(topic.partitions) for name, topic in topics.items()}
 
+    @translate_kafka_errors
     def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         """See the port."""
         return self._retry_call(f"topics={', '.join(topics)}", lambda: self._find_offsets_at(topics, timestamp_ms))
@@ -123,6 +125,7 @@ class KafkaBroker:
         end = self._list_offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
         return resolve_offsets(found, check_offsets(end))
 
+    @translate_kafka_errors
     def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         """See the port."""
         return self._retry_call("the settings of topics", lambda: self._filter_compacted(topics))
@@ -135,6 +138,7 @@ class KafkaBroker:
         }
         return tuple(topic for topic in topics if "compact" in found[topic]["cleanup.policy"].value)
 
+    @translate_kafka_errors
     def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
         """See the port."""
         with self._open_consumer(READER_GROUP, isolation) as reader:
@@ -142,24 +146,29 @@ class KafkaBroker:
             message = reader.poll(PEEK_TIMEOUT)
             return None if message is None or message.error() else message.timestamp()[1]
 
+    @translate_kafka_errors
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
         """See the port."""
         with self._open_consumer(READER_GROUP) as reader:
             return group_by_topic(read_last_timestamps(reader, ends, PEEK_TIMEOUT))
 
+    @translate_kafka_errors
     def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         """See the port."""
         return self._retry_call("the settings of topics", lambda: read_retentions(self._admin, topics, TIMEOUT))
 
+    @translate_kafka_errors
     def read_group_retention(self) -> float | None:
         """See the port."""
         return self._retry_call("the brokers' settings", lambda: read_group_retention(self._admin, TIMEOUT))
 
+    @translate_kafka_errors
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """See the port."""
         self._retry_call(f"topic={topic}", lambda: create_topic(self._admin, topic, TIMEOUT))
         self._retry_call(f"topic={topic}", lambda: send_records(self.settings, topic, records, TIMEOUT))
 
+    @translate_kafka_errors
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """See the port. Tables that share a batch share the answer."""
         if self._epochs is None or self._epochs[0] != ranges:
@@ -171,6 +180,7 @@ class KafkaBroker:
                 consumer.close()
         return self._epochs[1]
 
+    @translate_kafka_errors
     def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
         """See the port."""
         consumer = Consumer({**self.settings, **SMALL_FETCH_SETTINGS, "group.id": READER_GROUP})
@@ -179,12 +189,14 @@ class KafkaBroker:
         finally:
             consumer.close()
 
+    @translate_kafka_errors
     def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         """See the port."""
         _, _, partitions = self._retry_call(f"topics={', '.join(topics)}", lambda: self._describe_topics(topics))
         with self._open_consumer(group) as member:
             return self._read_back(group, member, [TopicPartition(t, p) for t, p in partitions])
 
+    @translate_kafka_errors
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
         """See the port. The heartbeat's time travels as the commit's metadata."""
         with self._open_consumer(group) as member:
@@ -192,32 +204,20 @@ class KafkaBroker:
             beat = before if beat_ms is None else beat_ms
             note = "" if beat is None else BEAT_KEY + str(beat)
             wanted = [TopicPartition(t, p, o, note) for t, p, o in iterate_offsets(offsets)]
-            answers = self._retry_call(
-                f"a commit of group={group}", lambda: member.commit(offsets=wanted, asynchronous=False)
-            )
+            what = f"a commit of group={group}"
+            answers = self._retry_call(what, lambda: member.commit(offsets=wanted, asynchronous=False))
             for answer in filter(lambda tp: tp.error is not None, answers or []):
-                raise self._translate_failure(f"a commit of group={group}", KafkaException(answer.error))
+                raise self._translate_failure(what, KafkaException(answer.error))
             hit_failpoint("group.committed")
             found = self._read_back(group, member, wanted)
-        self._check_read_back(group, offsets, found)
+        check_read_back(group, offsets, found)
         return before
 
     def _read_heartbeat(self, group: str, member: Consumer, offsets: Offsets) -> int | None:
         places = [TopicPartition(t, p) for t, p, _ in iterate_offsets(offsets)]
         known = self._retry_call(f"offsets of group={group}", lambda: read_committed(member, places, TIMEOUT))
-        notes = [
-            place.metadata.removeprefix(BEAT_KEY) for place in known if (place.metadata or "").startswith(BEAT_KEY)
-        ]
+        notes = [p.metadata.removeprefix(BEAT_KEY) for p in known if (p.metadata or "").startswith(BEAT_KEY)]
         return max((int(note) for note in notes if note.isdecimal()), default=None)
-
-    def _check_read_back(self, group: str, offsets: Offsets, found: Offsets) -> None:
-        missed = [(t, p, o) for t, p, o in iterate_offsets(offsets) if found.get(t, {}).get(p) != o]
-        if missed:
-            topic, partition, offset = missed[0]
-            raise RetryLater(
-                f"group={group}: committed offset={offset} of topic={topic} partition={partition} and read back "
-                f"offset={found.get(topic, {}).get(partition)}; another client commits to this group, or it has members"
-            )
 
     def _read_back(self, group: str, member: Consumer, partitions: list[TopicPartition]) -> Offsets:
         what = f"offsets of group={group}"

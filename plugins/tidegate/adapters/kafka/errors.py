@@ -4,7 +4,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from tidegate.adapters.port_errors import translate_errors
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+from tidegate.model.offsets import Offsets, iterate_offsets
 
 
 def translate_error(port: Any, verb: str, subject: str, error: Exception) -> TidegateError | None:
@@ -23,3 +25,17 @@ def translate_error(port: Any, verb: str, subject: str, error: Exception) -> Tid
 def name_brokers(port: Any, subject: str) -> str:
     """How a message names whom a verb asked."""
     return f"brokers={port.settings['bootstrap.servers']}"
+
+
+translate_kafka_errors = translate_errors(translate_error, name_brokers)
+
+
+def check_read_back(group: str, offsets: Offsets, found: Offsets) -> None:
+    """`RetryLater` if the group has another offset than the one that was just committed."""
+    missed = [(t, p, o) for t, p, o in iterate_offsets(offsets) if found.get(t, {}).get(p) != o]
+    if missed:
+        topic, partition, offset = missed[0]
+        raise RetryLater(
+            f"group={group}: committed offset={offset} of topic={topic} partition={partition} and read back "
+            f"offset={found.get(topic, {}).get(partition)}; another client commits to this group, or it has members"
+        )

@@ -9,8 +9,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal
 from tidegate.adapters.kafka.broker import RETRY_PAUSE_SECONDS, TIMEOUT, KafkaBroker
-from tidegate.adapters.kafka.errors import name_brokers, translate_error
-from tidegate.adapters.port_errors import translate_errors
+from tidegate.adapters.kafka.errors import translate_kafka_errors
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
@@ -29,7 +28,6 @@ READER_SETTINGS = {
 }
 
 
-@translate_errors(translate_error, name_brokers)
 class KafkaTopics:
     """Implements the port `Topics`. `settings` are librdkafka's, secrets included."""
 
@@ -44,6 +42,7 @@ class KafkaTopics:
             self._client = AdminClient({**self.settings, "log_level": "3"})
         return self._client
 
+    @translate_kafka_errors
     def find_topics(self, publication: Publication) -> FoundTopics:
         """See the port."""
         existing = self._list_topics()
@@ -60,6 +59,7 @@ class KafkaTopics:
         partitions = {topic: len(offsets) for topic, offsets in log.end.items()}
         return FoundTopics(log.topic_ids, partitions, Ranges.between(log.begin, log.end))
 
+    @translate_kafka_errors
     def create(self, publication: Publication) -> None:
         """See the port."""
         asked = publication.create
@@ -95,10 +95,12 @@ class KafkaTopics:
             time.sleep(RETRY_PAUSE_SECONDS)
         self._broker.read_log(topics, "read_uncommitted")
 
+    @translate_kafka_errors
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """See the port."""
         self._broker.send(topic, records)
 
+    @translate_kafka_errors
     def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
         """See the port."""
         topic, parts = publication.state_topic, publication.parallelism

@@ -3,16 +3,18 @@
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Message as KafkaMessage
 
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.leader_epochs import ONE_RECORD
 from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.model.offsets import Offsets
-from tidegate.ports.context import Log
+from tidegate.model.leader_epochs import Epochs
+from tidegate.model.offsets import Offsets, Ranges
+from tidegate.ports.context import Log, Message, Retention
 
 T = TypeVar("T")
 RecordAddress = tuple[str, int, int]
@@ -111,10 +113,10 @@ class SharedBroker:
             if consumer is not None:
                 consumer.close()
 
-    def read_timestamp(self, topic: str, partition: int, offset: int, *isolation: str) -> int | None:
+    def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
         """What `learn` has found, None where nothing came; of another isolation what the brokers say now."""
-        if isolation and isolation != ("read_committed",):
-            return self._broker.read_timestamp(topic, partition, offset, *isolation)
+        if isolation != "read_committed":
+            return self._broker.read_timestamp(topic, partition, offset, isolation)
         return self._ages.get((topic, partition, offset))
 
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
@@ -125,16 +127,43 @@ class SharedBroker:
         """See the port."""
         return self._call_unless_failed(lambda: self._broker.read_newest_timestamps(ends))
 
-    def commit(self, group: str, *asked: object) -> None:
+    def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
         """Onlookers change nothing."""
         raise GiveUp(f"group={group}: a shared reading of the brokers commits nothing; flush instead")
 
-    def send(self, topic: str, *asked: object) -> None:
+    def send(self, topic: str, records: Sequence[Message]) -> None:
         """Onlookers change nothing."""
         raise GiveUp(f"topic={topic}: a shared reading of the brokers sends nothing; flush instead")
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._broker, name)  # whatever else one may ask the brokers is asked each time
+    # whatever else one may ask the brokers is asked each time
+
+    def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
+        """See the port."""
+        return self._broker.find_offsets_at(topics, timestamp_ms)
+
+    def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+        """See the port."""
+        return self._broker.filter_compacted(topics)
+
+    def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
+        """See the port."""
+        return self._broker.read_retention(topics)
+
+    def read_group_retention(self) -> float | None:
+        """See the port."""
+        return self._broker.read_group_retention()
+
+    def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
+        """See the port."""
+        return self._broker.read_leader_epochs(ranges, isolation)
+
+    def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
+        """See the port."""
+        return self._broker.sample_keys(ranges)
+
+    def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
+        """See the port."""
+        return self._broker.read_committed(group, topics)
 
 
 def _read_first_timestamps(
@@ -155,7 +184,7 @@ def _read_first_timestamps(
     return found
 
 
-def _is_answer(message: Message) -> bool:
+def _is_answer(message: KafkaMessage) -> bool:
     error = message.error()
     return error is None or error.code() == KafkaError._PARTITION_EOF
 

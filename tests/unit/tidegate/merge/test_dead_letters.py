@@ -121,7 +121,7 @@ def test_dead_letter_of_an_attempt_that_was_never_published_goes_when_a_later_on
         pass
 
     def at(call: str, when: str) -> None:
-        if (call, when) == ("destination.publish", "before"):
+        if (call, when) == ("commits.publish", "before"):
             raise DiesBeforePublish
 
     with pytest.raises(DiesBeforePublish):
@@ -197,7 +197,7 @@ def test_dead_letters_are_sent_when_their_own_batch_is_published_and_not_with_on
     world.broker.produce("orders", {"id": "e"}, BAD)
 
     def dies(call: str, when: str) -> None:
-        if (call, when) == ("destination.publish", "before"):
+        if (call, when) == ("commits.publish", "before"):
             raise Crash(call)
 
     with pytest.raises(Crash):

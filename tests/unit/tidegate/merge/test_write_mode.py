@@ -68,7 +68,7 @@ def test_key_of_the_newest_snapshot_is_not_new(world: World) -> None:
     assert {row["id"]: row["name"] for row in world.rows(NAME)} == {"a": "x", "b": "y"}
 
 
-@pytest.mark.parametrize("when", ["destination.start_branch", "engine.run", "destination.publish"])
+@pytest.mark.parametrize("when", ["commits.start_branch", "engine.run", "commits.publish"])
 def test_key_that_another_writer_brings_meanwhile_is_found_by_the_next_cut(world: World, when: str) -> None:
     written(world, ("a", "x"))
     done = []

@@ -119,7 +119,7 @@ def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(
     left, published = iter(range(calls - 1, -1, -1)), list[PublishedBatch]()
 
     def leave(call: str, when: str) -> None:
-        if call == "destination.publish" and when == "after" and next(left) == 0:
+        if call == "commits.publish" and when == "after" and next(left) == 0:
             raise Away
 
     with pytest.raises(Away):

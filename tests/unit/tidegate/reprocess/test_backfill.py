@@ -360,9 +360,7 @@ def interrupted(world: World, when: str, meanwhile: Callable[[], object], ranges
     return run(world, ranges, hook=hook)
 
 
-@pytest.mark.parametrize(
-    "when", ["engine.run", "destination.start_branch", "destination.read_head", "destination.publish"]
-)
+@pytest.mark.parametrize("when", ["engine.run", "commits.start_branch", "commits.read_head", "commits.publish"])
 def test_flush_that_publishes_during_a_backfill_decides_about_its_keys(world: World, when: str) -> None:
     damage(world)
 
@@ -377,7 +375,7 @@ def test_flush_that_publishes_during_a_backfill_decides_about_its_keys(world: Wo
 
 def test_two_runners_of_one_backfill_apply_it_once(world: World) -> None:
     damage(world)
-    interrupted(world, "destination.publish", lambda: run(world), ALL)
+    interrupted(world, "commits.publish", lambda: run(world), ALL)
     assert shown(world) == {"a": "2", "b": "1"}
     run(world)
     assert leftovers(world) == []
@@ -494,7 +492,7 @@ def test_later_records_that_are_gone_are_named_and_nothing_is_written(world: Wor
         world.broker.retain_from("orders", 6)
 
     with pytest.raises(PositionLost, match=r"later offsets, .* 1 offsets \[5, 6\) that are needed are gone"):
-        interrupted(world, "destination.start_branch", flush_and_forget, '{"orders": {"0": [0, 2]}}')
+        interrupted(world, "commits.start_branch", flush_and_forget, '{"orders": {"0": [0, 2]}}')
     assert shown(world) == {}
 
 
@@ -558,7 +556,7 @@ def test_replaced_table_is_not_written_to(world: World) -> None:
         world.destination.replace(NAME)
 
     with pytest.raises(TidegateError):
-        interrupted(world, "destination.publish", replace_it, ALL)
+        interrupted(world, "commits.publish", replace_it, ALL)
     assert world.rows(NAME) == []
 
 

@@ -129,7 +129,7 @@ def test_what_is_shown_is_what_is_moved_the_log_is_read_once(world: World) -> No
     calls: list[str] = []
     moved(world.ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None), "earliest")
     assert calls.count("broker.read_log") == 1
-    assert calls.count("destination.publish") == 1
+    assert calls.count("commits.publish") == 1
 
 
 def test_positions_of_several_tables_move_each_from_where_it_stands() -> None:
@@ -201,7 +201,7 @@ def test_a_flush_that_publishes_during_the_move_wins(world: World) -> None:
 
     calls: list[str] = []
     moved(world.ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None), "latest")
-    at = calls.index("destination.publish") * 2
+    at = calls.index("commits.publish") * 2
     produce(world, "e", "1")
     with pytest.raises(RetryLater, match="another writer was faster"):
         moved(world.ports(PIPELINE, hook=PauseAt(at, meanwhile)), "earliest")

@@ -139,7 +139,7 @@ def test_flush_that_publishes_during_a_replay_wins() -> None:
     told = []
 
     def meanwhile(call: str, when: str) -> None:
-        if (call, when) == ("destination.publish", "before") and not told:
+        if (call, when) == ("commits.publish", "before") and not told:
             told.append(call)
             world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "newest"})
             flush(world.ports(tolerant()))
@@ -201,7 +201,7 @@ def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() ->
         world.broker.produce("orders", {"id": f"late{partition}"}, BAD, partition)
 
     def dies(call: str, when: str) -> None:
-        if (call, when) == ("destination.publish", "before"):
+        if (call, when) == ("commits.publish", "before"):
             raise Crash(call)
 
     with pytest.raises(Crash):

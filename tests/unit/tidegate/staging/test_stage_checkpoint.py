@@ -34,7 +34,7 @@ def staged(
     asked = iter(range(away_after - 1, -1, -1)) if away_after else iter(())
 
     def leave(call: str, when: str) -> None:
-        if call == "destination.read_staged_outcome" and when == "before" and next(asked, None) == 0:
+        if call == "staging.read_staged_outcome" and when == "before" and next(asked, None) == 0:
             raise Away
 
     return stage(wrap_with_checkpoint(world.ports(pipeline, leave), memory), planned)

@@ -33,7 +33,7 @@ class Folders:
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         self.signed[intermediate, signed.batch, signed.request] = signed
 
-    def signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
+    def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
         return [signed for (name, _, _), signed in self.signed.items() if name == intermediate]
 
 
@@ -44,11 +44,11 @@ class WithFolders(_Delegating):
         super().__init__(port)
         self.folders = folders
 
-    def signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
-        return self.folders.signed_attempts(intermediate)
+    def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
+        return self.folders.list_signed_attempts(intermediate)
 
     def find_highest_batch(self, intermediate: str) -> int:
-        return max((one.batch for one in self.signed_attempts(intermediate)), default=0)
+        return max((one.batch for one in self.list_signed_attempts(intermediate)), default=0)
 
 
 class Scene:
@@ -63,7 +63,7 @@ class Scene:
             world.broker.produce("orders", {"id": f"{id}"}, {"id": f"{id}", "name": "x"})
         self.world, self.pipeline = world, a_pipeline(*tables)
         self.known = WithFolders(world.destination, self.destination)
-        self.ports = SimpleNamespace(destination=self.destination, engine=SimpleNamespace(run=self._run))
+        self.ports = SimpleNamespace(staging=self.destination, engine=SimpleNamespace(run=self._run))
 
     def _run(self, job: StageJob) -> None:
         self.runs += 1

@@ -57,12 +57,12 @@ def test_clean_up_tells_behind_every_so_many_batches_that_the_table_should_be_me
     for key in "abcdefg":
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
         ports = world.ports(PIPELINE)
-        clean = ports.destination.clean_up
+        clean = ports.staging.clean_up
         seen: list[dict[str, int]] = []
-        ports.destination.clean_up = lambda *given, clean=clean, seen=seen: seen.append(clean(*given)) or seen[-1]
+        ports.staging.clean_up = lambda *given, clean=clean, seen=seen: seen.append(clean(*given)) or seen[-1]
         flush(ports)
         told.append(is_due(PIPELINE.maintenance, len(told) + 1, seen[0]["batches"]))
-        ports.destination.clean_up = clean
+        ports.staging.clean_up = clean
     assert told == [False, False, True, False, False, True, False]
 
 

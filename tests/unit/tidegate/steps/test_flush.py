@@ -367,7 +367,7 @@ def test_status_beside_a_flush_tells_of_no_log_cut_short(world: World) -> None:
     flush(world.ports(a_pipeline()))
 
     def other_run(call: str, when: str) -> None:
-        if (call, when) in (("destination.read_state", "before"), ("broker.read_log", "after")):
+        if (call, when) in (("tables.read_state", "before"), ("broker.read_log", "after")):
             produce(world, "b", "y")
             flush(world.ports(a_pipeline()))
 

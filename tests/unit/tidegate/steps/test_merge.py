@@ -188,7 +188,7 @@ def test_rows_that_another_writer_added_meanwhile_survive(world: World) -> None:
     flush(world.ports(PIPELINE))
     produce(world, "b", "y")
     foreign = {"id": "f", "name": "foreign"}
-    interrupted(world, "destination.publish", lambda: world.destination.foreign_append(NAME, foreign))
+    interrupted(world, "commits.publish", lambda: world.destination.foreign_append(NAME, foreign))
     assert world.rows(NAME) == [A, B, foreign]
 
 
@@ -196,7 +196,7 @@ def test_main_moved_before_the_cut_is_noticed(world: World) -> None:
     flush(world.ports(PIPELINE))
     produce(world, "b", "y")
     foreign = {"id": "f", "name": "foreign"}
-    interrupted(world, "destination.start_branch", lambda: world.destination.foreign_append(NAME, foreign))
+    interrupted(world, "commits.start_branch", lambda: world.destination.foreign_append(NAME, foreign))
     assert world.rows(NAME) == [A, B, foreign]
 
 
@@ -220,7 +220,7 @@ def test_position_moved_during_the_merge_changes_nothing(world: World) -> None:
         flush(world.ports(PIPELINE))
 
     with pytest.raises(PublishedElsewhere):
-        interrupted(world, "destination.publish", another_run)
+        interrupted(world, "commits.publish", another_run)
     assert world.rows(NAME) == [A, {"id": "b", "name": "newer"}]
 
 
@@ -229,7 +229,7 @@ def test_same_attempt_published_by_a_twin_is_a_success(world: World) -> None:
     done = []
 
     def twin(call: str, moment: str) -> None:
-        if (call, moment) == ("destination.publish", "before") and not done:
+        if (call, moment) == ("commits.publish", "before") and not done:
             done.append(merge(world.ports(PIPELINE), batch))
 
     ours = merge(world.ports(PIPELINE, twin), batch)
@@ -252,7 +252,7 @@ def test_table_replaced_during_the_merge_is_not_published_into(world: World) -> 
     flush(world.ports(PIPELINE))
     produce(world, "b", "y")
     with pytest.raises((PositionLost, RetryLater)):
-        interrupted(world, "destination.publish", lambda: world.destination.replace(NAME))
+        interrupted(world, "commits.publish", lambda: world.destination.replace(NAME))
     assert world.rows(NAME) == []
 
 
@@ -326,7 +326,7 @@ def test_schema_changed_during_the_merge_is_merged_again(world: World) -> None:
     added = (Column("id", "STRING"), Column("name", "STRING"), Column("more", "INT"))
     interrupted(
         world,
-        "destination.publish",
+        "commits.publish",
         lambda: world.destination.evolve(NAME, added, add=True, widen=True, relax=True),
     )
     assert [r["id"] for r in world.rows(NAME)] == ["a", "b"]
@@ -343,7 +343,7 @@ def test_branch_that_somebody_else_wrote_to_is_not_published(world: World) -> No
         world.destination.add_snapshot(NAME, branch, (), {"operation": "overwrite"})
 
     with pytest.raises(RetryLater, match="not as this attempt left it"):
-        interrupted(world, "destination.read_head", meddle)
+        interrupted(world, "commits.read_head", meddle)
     assert world.rows(NAME) == [A]
 
 
@@ -457,7 +457,7 @@ def test_two_first_runs_that_both_create_the_table_publish_once(world: World) ->
     batch, twin_done = staged(world, pipeline), []
 
     def twin(call: str, moment: str) -> None:
-        if (call, moment) == ("destination.seed", "before") and not twin_done:
+        if (call, moment) == ("commits.seed", "before") and not twin_done:
             twin_done.append(merge(world.ports(pipeline), batch))
 
     try:

@@ -43,7 +43,7 @@ def test_plan_changes_nothing(world: World) -> None:
             "read_log",
             "read_state",
             "find_highest_batch",
-            "signed_attempts",
+            "list_signed_attempts",
             "list_staged",
             "list_topics",
         }
@@ -83,8 +83,8 @@ def test_staged_batch_is_resumed_before_anything_new_is_read(world: World) -> No
 
 
 def test_staged_batch_that_is_published_is_not_resumed(world: World) -> None:
-    with pytest.raises(BaseException, match=r"before destination\.clean_up"):
-        flush(world.ports(PIPELINE, _before("destination.clean_up")))
+    with pytest.raises(BaseException, match=r"before staging\.clean_up"):
+        flush(world.ports(PIPELINE, _before("staging.clean_up")))
     world.broker.produce("orders", {"id": "later"}, {"id": "later", "name": "x"})
     assert (planned(world).batch, planned(world).resumed) == (2, False)
 
@@ -331,7 +331,7 @@ def test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log
     flush(world.ports(PIPELINE))
 
     def other_run(call: str, when: str) -> None:
-        if (call, when) == ("destination.read_state", "before"):
+        if (call, when) == ("tables.read_state", "before"):
             world.broker.produce("orders", {"id": "n"}, {"id": "n", "name": "x"})
             flush(world.ports(PIPELINE))
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from contract.test_destination import Kit, in_iceberg
 from contract_words import FIRST, START, TABLE
-from tidegate.adapters.iceberg.destination import IcebergDestination
+from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.connections import Connection
 from tidegate.model import resource_names
 from tidegate_airflow.web import pipeline_contexts
@@ -48,16 +48,16 @@ def the_sources(folder: Path, vault: Vault, **tables: dict[str, Any]) -> Pipelin
 
 def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_first(kit: Kit, tmp_path: Path) -> None:
     kit.create()
-    writer = IcebergDestination(kit.port.catalogs, {TABLE: "staging"})
-    writer.seed(TABLE, "branched", START)
+    writer = build_iceberg_destination(kit.port.tables.catalogs, {TABLE: "staging"})
+    writer.commits.seed(TABLE, "branched", START)
     kit.port = writer
-    writer.publish(kit.merged(FIRST, "branched"))
+    writer.commits.publish(kit.merged(FIRST, "branched"))
     found = the_sources(
         tmp_path, Vault(), aaa={"name": "lake.shop.other"}, branched={"name": TABLE, "branch": "staging"}
     )
     for name in found.list_names():
         found.get_context(name)
-    state = found.get_context("branched").ports.destination.read_state(TABLE, "branched")
+    state = found.get_context("branched").ports.tables.read_state(TABLE, "branched")
     assert (state.rolled_back, state.position) == (False, FIRST)
     assert state.snapshot_id == kit.load(TABLE).metadata.refs["staging"].snapshot_id
     assert kit.load(TABLE).metadata.refs["main"].snapshot_id != state.snapshot_id
@@ -65,7 +65,7 @@ def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_fi
 
 
 def client_of(found: PipelineContexts, name: str) -> Any:
-    return found.get_context(name).ports.destination.catalogs.catalog("lake")
+    return found.get_context(name).ports.tables.catalogs.catalog("lake")
 
 
 def test_pipelines_share_a_catalogs_client_until_its_secret_is_another(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tidegate.adapters.port_errors import translate_errors
 from tidegate.errors import GiveUp, OutcomeUnknown, RetryLater
 
 # reasons of the REST API that pass by themselves
@@ -88,6 +89,9 @@ def translate_client_errors(where: str, *, sent: bool = False) -> Iterator[None]
 def translate_error(port: Any, verb: str, table: str, error: Exception) -> RetryLater | GiveUp | None:
     """What a job's failure means that no verb has judged itself; None for an unexpected error."""
     return translate_job_error(f"table={table}: {verb}", error) if isinstance(error, JobFailed) else None
+
+
+translate_bigquery_errors = translate_errors(translate_error)
 
 
 def translate_job_error(where: str, error: JobFailed) -> RetryLater | GiveUp:

@@ -23,18 +23,18 @@ LOCK_SECONDS = 60  # how long a writer waits for another one's commit in a SQLit
 class Catalogs:
     """Catalogs by name; `properties` are PyIceberg's, secrets included, and never leave this object.
 
-    `connections` names the connection that a catalog's login comes from, for those that have one.
+    `connections` names the connection that a catalog's login comes from, for those that have one. `opened` are
+    the clients that other users of the same catalogs in this process share.
     """
 
     def __init__(
-        self, properties: Mapping[str, Mapping[str, Any]], connections: Mapping[str, str | None] | None = None
+        self,
+        properties: Mapping[str, Mapping[str, Any]],
+        connections: Mapping[str, str | None] | None = None,
+        opened: OpenClients | None = None,
     ) -> None:
         self._properties, self._connections = properties, connections or {}
-        self._opened = OpenClients()
-
-    def share(self, opened: OpenClients) -> None:
-        """Use, and open, the clients that other users of the same catalogs in this process share."""
-        self._opened = opened
+        self._opened = opened or OpenClients()
 
     def catalog(self, name: str) -> IcebergCatalog:
         """The open catalog of that name."""

@@ -15,7 +15,7 @@ from pyiceberg.exceptions import (
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.adapters.port_errors import format_one_line
+from tidegate.adapters.port_errors import format_one_line, translate_errors
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 
 # OSError is also what every HTTP client and PyArrow's file systems raise
@@ -66,6 +66,9 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
 def translate_error(port: Any, verb: str, table: str, error: Exception) -> TidegateError | None:
     """The same for a port that has its catalogs as `catalogs`."""
     return judge_error(port.catalogs, verb, table, error)
+
+
+translate_iceberg_errors = translate_errors(translate_error)
 
 
 def is_access_error(error: Exception) -> bool:

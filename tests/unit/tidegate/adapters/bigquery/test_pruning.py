@@ -302,8 +302,8 @@ def test_parts_of_every_merge_are_ones_that_bigquery_reads(kind: str, of: str) -
         {"partitions": many[of], "outside": True, "versions": 3},
     )
     asked = Asked(*answers)
-    destination = SimpleNamespace(find_bounds=lambda _, values: compute_bounds(found, asked, SQL, POSITIONS, values))
-    ports = replace(ports_of(pipeline), destination=destination)
+    tables = SimpleNamespace(find_bounds=lambda _, values: compute_bounds(found, asked, SQL, POSITIONS, values))
+    ports = replace(ports_of(pipeline), tables=tables)
     statements = render_merge_statements(ports, table, staged, "b")
     merges = [
         text for text in statements if writes_into(text, "`my-project`.`shop`.`orders`") and "_tidegate_part" in text

@@ -10,7 +10,7 @@ from googlesql import Analyzer
 from tidegate.adapters.bigquery import schema_evolution
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.staging_files import LocalFolder
-from tidegate.adapters.bigquery.destination import BigQueryDestination
+from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.bigquery.publish_script import render_staged_assertion
 from tidegate.adapters.bigquery.stores import batch_history, dead_letters
 from tidegate.adapters.sql_templates import SqlFiles
@@ -109,17 +109,17 @@ def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads(tmp_pa
     warehouse.folder = LocalFolder(tmp_path)
     dead_letters.copy_waiting(warehouse, LETTERS, "it's", "copy")
     for memory in (DELETES, CHANGES):
-        BigQueryDestination({"dwh": warehouse}, SQL).forget_deletes(memory, 5)
+        build_bigquery_destination({"dwh": warehouse}, SQL).tables.forget_deletes(memory, 5)
     assert len(warehouse.asked) == 8
 
 
 def test_memory_is_not_paid_for_again_before_the_time_has_moved_far_enough() -> None:
     warehouse = Judged(DELETES, CHANGES)
-    port = BigQueryDestination({"dwh": warehouse}, SQL)
+    port = build_bigquery_destination({"dwh": warehouse}, SQL)
     sent = []
     for before_ms in (1_000, 1_009, 1_010, 1_019, 1_025):
         for memory in (DELETES, CHANGES):
-            port.forget_deletes(memory, before_ms, 10)
+            port.tables.forget_deletes(memory, before_ms, 10)
         sent.append(len(warehouse.asked))
     assert sent == [2, 2, 4, 4, 6]
     assert all("MILLIS(1025)" in statement for statement in warehouse.asked[-2:])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from contract.test_destination import Kit, in_iceberg
 from contract_words import FIRST, PIPELINE, START, TABLE
+from tidegate.adapters.iceberg.destination import build_iceberg_destination
 
 pytestmark = pytest.mark.real
 
@@ -16,38 +17,38 @@ def kit(tmp_path: Path) -> Kit:
     made = in_iceberg(tmp_path)
     made.create()
     made.append("main", [{"id": "theirs", "n": 0}], {})
-    made.port._branches = {TABLE: "staging"}
-    made.port.publish(made.merged(FIRST, "other", attempt="o1"))
-    made.port._branches = {}
-    made.port.publish(made.merged(FIRST))
+    made.port = build_iceberg_destination(made.port.tables.catalogs, {TABLE: "staging"})
+    made.port.commits.publish(made.merged(FIRST, "other", attempt="o1"))
+    made.port = build_iceberg_destination(made.port.tables.catalogs, {})
+    made.port.commits.publish(made.merged(FIRST))
     return made
 
 
 def test_pipeline_of_another_branch_is_not_waited_for(kit: Kit) -> None:
-    assert kit.port.list_pipelines(TABLE) == (PIPELINE,)
-    kit.port._branches = {TABLE: "staging"}
-    assert kit.port.list_pipelines(TABLE) == ("other",)
+    assert kit.port.tables.list_pipelines(TABLE) == (PIPELINE,)
+    kit.port = build_iceberg_destination(kit.port.tables.catalogs, {TABLE: "staging"})
+    assert kit.port.tables.list_pipelines(TABLE) == ("other",)
 
 
 def test_pipeline_whose_last_publish_was_rolled_back_is_waited_for(kit: Kit) -> None:
     """Also where a branch of the user's still names the snapshot."""
-    kit.port.publish(kit.merged(replace(START, batch=1), "third", attempt="t1"))
+    kit.port.commits.publish(kit.merged(replace(START, batch=1), "third", attempt="t1"))
     before = kit.state().snapshot_id
-    kit.port.publish(kit.merged(FIRST, "third", attempt="t2"))
+    kit.port.commits.publish(kit.merged(FIRST, "third", attempt="t2"))
     table = kit.load(TABLE)
     table.manage_snapshots().create_branch(kit.state().snapshot_id, "kept").commit()
     kit.rollback(before)
-    assert kit.port.read_state(TABLE, "third").rolled_back
-    assert kit.port.list_pipelines(TABLE) == (PIPELINE, "third")
+    assert kit.port.tables.read_state(TABLE, "third").rolled_back
+    assert kit.port.tables.list_pipelines(TABLE) == (PIPELINE, "third")
 
 
 def test_pipeline_whose_only_publish_was_rolled_back_is_waited_for(kit: Kit) -> None:
     before = kit.state().snapshot_id
-    kit.port.publish(kit.merged(FIRST, "third", attempt="t1"))
+    kit.port.commits.publish(kit.merged(FIRST, "third", attempt="t1"))
     kit.rollback(before)
-    assert kit.port.list_pipelines(TABLE) == (PIPELINE, "third")
+    assert kit.port.tables.list_pipelines(TABLE) == (PIPELINE, "third")
 
 
 def test_pipeline_whose_properties_were_removed_is_known_by_its_tag(kit: Kit) -> None:
     kit.forget_properties()
-    assert kit.port.list_pipelines(TABLE) == (PIPELINE,)
+    assert kit.port.tables.list_pipelines(TABLE) == (PIPELINE,)

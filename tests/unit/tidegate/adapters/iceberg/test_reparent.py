@@ -17,12 +17,13 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
-from tidegate.adapters.iceberg.destination import IcebergDestination
+from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.reparent import _OntoNewest
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import CommitRefused
 from tidegate.model import resource_names
 from tidegate.ports.context import Publication
+from tidegate.ports.destination import Destination
 
 TABLE, STAGED = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 SCHEMA = Schema(
@@ -48,7 +49,7 @@ THERE: Rows = [("a", 1, "x"), ("b", 1, "x"), ("c", 1, "y"), ("d", 1, "y")]
 class Lake:
     """A table of two partitions with a file in each, a staged batch of keys, and the hands of Spark and of others."""
 
-    port: IcebergDestination
+    port: Destination
     load: Callable[[str], Table]
 
     def rows(self) -> Rows:
@@ -68,9 +69,9 @@ class Lake:
 
     def merge(self, added: Rows, deleted: tuple[str, ...] = (), attempt: str = "m1") -> Publication:
         """Rows added and keys deleted by position on a branch, as Spark's merge on read does it."""
-        state, branch = self.port.read_state(TABLE, PIPELINE), resource_names.name_branch(PIPELINE, 1, attempt)
+        state, branch = self.port.tables.read_state(TABLE, PIPELINE), resource_names.name_branch(PIPELINE, 1, attempt)
         assert state is not None
-        self.port.start_branch(TABLE, state, branch)
+        self.port.commits.start_branch(TABLE, state, branch)
         table = self.load(TABLE)
         files = _files(table, added)
         deletes = _position_deletes(table, state.snapshot_id, deleted)
@@ -89,14 +90,14 @@ class Lake:
         )  # fmt: skip
         snapshot = producer._commit()[0][0]
         table.catalog.commit_table(table, (), (snapshot, _branch_at(branch, snapshot.snapshot.snapshot_id)))
-        head = self.port.read_head(TABLE, branch)
+        head = self.port.commits.read_head(TABLE, branch)
         assert head is not None
         return Publication(**{**cut.__dict__, "head": head.snapshot_id})
 
     def onto_newest(self, publication: Publication, keys: dict[str, Any] | None) -> Publication | None:
         """The publication of the same rows on main as it is now."""
-        newest = self.port.read_state(TABLE, PIPELINE).snapshot_id
-        head = self.port.reparent(publication, newest, keys)
+        newest = self.port.tables.read_state(TABLE, PIPELINE).snapshot_id
+        head = self.port.commits.reparent(publication, newest, keys)
         if head is None:
             return None
         assert head.parent_id == newest
@@ -162,8 +163,8 @@ def lake(tmp_path: Path) -> Lake:
     catalog.create_namespace("shop")
     catalog.create_table("shop.orders", SCHEMA, partition_spec=BY_PART, properties={"format-version": "2"})
     catalog.create_table("shop.orders_shop_tmp", STAGED_SCHEMA, partition_spec=BY_BATCH)
-    made = Lake(IcebergDestination(catalogs), lambda name: catalog.load_table(name.removeprefix("lake.")))
-    made.port.seed(TABLE, PIPELINE, START)
+    made = Lake(build_iceberg_destination(catalogs), lambda name: catalog.load_table(name.removeprefix("lake.")))
+    made.port.commits.seed(TABLE, PIPELINE, START)
     made.append(*THERE)
     return made
 
@@ -174,9 +175,9 @@ def test_appended_rows_stand_beside_whatever_others_wrote(lake: Lake) -> None:
     lake.load(TABLE).delete("part = 'y'")  # files that others remove are no matter to rows that are only added
     moved = lake.onto_newest(publication, None)
     assert moved is not None
-    lake.port.publish(moved)
+    lake.port.commits.publish(moved)
     assert lake.rows() == sorted([*THERE[:2], ("e", 0, "x"), ("e", 2, "x"), ("f", 2, "z")])
-    assert lake.port.read_state(TABLE, PIPELINE).position == FIRST
+    assert lake.port.tables.read_state(TABLE, PIPELINE).position == FIRST
 
 
 def test_replaced_and_deleted_rows_stay_so_above_files_with_other_keys(lake: Lake) -> None:
@@ -189,17 +190,17 @@ def test_replaced_and_deleted_rows_stay_so_above_files_with_other_keys(lake: Lak
     assert lake.load(TABLE).metadata.snapshot_by_id(publication.head) is None
     lake.append(("z", 0, "x"))
     with pytest.raises(CommitRefused):
-        lake.port.publish(moved)  # it is a compare-and-swap as ever
+        lake.port.commits.publish(moved)  # it is a compare-and-swap as ever
     again = lake.onto_newest(moved, keys)
     assert again is not None
-    lake.port.publish(again)
+    lake.port.commits.publish(again)
     foreign = [row for n in range(3) for row in ((f"k{n}", 0, "x"), (f"a{n}", 0, "y"))]
     assert lake.rows() == sorted([THERE[0], THERE[3], ("b", 2, "y"), ("e", 2, "x"), ("z", 0, "x"), *foreign])
 
 
 def test_snapshot_says_which_files_and_rows_it_added_and_what_the_table_holds(lake: Lake) -> None:
     publication = lake.merge([("b", 2, "y"), ("e", 2, "x")], deleted=("b",))
-    before = lake.port.read_head(TABLE, publication.branch).summary
+    before = lake.port.commits.read_head(TABLE, publication.branch).summary
     lake.append(("k", 0, "x"))
     newest = lake.load(TABLE).current_snapshot()
     moved = lake.onto_newest(publication, lake.stage("b", "e"))
@@ -240,7 +241,7 @@ def test_rows_are_merged_again_where(lake: Lake, case: str) -> None:
 
 def test_rows_are_merged_again_where_a_rollback_brought_deleted_rows_back(lake: Lake) -> None:
     first = lake.load(TABLE).current_snapshot().snapshot_id
-    lake.port.publish(lake.merge([], deleted=("b",), attempt="m0"))  # no file goes, and none comes
+    lake.port.commits.publish(lake.merge([], deleted=("b",), attempt="m0"))  # no file goes, and none comes
     publication = lake.merge([("b", 2, "x")])
     lake.load(TABLE).manage_snapshots().set_current_snapshot(first).commit()
     assert lake.onto_newest(publication, lake.stage("b", "b")) is None
@@ -248,11 +249,11 @@ def test_rows_are_merged_again_where_a_rollback_brought_deleted_rows_back(lake: 
 
 def test_deletes_without_keys_and_rewritten_files_are_merged_again(lake: Lake) -> None:
     deletes = lake.merge([("b", 2, "y")], deleted=("b",), attempt="m1")
-    state = lake.port.read_state(TABLE, PIPELINE)
+    state = lake.port.tables.read_state(TABLE, PIPELINE)
     branch = resource_names.name_branch(PIPELINE, 1, "m2")
-    lake.port.start_branch(TABLE, state, branch)
+    lake.port.commits.start_branch(TABLE, state, branch)
     lake.load(TABLE).delete("id = 'b'", branch=branch)  # copies the file's other rows
-    head = lake.port.read_head(TABLE, branch).snapshot_id
+    head = lake.port.commits.read_head(TABLE, branch).snapshot_id
     copies = Publication(**{**deletes.__dict__, "branch": branch, "head": head})
     lake.append(("z", 0, "x"))
     assert lake.onto_newest(deletes, None) is None
@@ -262,25 +263,25 @@ def test_deletes_without_keys_and_rewritten_files_are_merged_again(lake: Lake) -
 def test_branch_that_moved_meanwhile_is_left_as_it_is(lake: Lake) -> None:
     publication, keys = lake.merge([("e", 2, "x")]), lake.stage("e", "e")
     lake.append(("z", 0, "x"))
-    newest = lake.port.read_state(TABLE, PIPELINE).snapshot_id
+    newest = lake.port.tables.read_state(TABLE, PIPELINE).snapshot_id
     lake.append(("late", 0, "x"), branch=publication.branch)
-    moved = lake.port.read_head(TABLE, publication.branch)
+    moved = lake.port.commits.read_head(TABLE, publication.branch)
     files = _metadata_files(lake)
     with pytest.raises(CommitRefused):
-        lake.port.reparent(publication, newest, keys)
-    assert lake.port.read_head(TABLE, publication.branch) == moved
+        lake.port.commits.reparent(publication, newest, keys)
+    assert lake.port.commits.read_head(TABLE, publication.branch) == moved
     assert _metadata_files(lake) == files  # manifests that no snapshot has are deleted
 
 
 def test_named_branch_takes_the_place_of_main(lake: Lake) -> None:
-    lake.port._branches = {TABLE: "staging"}
-    lake.port.publish(lake.merge([("e", 2, "x")], attempt="m0"))
+    lake.port = build_iceberg_destination(lake.port.tables.catalogs, {TABLE: "staging"})
+    lake.port.commits.publish(lake.merge([("e", 2, "x")], attempt="m0"))
     publication, keys = lake.merge([("f", 2, "x")]), lake.stage("f", "f")
     lake.append(("z", 0, "x"), branch="staging")
     lake.append(("f", 0, "x"))  # main is of no concern
     moved = lake.onto_newest(publication, keys)
     assert moved is not None
-    lake.port.publish(moved)
+    lake.port.commits.publish(moved)
     found = lake.load(TABLE).scan().use_ref("staging").to_arrow()["id"].to_pylist()
     assert sorted(found) == ["a", "b", "c", "d", "e", "f", "z"]
 

@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
-from tidegate.adapters.iceberg.destination import IcebergDestination
+from tidegate.adapters.iceberg.ports.tables import IcebergTables
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import GiveUp
@@ -135,7 +135,7 @@ def test_table_of_format_3_is_refused_in_words_by_publications_and_pipelines(cat
     upgrade(table)
     for ask in (
         lambda: IcebergSnapshots(catalogs).table(NAME),
-        lambda: IcebergDestination(catalogs).read_state(NAME, "orders"),
+        lambda: IcebergTables(catalogs).read_state(NAME, "orders"),
     ):
         with pytest.raises(GiveUp, match=rf"table={NAME} format-version=3: .*; use a table of format 2"):
             ask()

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, TopicPartition, Uuid
 from confluent_kafka.admin import OffsetSpec
 from tidegate.adapters.kafka import broker as kafka
 from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka.errors import check_read_back
 from tidegate.errors import RetryLater
 from tidegate.ports.context import Log
 
@@ -178,5 +179,5 @@ def test_committed_offset_that_cannot_be_told_now_is_not_one_that_was_never_comm
 @pytest.mark.parametrize("read", [{}, {"orders": {0: 3}}, {"orders": {0: 3, 1: 8}}])
 def test_commit_that_is_not_read_back_as_it_was_sent_is_not_believed(broker: Any, read: dict) -> None:
     with pytest.raises(RetryLater, match=r"committed offset=\d of topic=orders partition=\d and read back"):
-        broker()._check_read_back("shop", {"orders": {0: 3, 1: 4}}, read)
-    broker()._check_read_back("shop", {"orders": {0: 3, 1: 4}}, {"orders": {0: 3, 1: 4, 2: 0}})
+        check_read_back("shop", {"orders": {0: 3, 1: 4}}, read)
+    check_read_back("shop", {"orders": {0: 3, 1: 4}}, {"orders": {0: 3, 1: 4, 2: 0}})

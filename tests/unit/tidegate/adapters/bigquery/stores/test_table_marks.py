@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from contract_words import PIPELINE, TABLE
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.destination import BigQueryDestination
+from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.bigquery.stores import table_marks
 from tidegate.adapters.bigquery.stores.staging import get_uuid
 from tidegate.adapters.sql_templates import SqlFiles
@@ -35,7 +35,7 @@ class OneTable(Warehouse):
         self.updates.append(fields)
 
     def is_lost(self, pipeline: str = PIPELINE) -> bool:
-        state = BigQueryDestination({"lake": self}, SqlFiles("bigquery")).read_state(TABLE, pipeline)
+        state = build_bigquery_destination({"lake": self}, SqlFiles("bigquery")).tables.read_state(TABLE, pipeline)
         assert state is not None
         return state.position_lost
 
@@ -94,8 +94,8 @@ COLUMNS = ("pipeline", "version", "attempt", "properties", "changed")
 @pytest.mark.parametrize("columns", [("id", "name"), COLUMNS[:4]])
 def test_table_of_somebody_else_is_not_read_as_positions(labels: dict[str, str], columns: tuple[str, ...]) -> None:
     warehouse = TwoTables(labels, *columns)
-    port = BigQueryDestination({"lake": warehouse}, SqlFiles("bigquery"))
-    for ask in (lambda: port.read_state(TABLE, PIPELINE), lambda: port.list_pipelines(TABLE)):
+    port = build_bigquery_destination({"lake": warehouse}, SqlFiles("bigquery"))
+    for ask in (lambda: port.tables.read_state(TABLE, PIPELINE), lambda: port.tables.list_pipelines(TABLE)):
         with pytest.raises(GiveUp, match=rf"table={TABLE}_tidegate_position is needed as .* not a table that Tidegate"):
             ask()
     assert not warehouse.has_listed, "it may have any number of rows"
@@ -104,6 +104,6 @@ def test_table_of_somebody_else_is_not_read_as_positions(labels: dict[str, str],
 @pytest.mark.parametrize("labels", [{}, {KIND_LABEL: "positions"}])
 def test_positions_are_read_with_their_mark_and_as_version_0_1_made_them(labels: dict[str, str]) -> None:
     warehouse = TwoTables(labels, *COLUMNS)
-    state = BigQueryDestination({"lake": warehouse}, SqlFiles("bigquery")).read_state(TABLE, PIPELINE)
+    state = build_bigquery_destination({"lake": warehouse}, SqlFiles("bigquery")).tables.read_state(TABLE, PIPELINE)
     assert state is not None
     assert (state.position, warehouse.has_listed) == (None, True)

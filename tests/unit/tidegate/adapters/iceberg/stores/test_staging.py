@@ -27,15 +27,15 @@ def folders(kit: Kit) -> list[str]:
 
 
 def test_clean_up_leaves_no_folder_of_a_batch_whose_files_are_gone(kit: Kit) -> None:
-    kit.port.clean_up(STAGED, 2)
+    kit.port.staging.clean_up(STAGED, 2)
     assert folders(kit) == ["batch_number=1", "batch_number=2", "batch_number=3"], "the third's snapshot knows them"
     assert kit.rows(STAGED) == [{"batch_number": 3, "n": n} for n in range(4)]
     kit.stage(4, "d", 1)
-    kit.port.clean_up(STAGED, 3)
+    kit.port.staging.clean_up(STAGED, 3)
     kit.stage(5, "e", 1)
-    kit.port.clean_up(STAGED, 4)
-    kit.port.clean_up(STAGED, 5)
-    kit.port.clean_up(STAGED, 5)
+    kit.port.staging.clean_up(STAGED, 4)
+    kit.port.staging.clean_up(STAGED, 5)
+    kit.port.staging.clean_up(STAGED, 5)
     assert folders(kit) == []
 
 
@@ -48,7 +48,7 @@ def test_folder_that_somebody_writes_to_meanwhile_stays(kit: Kit, monkeypatch: p
         late.touch()
 
     monkeypatch.setattr(staging, "remove_file", slowly)
-    kit.port.clean_up(STAGED, 3)
+    kit.port.staging.clean_up(STAGED, 3)
     assert folders(kit) == ["batch_number=1"]
     assert late.exists()
 
@@ -56,6 +56,6 @@ def test_folder_that_somebody_writes_to_meanwhile_stays(kit: Kit, monkeypatch: p
 def test_files_that_no_arrow_reads_are_removed_without_their_folders(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another reader of files, as FsspecFileIO is, makes no folders."""
     monkeypatch.setattr(staging, "PyArrowFileIO", type("Other", (PyArrowFileIO,), {}))
-    kit.port.clean_up(STAGED, 3)
+    kit.port.staging.clean_up(STAGED, 3)
     assert kit.bytes_on_disk is not None
     assert kit.bytes_on_disk(STAGED) == []

@@ -12,6 +12,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate, SetSnapshotRefUpdate
 from sqlalchemy.exc import OperationalError
+from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.table import commit as iceberg_commit
 from tidegate.adapters.iceberg.table.commit import commit, drop_staged
 from tidegate.errors import CommitRefused, OutcomeUnknown
@@ -75,12 +76,12 @@ def test_old_metadata_that_cannot_be_deleted_does_not_fail_the_publish(
 
     with monkeypatch.context() as patch:
         patch.setattr(PyArrowFileIO, "delete", refuse)
-        kit.port.publish(publication)
+        kit.port.commits.publish(publication)
     assert kit.state().position == FIRST
     assert [row["id"] for row in kit.rows(TABLE)] == ["m1"]
     assert "access denied" in caplog.text
     before = len(versions(kit))
-    kit.port.publish(kit.merged(SECOND, attempt="m2"))
+    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
     assert len(versions(kit)) == before  # each later commit deletes what it replaces
 
 
@@ -108,7 +109,7 @@ def test_batches_that_were_staged_since_the_table_was_read_survive_a_clean_up(ki
     with pytest.raises(CommitRefused):
         drop_staged(read, 1, [], [read.current_snapshot().snapshot_id], [])
     assert len(kit.rows(STAGED)) == 3
-    assert kit.port.read_staged_outcome(STAGED, "a1") is not None
+    assert kit.port.staging.read_staged_outcome(STAGED, "a1") is not None
 
 
 def retain(kit: Kit, ref: str, snapshot_id: int, **retention: int) -> None:
@@ -124,20 +125,20 @@ def retention(kit: Kit, ref: str) -> dict[str, Any]:
 
 
 def test_publish_keeps_the_retention_that_a_user_has_set_on_main(kit: Kit) -> None:
-    kit.seeded().port.publish(kit.merged(FIRST))
+    kit.seeded().port.commits.publish(kit.merged(FIRST))
     assert set(retention(kit, "main").values()) == {None}
     retain(kit, "main", kit.state().snapshot_id, max_snapshot_age_ms=7 * DAY_MS, min_snapshots_to_keep=20)
-    kit.port.publish(kit.merged(SECOND, attempt="m2"))
+    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
     kept = {"max_ref_age_ms": None, "max_snapshot_age_ms": 7 * DAY_MS, "min_snapshots_to_keep": 20}
     assert (kit.state().position, retention(kit, "main")) == (SECOND, kept)
 
 
 def test_publish_keeps_the_retention_of_a_named_branch_and_its_tag_lives_for_ever(kit: Kit) -> None:
-    kit.port._branches = {TABLE: "staging"}
-    kit.seeded().port.publish(kit.merged(FIRST))
+    kit.port = build_iceberg_destination(kit.port.tables.catalogs, {TABLE: "staging"})
+    kit.seeded().port.commits.publish(kit.merged(FIRST))
     assert retention(kit, "staging")["max_ref_age_ms"] == iceberg_commit.FOREVER_MS
     retain(kit, "staging", kit.state().snapshot_id, max_ref_age_ms=90 * DAY_MS, min_snapshots_to_keep=3)
-    kit.port.publish(kit.merged(SECOND, attempt="m2"))
+    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
     kept = {"max_ref_age_ms": 90 * DAY_MS, "max_snapshot_age_ms": None, "min_snapshots_to_keep": 3}
     assert (kit.state().position, retention(kit, "staging")) == (SECOND, kept)
     assert retention(kit, f"tidegate_{PIPELINE}")["max_ref_age_ms"] == iceberg_commit.FOREVER_MS

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
-from tidegate.adapters.iceberg.destination import MAX_CACHED_TABLES, IcebergDestination
+from tidegate.adapters.iceberg.ports.tables import MAX_CACHED_TABLES, IcebergTables
 from tidegate.adapters.iceberg.table import file_statistics
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.commit import commit
@@ -200,7 +200,7 @@ def test_metadata_of_the_tables_last_read_is_kept_and_no_more(
         return found
 
     monkeypatch.setattr(Catalogs, "table", load_and_watch)
-    destination = IcebergDestination(Catalogs({"lake": properties}))
+    destination = IcebergTables(Catalogs({"lake": properties}))
     for number in [*range(3 * MAX_CACHED_TABLES), 0, 0]:
         assert destination.read_state(f"lake.shop.orders_{number}", "sales") is not None
     gc.collect()

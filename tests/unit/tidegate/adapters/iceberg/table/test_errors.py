@@ -15,7 +15,8 @@ from contract_words import FIRST, PIPELINE, STAGED, START, TABLE
 from fakes import World, a_pipeline
 from pyiceberg.exceptions import CommitFailedException
 from sqlalchemy.exc import OperationalError, ProgrammingError
-from tidegate.adapters.iceberg.destination import IcebergDestination
+from tidegate.adapters.iceberg.destination import build_iceberg_destination
+from tidegate.adapters.iceberg.ports.tables import IcebergTables
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, PublishedElsewhere, RetryLater
@@ -32,7 +33,7 @@ def kit(tmp_path: Path) -> Kit:
 
 def after_a_load(kit: Kit, happens: Any) -> Any:
     """A second runner's destination, to which something happens just after it has read a table's metadata."""
-    catalogs = kit.port.catalogs
+    catalogs: Any = kit.port.tables.catalogs
 
     class Late:
         def __getattr__(self, name: str) -> Any:
@@ -43,7 +44,7 @@ def after_a_load(kit: Kit, happens: Any) -> Any:
             happens()
             return found
 
-    return type(kit.port)(Late())
+    return build_iceberg_destination(Late())
 
 
 def test_staged_files_that_another_run_cleans_up_while_they_are_read_are_a_fault_that_passes(kit: Kit) -> None:
@@ -52,8 +53,8 @@ def test_staged_files_that_another_run_cleans_up_while_they_are_read_are_a_fault
     snapshot = kit.load(STAGED).current_snapshot().snapshot_id
     values = {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("n",)], "keys": {"n": None}}
     with pytest.raises(RetryLater, match=f"table={TABLE}: a file went during find_bounds"):
-        after_a_load(kit, lambda: kit.port.clean_up(STAGED, 1)).find_bounds(TABLE, values)
-    assert not kit.port.find_bounds(TABLE, values).found
+        after_a_load(kit, lambda: kit.port.staging.clean_up(STAGED, 1)).tables.find_bounds(TABLE, values)
+    assert not kit.port.tables.find_bounds(TABLE, values).found
 
 
 def test_publish_that_cannot_write_has_an_unknown_outcome_and_changes_nothing(kit: Kit) -> None:
@@ -65,11 +66,11 @@ def test_publish_that_cannot_write_has_an_unknown_outcome_and_changes_nothing(ki
         metadata.touch()
 
     with pytest.raises(OutcomeUnknown, match=f"table={TABLE}: .* did not answer during publish; it will be tried"):
-        after_a_load(kit, no_folder).publish(publication)
+        after_a_load(kit, no_folder).commits.publish(publication)
     metadata.unlink()
     metadata.with_suffix(".away").rename(metadata)
     assert kit.state().recorded == START
-    kit.port.publish(publication)
+    kit.port.commits.publish(publication)
     assert kit.state().recorded == FIRST
 
 
@@ -80,7 +81,7 @@ def test_database_that_is_locked_is_a_fault_that_passes_and_its_statement_is_not
         raise OperationalError("SELECT secret", {"password": "hunter2"}, Exception("database is locked"))
 
     with pytest.raises(RetryLater, match="did not answer during read_state") as told:
-        after_a_load(kit, locked).read_state(TABLE, PIPELINE)
+        after_a_load(kit, locked).tables.read_state(TABLE, PIPELINE)
     assert str(told.value).endswith("database is locked")
 
 
@@ -90,14 +91,14 @@ def test_runner_whose_staged_files_went_says_that_another_run_published() -> Non
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
     ports = world.ports(a_pipeline())
     (staged,) = stage(ports, plan(ports))
-    found = ports.destination.find_bounds
+    found = ports.tables.find_bounds
 
     def bounds(table: str, values: Any) -> Any:
-        ports.destination.find_bounds = found
+        ports.tables.find_bounds = found
         flush(world.ports(a_pipeline()))
         raise RetryLater(f"table={table}: a file went during find_bounds")
 
-    ports.destination.find_bounds = bounds
+    ports.tables.find_bounds = bounds
     with pytest.raises(PublishedElsewhere, match="another run published first"):
         merge(ports, staged)
 
@@ -156,7 +157,7 @@ def test_refused_credentials_of_a_rest_catalog_are_one_sentence_that_names_the_c
     with a_rest_catalog(refused, status, answer) as properties:
         catalogs = Catalogs({"lake": properties}, CONNECTION)
         for ask in (
-            lambda: IcebergDestination(catalogs).read_state(TABLE, PIPELINE),
+            lambda: IcebergTables(catalogs).read_state(TABLE, PIPELINE),
             lambda: IcebergSnapshots(catalogs).table(TABLE),
         ):
             with pytest.raises(ConfigurationError) as told:
@@ -174,7 +175,7 @@ def test_refused_credentials_of_a_catalog_without_a_connection_point_to_its_file
         a_rest_catalog("oauth/tokens", 401, {"error": "invalid_client"}) as properties,
         pytest.raises(GiveUp, match=r"^catalog=lake of catalogs\.yaml: the log-in"),
     ):
-        IcebergDestination(Catalogs({"lake": properties})).read_state(TABLE, PIPELINE)
+        IcebergTables(Catalogs({"lake": properties})).read_state(TABLE, PIPELINE)
 
 
 def of_database(text: str) -> OperationalError:
@@ -201,13 +202,13 @@ REFUSALS = {
 @pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
 def test_refusal_is_never_taken_for_a_fault_that_passes(kit: Kit, error: Exception) -> None:
     publication = kit.seeded().merged(FIRST)
-    kit.port.catalogs._connections = CONNECTION
+    kit.port.tables.catalogs._connections = CONNECTION
 
     def refused() -> None:
         raise error
 
     late = after_a_load(kit, refused)
-    for ask in (lambda: late.read_state(TABLE, PIPELINE), lambda: late.publish(publication)):
+    for ask in (lambda: late.tables.read_state(TABLE, PIPELINE), lambda: late.commits.publish(publication)):
         with pytest.raises(ConfigurationError, match=r"^catalog=lake connection=lake_catalog: the log-in") as told:
             ask()
         assert "hunter2" not in str(told.value)
@@ -224,10 +225,10 @@ def test_error_that_nobody_foresaw_is_ours_with_its_kind_and_a_publish_of_it_is_
     with pytest.raises(
         RetryLater, match="state failed with an unexpected ValueError: 1 validation error for Schema V"
     ) as told:
-        late.read_state(TABLE, PIPELINE)
+        late.tables.read_state(TABLE, PIPELINE)
     assert isinstance(told.value.__cause__, ValueError)
     with pytest.raises(OutcomeUnknown, match="publish failed with an unexpected ValueError"):
-        late.publish(publication)
+        late.commits.publish(publication)
 
 
 def test_lost_race_of_a_commit_that_is_no_publish_is_tried_again(kit: Kit) -> None:
@@ -237,4 +238,4 @@ def test_lost_race_of_a_commit_that_is_no_publish_is_tried_again(kit: Kit) -> No
         raise CommitFailedException("branch main has changed")
 
     with pytest.raises(RetryLater, match=f"table={TABLE}: another writer changed it during evolve"):
-        after_a_load(kit, lost).evolve(TABLE, (), add=True, widen=True, relax=True)
+        after_a_load(kit, lost).tables.evolve(TABLE, (), add=True, widen=True, relax=True)

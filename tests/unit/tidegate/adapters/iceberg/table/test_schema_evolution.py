@@ -24,13 +24,13 @@ def kit(tmp_path: Path) -> Kit:
         NestedField(3, "address", ADDRESS, required=True),
         identifier_field_ids=[1, 5],
     )
-    kit.port.catalogs.catalog("lake").create_table("shop.orders", schema, properties={"format-version": "2"})
-    kit.port.seed(TABLE, PIPELINE, START)
+    kit.port.tables.catalogs.catalog("lake").create_table("shop.orders", schema, properties={"format-version": "2"})
+    kit.port.commits.seed(TABLE, PIPELINE, START)
     return kit
 
 
 def evolved(kit: Kit, *columns: Column, **rules: Any) -> list[str]:
-    return kit.port.evolve(TABLE, columns, **{"add": True, "widen": True, "relax": True, **rules})
+    return kit.port.tables.evolve(TABLE, columns, **{"add": True, "widen": True, "relax": True, **rules})
 
 
 def test_identifier_fields_stay_required_while_all_else_follows_the_pipeline(kit: Kit) -> None:

@@ -1,0 +1,94 @@
+"""The port `BranchCommits` over BigQuery."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tidegate.adapters.bigquery import position_table
+from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
+from tidegate.adapters.bigquery.ports.port import BigQueryPort
+from tidegate.adapters.bigquery.publish_script import list_created_tables
+from tidegate.adapters.bigquery.stores import (
+    staging,
+    table_marks,
+)
+from tidegate.errors import CommitRefused, GiveUp
+from tidegate.model import resource_names
+from tidegate.model.position import Position
+from tidegate.ports.context import Head, Publication, TableState
+
+NO_BRANCHES_REASON = "BigQuery has no branches: a merge is written by the transaction that publishes it"
+
+
+class BigQueryCommits(BigQueryPort):
+    """Implements the port `BranchCommits`."""
+
+    @translate_bigquery_errors
+    def has_branches(self, table: str) -> bool:
+        """See the port."""
+        return False
+
+    @translate_bigquery_errors
+    def seed(self, table: str, pipeline: str, position: Position) -> None:
+        """See the port."""
+        uuid, properties = staging.get_uuid(self._require_table(table)), position.to_properties(pipeline)
+        position_table.seed_position(
+            self._get_warehouse(table), self._sql, table=table, uuid=uuid, pipeline=pipeline, properties=properties
+        )
+
+    @translate_bigquery_errors
+    def start_branch(self, table: str, state: TableState, branch: str) -> None:
+        """See the port."""
+        raise GiveUp(f"table={table}: {NO_BRANCHES_REASON}")
+
+    @translate_bigquery_errors
+    def read_head(self, table: str, branch: str) -> Head | None:
+        """See the port: only the tag that names a pipeline's last publish has one."""
+        pipeline = resource_names.parse_tag_pipeline(branch)
+        found = self._require_table(table)
+        row = (
+            position_table.read_row(self._get_warehouse(table), table, staging.get_uuid(found), pipeline)
+            if pipeline
+            else None
+        )
+        if row is None or not row.is_current:
+            return None
+        changed = position_table.read_publish_changes(self._get_warehouse(table), row)
+        return replace(row.head, summary={**row.head.summary, **changed})
+
+    @translate_bigquery_errors
+    def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
+        """See the port."""
+        raise GiveUp(f"table={table}: {NO_BRANCHES_REASON}")
+
+    @translate_bigquery_errors
+    def publish(self, publication: Publication) -> None:
+        """See the port."""
+        found = self._require_table(publication.table)
+        if staging.get_uuid(found) != publication.uuid:
+            raise CommitRefused(f"table={publication.table}: it was replaced by another of the same name")
+        warehouse, catalog = self._get_warehouse(publication.table), publication.table.split(".", 1)[0]
+        table_marks.mark_table(warehouse, publication.table, found, publication.pipeline)
+        position_table.publish(warehouse, self._sql, publication)
+        for made in list_created_tables(publication.statements):
+            table_marks.remove_expiration(warehouse, f"{catalog}.{made}")
+
+    @translate_bigquery_errors
+    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+        """See the port: nothing is written before it is published."""
+        return None
+
+    @translate_bigquery_errors
+    def drop_branch(self, table: str, branch: str) -> None:
+        """See the port: there are no branches."""
+
+    @translate_bigquery_errors
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
+        """See the port."""
+        self._require_table(table)
+        return 0
+
+    @translate_bigquery_errors
+    def find_snapshots(self, table: str, attempt: str) -> list[int]:
+        """See the port: nothing is written before it is published."""
+        return []

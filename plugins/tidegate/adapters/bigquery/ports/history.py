@@ -1,0 +1,59 @@
+"""The port `BatchHistory` over BigQuery."""
+
+from typing import Any
+
+from tidegate.adapters.bigquery import position_table
+from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
+from tidegate.adapters.bigquery.ports.port import BigQueryPort
+from tidegate.adapters.bigquery.ports.tables import BigQueryTables
+from tidegate.adapters.bigquery.stores import backfills as bigquery_backfills
+from tidegate.adapters.bigquery.stores import (
+    batch_history,
+)
+from tidegate.model import resource_names
+from tidegate.model.ownership import Ownership
+from tidegate.ports.context import Publication
+
+
+class BigQueryHistory(BigQueryPort):
+    """Implements the port `BatchHistory`."""
+
+    @translate_bigquery_errors
+    def append_history(self, control: str, row: dict[str, Any]) -> None:
+        """See the port."""
+        batch_history.append_row(self._get_warehouse(control), control, row)
+
+    @translate_bigquery_errors
+    def read_history(self, control: str, limit: int) -> list[dict[str, Any]]:
+        """See the port."""
+        return batch_history.read_newest(self._get_warehouse(control), control, limit)
+
+    @translate_bigquery_errors
+    def list_backfills(self, table: str, pipeline: str) -> list[str]:
+        """See the port."""
+        own = Ownership("intermediate", pipeline, table.split(".", 1)[1])
+        return bigquery_backfills.read_backfill_notes(
+            self._get_warehouse(table), resource_names.get_backfill_prefix(pipeline, table), own
+        )
+
+    @translate_bigquery_errors
+    def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:
+        """See the port."""
+        return bigquery_backfills.list_applied_slices(self._get_warehouse(intermediate), intermediate, shape)
+
+    @translate_bigquery_errors
+    def mark_applied(self, intermediate: str, number: int) -> None:
+        """See the port."""
+        bigquery_backfills.mark_applied(self._get_warehouse(intermediate), intermediate, number)
+
+    @translate_bigquery_errors
+    def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:
+        """See the port: there are no branches."""
+        state = BigQueryTables(self._warehouses, self._sql).read_state(table, pipeline)
+        mark = resource_names.name_backfill_property(pipeline, backfill)
+        if state is None or state.snapshot_id is None or mark not in state.marks:
+            return
+        kept = {name: value for name, value in state.marks.items() if name != mark}
+        attempt = f"forget {mark} {state.snapshot_id}"
+        forgotten = Publication(table, state.uuid, 0, state.snapshot_id, "", 0, kept, None, pipeline, attempt)
+        position_table.commit_publication(self._get_warehouse(table), self._sql, forgotten)

@@ -1,0 +1,120 @@
+"""The port `TableStore` over BigQuery."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tidegate.adapters.bigquery import position_table, schema_evolution
+from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
+from tidegate.adapters.bigquery.ports.port import BigQueryPort
+from tidegate.adapters.bigquery.pruning import TableLayout, compute_bounds
+from tidegate.adapters.bigquery.stores import (
+    ownership,
+    remembered_deletes,
+    staging,
+    table_marks,
+)
+from tidegate.adapters.bigquery.type_mapping import read_table_struct, to_columns
+from tidegate.model import resource_names
+from tidegate.model.ownership import SHAPE_PROPERTY, Ownership
+from tidegate.model.position import Position
+from tidegate.ports.context import TableFiles, TableState
+from tidegate.schema.column import Column
+from tidegate.schema.evolution import EvolutionRules
+from tidegate.sql.pruning import UNBOUNDED, Bounds
+
+
+class BigQueryTables(BigQueryPort):
+    """Implements the port `TableStore`."""
+
+    @translate_bigquery_errors
+    def list_tables(self, namespace: str) -> list[str]:
+        """See the port."""
+        return self._get_warehouse(namespace).list_tables(namespace)
+
+    @translate_bigquery_errors
+    def read_state(self, table: str, pipeline: str) -> TableState | None:
+        """See the port. `snapshot_id` is the position's version; a table restored to an earlier time keeps it."""
+        found = self._get_warehouse(table).find_table(table)
+        if found is None:
+            return None
+        fields = [field.to_api_repr() for field in found.schema]
+        known = to_columns(fields)
+        state = TableState(
+            staging.get_uuid(found), None, 0, None, 0, known, schema=read_table_struct(fields), has_maps=False
+        )
+        state = replace(state, kind=ownership.get_kind(found) or "")
+        row = position_table.read_row(self._get_warehouse(table), table, state.uuid, pipeline)
+        if row is None or not row.is_current:
+            return replace(state, position_lost=table_marks.is_written_by(found, pipeline) and bool(found.num_rows))
+        position = Position.from_properties(pipeline, row.properties)
+        return replace(
+            state,
+            snapshot_id=row.version,
+            position=position,
+            recorded=position,
+            highest_batch=position.batch if position else 0,
+            snapshot_ms=row.changed_ms,
+            marks={
+                k: v
+                for k, v in row.properties.items()
+                if k.startswith(resource_names.name_pipeline_property(pipeline, ""))
+            },
+        )
+
+    @translate_bigquery_errors
+    def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
+        """See the port."""
+        self._require_table(table)
+        return schema_evolution.evolve(self._get_warehouse(table), table, columns, EvolutionRules(add, widen, relax))
+
+    @translate_bigquery_errors
+    def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+        """See the port."""
+        found = self._get_warehouse(table).find_table(table)
+        if found is None:
+            return UNBOUNDED
+        layout = TableLayout.from_api_repr(found.to_api_repr())
+        return compute_bounds(
+            layout, self._get_warehouse(table).query_rows, self._sql, resource_names.name_positions_table(table), values
+        )
+
+    @translate_bigquery_errors
+    def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
+        """See the port."""
+        found = self._get_warehouse(table).find_table(table)
+        if found is None:
+            return None
+        ownership.claim(self._get_warehouse(table), found, table, own)
+        return {SHAPE_PROPERTY: staging.get_shape(found)} if own.kind == "intermediate" else {}
+
+    @translate_bigquery_errors
+    def list_pipelines(self, table: str) -> tuple[str, ...]:
+        """See the port."""
+        found = self._get_warehouse(table).find_table(table)
+        return (
+            ()
+            if found is None
+            else position_table.list_pipelines(self._get_warehouse(table), table, staging.get_uuid(found))
+        )
+
+    @translate_bigquery_errors
+    def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
+        """See the port: BigQuery keeps its files itself, there is nothing to maintain."""
+        return None
+
+    @translate_bigquery_errors
+    def read_property(self, table: str, name: str) -> str | None:
+        """See the port."""
+        return None
+
+    @translate_bigquery_errors
+    def count_rows(self, table: str) -> int | None:
+        """See the port."""
+        found = self._get_warehouse(table).find_table(table)
+        return None if found is None or found.num_rows is None else int(found.num_rows)
+
+    @translate_bigquery_errors
+    def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
+        """See the port: each time is billed for the whole table."""
+        return remembered_deletes.forget_deletes(self._get_warehouse(deletes), deletes, before_ms, every_ms)

@@ -1,0 +1,82 @@
+"""The port `BranchCommits` over Iceberg."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.adapters.iceberg import reparent as iceberg_reparent
+from tidegate.adapters.iceberg.ports.port import IcebergPort
+from tidegate.adapters.iceberg.pruning import key_ranges
+from tidegate.adapters.iceberg.table import commit
+from tidegate.adapters.iceberg.table import state as iceberg_state
+from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
+from tidegate.errors import CommitRefused
+from tidegate.model.position import Position
+from tidegate.ports.context import Head, Publication, TableState
+
+
+class IcebergCommits(IcebergPort):
+    """Implements the port `BranchCommits`."""
+
+    @translate_iceberg_errors
+    def has_branches(self, table: str) -> bool:
+        """See the port."""
+        return True
+
+    @translate_iceberg_errors
+    def seed(self, table: str, pipeline: str, position: Position) -> None:
+        """See the port."""
+        commit.seed(self._table(table), pipeline, position.to_properties(pipeline), self._branch(table))
+
+    @translate_iceberg_errors
+    def start_branch(self, table: str, state: TableState, branch: str) -> None:
+        """See the port."""
+        if state.snapshot_id is None:
+            raise CommitRefused(f"table={table} has no snapshot to cut from")
+        commit.start_branch(self._table(table), (state.uuid, state.snapshot_id), branch, self._branch(table))
+
+    @translate_iceberg_errors
+    def read_head(self, table: str, branch: str) -> Head | None:
+        """See the port."""
+        return iceberg_state.read_ref_head(self._table(table), branch)
+
+    @translate_iceberg_errors
+    def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
+        """See the port."""
+        commit.append_empty(self._table(table), branch, summary)
+
+    @translate_iceberg_errors
+    def publish(self, publication: Publication) -> None:
+        """See the port."""
+        commit.publish(self._table(publication.table), publication, self._branch(publication.table))
+
+    @translate_iceberg_errors
+    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+        """See the port."""
+        table, staged = self._table(publication.table), self.catalogs.table(keys["source"]) if keys else None
+        ranges = key_ranges.find_key_ranges(staged, keys) if keys and staged is not None else ()
+        added = iceberg_reparent.find_added_files(table, publication, onto, None if keys is None else ranges)
+        if added is None:
+            return None
+        iceberg_reparent.reparent(table, publication, onto, added, self._branch(publication.table))
+        return self.read_head(publication.table, publication.branch)
+
+    @translate_iceberg_errors
+    def drop_branch(self, table: str, branch: str) -> None:
+        """See the port."""
+        found = self._table(table)
+        if branch in found.metadata.refs:
+            commit.drop_references(found, [branch])
+
+    @translate_iceberg_errors
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
+        """See the port."""
+        found = self._table(table)
+        stale = iceberg_state.list_attempt_branches(found, pipeline, up_to_batch)
+        if stale:
+            commit.drop_references(found, stale)
+        return len(stale)
+
+    @translate_iceberg_errors
+    def find_snapshots(self, table: str, attempt: str) -> list[int]:
+        """See the port."""
+        return iceberg_state.find_attempt_snapshots(self._table(table), attempt)

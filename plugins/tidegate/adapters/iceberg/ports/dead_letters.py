@@ -1,0 +1,42 @@
+"""The port `DeadLetterStore` over Iceberg."""
+
+from typing import Any
+
+from tidegate.adapters.iceberg.ports.port import IcebergPort
+from tidegate.adapters.iceberg.stores import dead_letters as iceberg_dead_letters
+from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
+from tidegate.model.offsets import Ranges
+from tidegate.ports.context import DeadLetters
+
+
+class IcebergDeadLetters(IcebergPort):
+    """Implements the port `DeadLetterStore`."""
+
+    @translate_iceberg_errors
+    def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
+        """See the port."""
+        found = self.catalogs.table(name)
+        return DeadLetters() if found is None else iceberg_dead_letters.read_newest(found, limit)
+
+    @translate_iceberg_errors
+    def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+        """See the port."""
+        found = self.catalogs.table(name)
+        return [] if found is None else iceberg_dead_letters.list_waiting(found, table)
+
+    @translate_iceberg_errors
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+        """See the port."""
+        found = self.catalogs.table(name)
+        return [] if found is None else iceberg_dead_letters.read_of_attempt(found, table, attempt)
+
+    @translate_iceberg_errors
+    def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
+        """See the port."""
+        return ""
+
+    @translate_iceberg_errors
+    def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+        """See the port."""
+        found = self.catalogs.table(name)
+        return 0 if found is None else iceberg_dead_letters.count_of_others(found, table, attempt, ranges)

@@ -1,0 +1,55 @@
+"""The port `BatchHistory` over Iceberg."""
+
+from typing import Any
+
+from tidegate.adapters.iceberg.ports.port import IcebergPort
+from tidegate.adapters.iceberg.stores import batch_history
+from tidegate.adapters.iceberg.stores import staging as iceberg_staging
+from tidegate.adapters.iceberg.table import commit
+from tidegate.adapters.iceberg.table import state as iceberg_state
+from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
+from tidegate.model import resource_names
+from tidegate.model.ownership import Ownership
+
+
+class IcebergHistory(IcebergPort):
+    """Implements the port `BatchHistory`."""
+
+    @translate_iceberg_errors
+    def append_history(self, control: str, row: dict[str, Any]) -> None:
+        """See the port."""
+        catalog, identifier = control.split(".", 1)
+        batch_history.append_row(self.catalogs.catalog(catalog), identifier, row)
+
+    @translate_iceberg_errors
+    def read_history(self, control: str, limit: int) -> list[dict[str, Any]]:
+        """See the port."""
+        found = self.catalogs.table(control)
+        return [] if found is None else batch_history.read_newest(found, limit)
+
+    @translate_iceberg_errors
+    def list_backfills(self, table: str, pipeline: str) -> list[str]:
+        """See the port."""
+        catalog, identifier = table.split(".", 1)
+        prefix = resource_names.get_backfill_prefix(pipeline, identifier)
+        own = Ownership("intermediate", pipeline, identifier)
+        return iceberg_staging.read_backfill_notes(self.catalogs.catalog(catalog), prefix, own)
+
+    @translate_iceberg_errors
+    def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:
+        """See the port."""
+        found = self.catalogs.table(intermediate)
+        return frozenset() if found is None else iceberg_staging.list_applied_slices(found, shape)
+
+    @translate_iceberg_errors
+    def mark_applied(self, intermediate: str, number: int) -> None:
+        """See the port."""
+        iceberg_staging.mark_applied(self._table(intermediate), number)
+
+    @translate_iceberg_errors
+    def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:
+        """See the port."""
+        found = self.catalogs.table(table)
+        if found is not None:
+            branches = iceberg_state.list_backfill_branches(found, pipeline, backfill)
+            commit.drop_backfill(found, branches, resource_names.name_backfill_property(pipeline, backfill))

@@ -1,0 +1,78 @@
+"""The port `StagingStore` over Iceberg."""
+
+from typing import Any
+
+from tidegate.adapters.iceberg.ports.port import IcebergPort
+from tidegate.adapters.iceberg.stores import staging as iceberg_staging
+from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
+from tidegate.model.batch import SignedAttempt, StagedBatch
+from tidegate.ports.context import Staging
+
+
+class IcebergStaging(IcebergPort):
+    """Implements the port `StagingStore`."""
+
+    @translate_iceberg_errors
+    def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
+        """See the port: Spark writes Iceberg's tables itself."""
+        return None
+
+    @translate_iceberg_errors
+    def load_staged_files(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+        """See the port."""
+
+    @translate_iceberg_errors
+    def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
+        """See the port: Spark leaves no files."""
+
+    @translate_iceberg_errors
+    def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
+        """See the port: Spark leaves no files."""
+        return []
+
+    @translate_iceberg_errors
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+        """See the port: no job leaves files for Iceberg."""
+        return None
+
+    @translate_iceberg_errors
+    def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+        """See the port."""
+        found = self.catalogs.table(intermediate)
+        return [] if found is None else iceberg_staging.list_staged(found, table)
+
+    @translate_iceberg_errors
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        """See the port."""
+        found = self.catalogs.table(intermediate)
+        return None if found is None else iceberg_staging.read_outcome(found, attempt)
+
+    @translate_iceberg_errors
+    def read_staging(self, intermediate: str, table: str) -> Staging | None:
+        """See the port."""
+        found = self.catalogs.table(intermediate)
+        return None if found is None else iceberg_staging.read_newest(found, table)
+
+    @translate_iceberg_errors
+    def find_highest_batch(self, intermediate: str) -> int:
+        """See the port."""
+        found = self.catalogs.table(intermediate)
+        return 0 if found is None else iceberg_staging.find_highest_batch(found)
+
+    @translate_iceberg_errors
+    def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        """See the port."""
+        found = self.catalogs.table(intermediate)
+        return None if found is None else iceberg_staging.read_audit_answers(found, attempt)
+
+    @translate_iceberg_errors
+    def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
+        """See the port."""
+        found = self.catalogs.table(intermediate)
+        return {} if found is None else iceberg_staging.clean_up(found, up_to_batch)
+
+    @translate_iceberg_errors
+    def drop(self, intermediate: str) -> None:
+        """See the port."""
+        catalog, identifier = intermediate.split(".", 1)
+        iceberg_staging.drop_table(self.catalogs.catalog(catalog), identifier)

@@ -1,0 +1,107 @@
+"""The port `TableStore` over Iceberg."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyiceberg.table import Table
+
+from tidegate.adapters.iceberg import branch_writers
+from tidegate.adapters.iceberg.ports.port import IcebergPort
+from tidegate.adapters.iceberg.pruning import file_overlap, key_ranges, key_values
+from tidegate.adapters.iceberg.stores import ownership, remembered_deletes
+from tidegate.adapters.iceberg.table import file_statistics, row_count, schema_evolution
+from tidegate.adapters.iceberg.table import state as iceberg_state
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
+from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
+from tidegate.model.ownership import Ownership
+from tidegate.ports.context import TableFiles, TableState
+from tidegate.schema.column import Column
+from tidegate.schema.evolution import EvolutionRules
+from tidegate.sql.pruning import Bounds
+
+# tables whose metadata is kept as it was read, for the merge that follows: it may be megabytes each
+MAX_CACHED_TABLES = 8
+
+
+class IcebergTables(IcebergPort):
+    """Implements the port `TableStore`."""
+
+    def __init__(self, catalogs: Catalogs, branches: Mapping[str, str] | None = None) -> None:
+        super().__init__(catalogs, branches)
+        self._states: dict[str, Table] = {}
+
+    @translate_iceberg_errors
+    def list_tables(self, namespace: str) -> list[str]:
+        """See the port."""
+        return self.catalogs.names_in(namespace)
+
+    @translate_iceberg_errors
+    def read_state(self, table: str, pipeline: str) -> TableState | None:
+        """See the port."""
+        found = self.catalogs.table(table)
+        if found is None:
+            return None
+        refuse_newer_format(table, found.metadata.format_version)
+        self._states.pop(table, None)
+        self._states[table] = found
+        for oldest in list(self._states)[:-MAX_CACHED_TABLES]:
+            self._states.pop(oldest, None)
+        return iceberg_state.build_state(found, pipeline, self._branch(table))
+
+    @translate_iceberg_errors
+    def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
+        """See the port."""
+        return schema_evolution.evolve(self._table(table), table, columns, EvolutionRules(add, widen, relax))
+
+    @translate_iceberg_errors
+    def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+        """See the port."""
+        staged = self.catalogs.table(values["source"])
+        found = () if staged is None else key_ranges.find_key_ranges(staged, values)
+        at = values.get("at")
+        overlap = file_overlap.find_overlap(self._at(table, at), at, found) if found and at is not None else None
+        if staged is not None and key_values.are_keys_worth_naming(values.get("rows", 0), overlap):
+            return Bounds(key_values.name_keys(staged, values, found), overlap=overlap)
+        return Bounds(tuple(known.bound for known in found), overlap=overlap)
+
+    @translate_iceberg_errors
+    def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
+        """See the port."""
+        found = self.catalogs.table(table)
+        return None if found is None else ownership.claim(found, table, own)
+
+    @translate_iceberg_errors
+    def list_pipelines(self, table: str) -> tuple[str, ...]:
+        """See the port."""
+        found = self.catalogs.table(table)
+        return () if found is None else branch_writers.list_branch_pipelines(found, self._branch(table))
+
+    @translate_iceberg_errors
+    def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
+        """See the port."""
+        found = self.catalogs.table(table)
+        return None if found is None else file_statistics.measure_files(found, exact)
+
+    @translate_iceberg_errors
+    def read_property(self, table: str, name: str) -> str | None:
+        """See the port."""
+        found = self.catalogs.table(table)
+        return None if found is None else found.metadata.properties.get(name)
+
+    @translate_iceberg_errors
+    def count_rows(self, table: str) -> int | None:
+        """See the port."""
+        found = self.catalogs.table(table)
+        return None if found is None else row_count.count_rows(found, self._branch(table))
+
+    @translate_iceberg_errors
+    def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
+        """See the port: it goes file by file, so that it need not wait."""
+        found = self.catalogs.table(deletes)
+        return 0 if found is None else remembered_deletes.forget_deletes(found, before_ms)
+
+    def _at(self, name: str, snapshot_id: int) -> Table:
+        """The table as its state was read, if that has the snapshot: a snapshot is never another."""
+        read = self._states.get(name)
+        return read if read is not None and read.metadata.snapshot_by_id(snapshot_id) else self._table(name)

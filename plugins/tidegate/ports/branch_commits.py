@@ -1,0 +1,51 @@
+"""The port to commits: branches that are written beside a table, and the one commit that publishes."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from tidegate.model.position import Position
+from tidegate.model.table_state import Head, Publication, TableState
+
+
+class BranchCommits(Protocol):
+    """Writes a batch into a destination table: on a branch where there are some, then by compare-and-swap."""
+
+    def has_branches(self, table: str) -> bool:
+        """Whether a merge is written beside the table, and seen, before it is published; else the publish does both."""
+        ...
+
+    def seed(self, table: str, pipeline: str, position: Position) -> None:
+        """Give a table without snapshots its first one, empty, with the starting position; refused if it has one."""
+        ...
+
+    def start_branch(self, table: str, state: TableState, branch: str) -> None:
+        """Start `branch` at the snapshot that `state` was read from; `CommitRefused` if main has moved."""
+        ...
+
+    def read_head(self, table: str, branch: str) -> Head | None:
+        """The branch's newest snapshot; None where the branch is gone."""
+        ...
+
+    def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
+        """Put a snapshot without rows on `branch`."""
+        ...
+
+    def publish(self, publication: Publication) -> None:
+        """The law. `CommitRefused` when a requirement failed, `OutcomeUnknown` when no answer came."""
+        ...
+
+    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+        """Put a branch onto a newer main, None where a merge with `keys` might differ; `keys` None: it appends."""
+        ...
+
+    def drop_branch(self, table: str, branch: str) -> None:
+        """Remove one branch; nothing happens where it is gone."""
+        ...
+
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
+        """Remove this pipeline's branches of batches up to that one; returns how many."""
+        ...
+
+    def find_snapshots(self, table: str, attempt: str) -> list[int]:
+        """The snapshots, on whatever branch or on none, that this attempt wrote."""
+        ...

@@ -1,0 +1,30 @@
+"""The port to the tables of bad records."""
+
+from typing import Any, Protocol
+
+from tidegate.model.offsets import Ranges
+from tidegate.model.table_state import DeadLetters
+
+
+class DeadLetterStore(Protocol):
+    """Dead-letter tables: bad records, with their bytes, until they are replayed."""
+
+    def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
+        """What stands in a dead-letter table: counts, and the newest `limit` that wait, newest first."""
+        ...
+
+    def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+        """Topic, partition and offset of each dead letter of `table` that was not replayed."""
+        ...
+
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+        """The dead letters of `table` that one attempt left, with their bytes, in the order of their places."""
+        ...
+
+    def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
+        """Copy those that wait to files beside `intermediate`; their folder, empty where Spark reads them itself."""
+        ...
+
+    def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+        """Dead letters of `table` in these ranges that another attempt than `attempt` left."""
+        ...

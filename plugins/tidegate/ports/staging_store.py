@@ -1,0 +1,58 @@
+"""The port to intermediate tables: attempts that stage jobs left there, and batches that are complete."""
+
+from typing import Any, Protocol
+
+from tidegate.model.batch import SignedAttempt, StagedBatch
+from tidegate.model.table_state import Staging
+
+
+class StagingStore(Protocol):
+    """Intermediate tables, in which batches wait for their merge."""
+
+    def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
+        """The folder in which a stage job leaves this attempt's files; None where it writes the table itself."""
+        ...
+
+    def load_staged_files(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+        """Bring the files that a stage job left in its folder into the table; only then is the attempt finished."""
+        ...
+
+    def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
+        """Note beside an attempt's files, once its job has ended well, what that job was asked."""
+        ...
+
+    def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
+        """Attempts that are signed and whose files are still there."""
+        ...
+
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+        """What a job left last in its `landing`; None if it did not finish."""
+        ...
+
+    def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+        """Complete batches that stand in the intermediate table, oldest first; highest attempt of each batch only."""
+        ...
+
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        """What the stage job of this attempt left behind (with its snapshot id), None if it did not finish."""
+        ...
+
+    def read_staging(self, intermediate: str, table: str) -> Staging | None:
+        """What the newest snapshot holds, without batches whose newest attempt is unfinished; None if there is none."""
+        ...
+
+    def find_highest_batch(self, intermediate: str) -> int:
+        """The highest batch number that was ever written there, 0 for none; not of attempts that are never merged."""
+        ...
+
+    def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+        """What the last merge of this staged attempt found when it asked its audits; None if none did."""
+        ...
+
+    def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
+        """Remove batches up to that one, and later attempts that are never merged, with all files; returns counts."""
+        ...
+
+    def drop(self, intermediate: str) -> None:
+        """Drop an intermediate table with all its files, also of attempts that were killed; `GiveUp` if not ours."""
+        ...
