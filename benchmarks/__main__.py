@@ -100,10 +100,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 def _parts(text: str) -> list[str]:
-    asked = text.replace(" ", "").split(",")
-    if unknown := [part for part in asked if part not in PARTS]:
+    parts = text.replace(" ", "").split(",")
+    if unknown := [part for part in parts if part not in PARTS]:
         raise argparse.ArgumentTypeError(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    return asked
+    return parts
 
 
 def _positive(text: str) -> int:

@@ -53,10 +53,10 @@ def executors(count: int, cores: int) -> dict[str, str]:
 
 
 def _start(words: list[str], folder: Path, log: Path, mark: str) -> Identity:
-    found = find_spec("pyspark")
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("pyspark is not installed: run make setup")
-    home = Path(next(iter(found.submodule_search_locations)))
+    home = Path(next(iter(spec.submodule_search_locations)))
     env = {
         **build_clean_environment(),
         "SPARK_HOME": str(home),

@@ -51,8 +51,8 @@ class Entry:
 
 def missing(systems: Sequence[str]) -> dict[str, str]:
     """Fetch what the peers need; those that cannot run, with the reason."""
-    found = {system: jars.missing(JARS[system]) for system in systems if system in JARS}
-    return {system: why for system, why in found.items() if why}
+    reasons = {system: jars.missing(JARS[system]) for system in systems if system in JARS}
+    return {system: why for system, why in reasons.items() if why}
 
 
 def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str], per_batch: int = 0) -> list[Entry]:
@@ -85,17 +85,17 @@ def _product(server: Any, lake: Lake, topic: Topic, per_batch: int) -> Entry:
 def _peer(bench: Bench, lake: Lake, topic: Topic, system: str, per_batch: int) -> Entry:
     name = f"{system.partition(' ')[0].lower()}_{topic.name}"
     place, log = lake.catalog(name), lake.logs / f"{name}.log"
-    given = Assignment(bench.stack.kafka_bootstrap, place, topic.name, log, bench.sizes.peer_seconds)
+    assignment = Assignment(bench.stack.kafka_bootstrap, place, topic.name, log, bench.sizes.peer_seconds)
     truth, table, catalog = topic.produced.truth, product.peer_table(name), _catalog(place)
     if system == SPARK:
-        run = peer.consume(given, WARM, per_batch)
+        run = peer.consume(assignment, WARM, per_batch)
         return Entry(system, table, run.work.wall, run.work.cpu, run.peak_mb, truth)
     spent: Spent
     if system == FLINK:
-        spent = peer_flink.consume(given, "1s" if per_batch else "10s")
+        spent = peer_flink.consume(assignment, "1s" if per_batch else "10s")
     else:
         truth = topic.produced.appended
-        spent = peer_connect.consume(given, catalog, truth.rows)
+        spent = peer_connect.consume(assignment, catalog, truth.rows)
     return Entry(system, table, spent.wall, spent.cpu, spent.peak_mb, truth)
 
 

@@ -48,7 +48,7 @@ def measure(bench: Bench) -> Result:
     bootstrap = bench.stack.kafka_bootstrap
     bench.say(f"producing {count:,} records ...")
     truth = produce(bootstrap, TOPIC, count, bench.sizes.keys).truth
-    found = []
+    shapes = []
     for index, (name, (workers, executors_, cores)) in enumerate(SHAPES.items()):
         bench.say(f"{name} ...")
         folder, first, own = bench.folder / f"cluster-{index}", f"first_{index}", f"second_{index}"
@@ -66,15 +66,15 @@ def measure(bench: Bench) -> Result:
             ran = tasks(server.events, flush.begun, flush.ended)
         on_core, cpu = core_seconds(ran, executors_ * cores), sum(task.cpu for task in ran)
         right = is_right(truth, read)
-        found.append(Shape(name, flush.wall, busy_seconds(ran), on_core, cpu, flush.server_cpu, right))
-    one = found[0]
-    times = {shape.name: round(one.executors / shape.executors, 2) for shape in found[1:]}
+        shapes.append(Shape(name, flush.wall, busy_seconds(ran), on_core, cpu, flush.server_cpu, right))
+    one = shapes[0]
+    times = {shape.name: round(one.executors / shape.executors, 2) for shape in shapes[1:]}
     return Result(
-        tables=[Table(f"f. Scaling, {count:,} records", HEADER, [_line(shape, one, count) for shape in found])],
+        tables=[Table(f"f. Scaling, {count:,} records", HEADER, [_line(shape, one, count) for shape in shapes])],
         figures={f"{name}, times one core": value for name, value in times.items()}
-        | {f"{shape.name}, wall s": round(shape.wall, 1) for shape in found},
+        | {f"{shape.name}, wall s": round(shape.wall, 1) for shape in shapes},
         goals=[Goal(f"{name}, times the rows per second", value, GOAL, True) for name, value in times.items()],
-        right=all(shape.right for shape in found),
+        right=all(shape.right for shape in shapes),
     )
 
 

@@ -31,35 +31,35 @@ class Task:
 
 def tasks(events: Path, begun: float, ended: float) -> list[Task]:
     """The tasks that ran within these moments."""
-    found = []
+    ended_tasks = []
     for event in _events(events):
         if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
-            told, metrics = event["Task Info"], event["Task Metrics"]
-            times = told["Launch Time"] / MILLISECONDS, told["Finish Time"] / MILLISECONDS
+            info, metrics = event["Task Info"], event["Task Metrics"]
+            times = info["Launch Time"] / MILLISECONDS, info["Finish Time"] / MILLISECONDS
             cpu = (metrics["Executor CPU Time"] + metrics["Executor Deserialize CPU Time"]) / NANOSECONDS
             if begun <= times[0] and times[1] <= ended + 1:
-                found.append(Task(event["Stage ID"], told["Executor ID"], *times, cpu))
-    return found
+                ended_tasks.append(Task(event["Stage ID"], info["Executor ID"], *times, cpu))
+    return ended_tasks
 
 
-def busy_seconds(found: list[Task]) -> float:
+def busy_seconds(ended_tasks: list[Task]) -> float:
     """Seconds in which at least one task ran."""
     total, until = 0.0, 0.0
-    for task in sorted(found, key=lambda t: t.begun):
+    for task in sorted(ended_tasks, key=lambda t: t.begun):
         total += max(0.0, task.ended - max(task.begun, until))
         until = max(until, task.ended)
     return total
 
 
-def core_seconds(found: list[Task], cores: int) -> float:
+def core_seconds(ended_tasks: list[Task], cores: int) -> float:
     """CPU seconds of the busiest core, stage after stage: what the work would take if nobody else had the machine.
 
     Tasks go to the core that is free first, in the order in which they were started.
     """
     total = 0.0
-    for stage in {task.stage for task in found}:
+    for stage in {task.stage for task in ended_tasks}:
         load = [0.0] * cores
-        for task in sorted((t for t in found if t.stage == stage), key=lambda t: t.begun):
+        for task in sorted((t for t in ended_tasks if t.stage == stage), key=lambda t: t.begun):
             load[load.index(min(load))] += task.cpu
         total += max(load)
     return total

@@ -42,9 +42,9 @@ class Clocks:
             try:
                 return step(*arguments, **named)
             finally:
-                known = self.steps.setdefault(name, dict.fromkeys(("wall", "worker_cpu", "server_cpu"), 0.0))
-                for word, after, start in zip(known, self._now(), before, strict=True):
-                    known[word] = round(known[word] + after - start, 3)
+                totals = self.steps.setdefault(name, dict.fromkeys(("wall", "worker_cpu", "server_cpu"), 0.0))
+                for word, after, start in zip(totals, self._now(), before, strict=True):
+                    totals[word] = round(totals[word] + after - start, 3)
 
         return measured
 

@@ -60,7 +60,7 @@ FORMATS: dict[str, tuple[Callable[[dict[str, Any]], bytes], dict[str, Any]]] = {
 
 def measure(bench: Bench) -> Result:
     """CPU seconds of the Spark server per million records, for each format: the product's stage, and plain Spark."""
-    count, lake, found = bench.sizes.formats, Lake(bench.folder), dict[str, tuple[float, float, bool]]()
+    count, lake, costs = bench.sizes.formats, Lake(bench.folder), dict[str, tuple[float, float, bool]]()
     with spark_server(bench.stack, bench.folder / "spark") as server:
         for name, (_, value) in FORMATS.items():
             bench.say(f"{name}: {count:,} records, staged by the product and appended by plain Spark ...")
@@ -73,15 +73,15 @@ def measure(bench: Bench) -> Result:
             plain = _plain(server, lake, name, _file(name))
             stage, other = (spent / count * 1e6 for spent in (flushed.steps["stage"]["server_cpu"], plain["cpu"]))
             right = flushed.batches[0]["staged"] == plain["rows"] == count
-            found[name] = round(stage, 2), round(other, 2), right
+            costs[name] = round(stage, 2), round(other, 2), right
     header = ("CPU s of the server per million records", "product", "plain Spark", "ratio", "right?")
-    lines = [(n, number(a), number(b), ratio(a, b), yes(right)) for n, (a, b, right) in found.items()]
+    lines = [(n, number(a), number(b), ratio(a, b), yes(right)) for n, (a, b, right) in costs.items()]
     return Result(
         tables=[Table(f"h. Formats, {count:,} records that are appended", header, lines)],
-        figures={name: one for name, (one, _, _) in found.items()},
+        figures={name: one for name, (one, _, _) in costs.items()},
         goals=[],
-        right=all(right for _, _, right in found.values()),
-        details={name: {"product": one, "plain": other} for name, (one, other, _) in found.items()},
+        right=all(right for _, _, right in costs.values()),
+        details={name: {"product": one, "plain": other} for name, (one, other, _) in costs.items()},
     )
 
 
@@ -102,14 +102,14 @@ def produce(bootstrap: str, name: str, into: str, count: int) -> None:
     write = FORMATS[name][0]
     for row in _rows(count):
         send(producer, into, None, write(row))
-    if left := producer.flush(FLUSH_SECONDS):
-        raise RuntimeError(f"the broker did not take every record: topic={into} left={left}")
+    if queue_length := producer.flush(FLUSH_SECONDS):
+        raise RuntimeError(f"the broker did not take every record: topic={into} left={queue_length}")
 
 
 def _rows(count: int) -> Iterator[dict[str, Any]]:
     """Rows of the main bench, tombstones left out."""
-    wanted = (json.loads(record.value) for record in records(2 * count, count) if record.value is not None)
-    for row, _ in zip(wanted, range(count), strict=False):
+    rows = (json.loads(record.value) for record in records(2 * count, count) if record.value is not None)
+    for row, _ in zip(rows, range(count), strict=False):
         yield row
 
 

@@ -62,14 +62,14 @@ def measure(folder: Path, flushes: int = FLUSHES) -> dict[str, Any]:
     chance, producer = random.Random(1), Producer({"bootstrap.servers": stack.kafka_bootstrap, "linger.ms": 0})
     for number in range(WARM_UP):
         _one(producer, catalog, -number - 1)
-    seen = []
+    timings = []
     for number in range(flushes):
         time.sleep(chance.uniform(0, 2 * INTERVAL))
-        seen.append(_one(producer, catalog, number))
+        timings.append(_one(producer, catalog, number))
     time.sleep(3 * INTERVAL)  # the last run ends
     runs = _runs(airflow.list_tasks(dag))
     loads = {"load_before": round(load, 1), "load_after": round(os.getloadavg()[0], 1)}
-    return {"interval": INTERVAL, **loads, **told(seen, runs), "seconds": [round(one.seconds, 2) for one in seen]}
+    return {"interval": INTERVAL, **loads, **told(timings, runs), "seconds": [round(one.seconds, 2) for one in timings]}
 
 
 def _include(folder: Path) -> tuple[Path, Catalog]:
@@ -99,16 +99,16 @@ def _one(producer: Producer, catalog: Catalog, number: int) -> Seen:
     producer.produce(NAME, json.dumps({"id": number, "name": "x"}), json.dumps({"id": number}))
     if producer.flush(ADMIN_SECONDS):
         raise RuntimeError(f"the broker did not take the record id={number}")
-    produced, known = time.time(), None
+    produced, last_snapshot_id = time.time(), None
     while time.time() - produced < SEEN_SECONDS:
         try:
             table = catalog.load_table(f"shop.{NAME}")
         except NoSuchTableError:
             time.sleep(PAUSE)
             continue
-        found = table.metadata.current_snapshot_id
-        if found != known:
-            visible, known = time.time(), found
+        snapshot_id = table.metadata.current_snapshot_id
+        if snapshot_id != last_snapshot_id:
+            visible, last_snapshot_id = time.time(), snapshot_id
             if table.scan(row_filter=f"id == {number}", selected_fields=("id",)).to_arrow().num_rows:
                 return Seen(produced, visible)
         time.sleep(PAUSE)
@@ -130,11 +130,11 @@ def _seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def told(seen: Sequence[Seen], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def told(timings: Sequence[Seen], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Median and 95th percentile in seconds, and the medians of what they are made of, task by task."""
-    seconds = sorted(one.seconds for one in seen)
+    seconds = sorted(one.seconds for one in timings)
     parts: dict[str, list[dict[str, float]]] = {}
-    for one in seen:
+    for one in timings:
         began = [run for run in runs if run["merge"][1] <= one.visible]
         if began:
             for name, spent in _parts(one, began[-1]).items():
@@ -168,12 +168,12 @@ def part(bench: Bench) -> Result:
     """The same as a part of the bench, on a stack of its own."""
     bench.say(f"starting Kafka, Spark and Airflow; then {bench.sizes.latency} records, one after the other ...")
     try:
-        found = measure(bench.folder, bench.sizes.latency)
+        summary = measure(bench.folder, bench.sizes.latency)
     finally:
         stop_stack(bench.folder / "stack")
     words = ("queued", "start", "work")
     lines = []
-    for name, spent in found["tasks"].items():
+    for name, spent in summary["tasks"].items():
         if name == AFTERWARDS[0]:
             lines.append(("the row is seen, at the end of merge", "", "", ""))
         lines.append((name, *(result.number(spent[word], 2) for word in words)))
@@ -181,10 +181,10 @@ def part(bench: Bench) -> Result:
     return Result(
         tables=[
             Table(title, ("median seconds", *words), lines),
-            Table("In all", ("", "seconds"), [(name, result.number(found[name], 2)) for name in (*GOALS, "most")]),
+            Table("In all", ("", "seconds"), [(name, result.number(summary[name], 2)) for name in (*GOALS, "most")]),
         ],
-        figures={name: found[name] for name in GOALS},
-        goals=[Goal(f"record to visible row, {name}, seconds", found[name], goal) for name, goal in GOALS.items()],
+        figures={name: summary[name] for name in GOALS},
+        goals=[Goal(f"record to visible row, {name}, seconds", summary[name], goal) for name, goal in GOALS.items()],
         right=True,
-        details=found,
+        details=summary,
     )

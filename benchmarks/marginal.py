@@ -15,7 +15,7 @@ def measure(bench: Bench) -> Result:
     missing = contest.missing(contest.PEERS)
     systems = [system for system in contest.PEERS if system not in missing]
     produce(bench.stack.kafka_bootstrap, contest.WARM, sizes.warm_up, sizes.keys)
-    found: dict[str, dict[int, list[Entry]]] = {}
+    by_kind: dict[str, dict[int, list[Entry]]] = {}
     for kind in sizes.kinds:
         for count in (sizes.small, sizes.large):
             name = f"{kind}_{count}"
@@ -23,14 +23,14 @@ def measure(bench: Bench) -> Result:
             keys = sizes.keys if kind == "repeated" else ONCE
             topic = Topic(name, count, produce(bench.stack.kafka_bootstrap, name, count, keys))
             here = systems if count == sizes.small or not sizes.is_quick else [s for s in systems if s == SPARK]
-            found.setdefault(kind, {})[count] = contest.compete(bench, lake, topic, here)
-    marginals = {kind: _marginals(by_size) for kind, by_size in found.items()}
+            by_kind.setdefault(kind, {})[count] = contest.compete(bench, lake, topic, here)
+    marginals = {kind: _marginals(by_size) for kind, by_size in by_kind.items()}
     return Result(
-        tables=[_marginal_table(marginals), *(_work_table(kind, sizes.keys, found[kind]) for kind in found),
-                _steps(found["repeated"][sizes.small][0].flush)],
-        figures={f"{kind} {system}": value for kind in found for system, value in marginals[kind].items()},
+        tables=[_marginal_table(marginals), *(_work_table(kind, sizes.keys, by_kind[kind]) for kind in by_kind),
+                _steps(by_kind["repeated"][sizes.small][0].flush)],
+        figures={f"{kind} {system}": value for kind in by_kind for system, value in marginals[kind].items()},
         goals=_goals(marginals),
-        right=all(entry.right for by_size in found.values() for entries in by_size.values() for entry in entries),
+        right=all(entry.right for by_size in by_kind.values() for entries in by_size.values() for entry in entries),
         missing=[f"{system}: {why}" for system, why in missing.items()],
     )  # fmt: skip
 
@@ -71,8 +71,8 @@ def _against(values: dict[str, float], system: str) -> tuple[str, str]:
 
 def _work_table(kind: str, keys: int, by_size: dict[int, list[Entry]]) -> Table:
     lines = [line(entry, entries[0], count) for count, entries in by_size.items() for entry in entries]
-    told = f"over {keys:,} keys" if kind == "repeated" else "every key once"
-    return Table(f"One batch, {told}; the product's and Spark's start and warm-up left out", HEADER, lines)
+    description = f"over {keys:,} keys" if kind == "repeated" else "every key once"
+    return Table(f"One batch, {description}; the product's and Spark's start and warm-up left out", HEADER, lines)
 
 
 def line(entry: Entry, product: Entry, count: int) -> tuple[str, ...]:

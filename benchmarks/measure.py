@@ -110,8 +110,8 @@ def run(
     answer = log.with_suffix(".json")
     answer.unlink(missing_ok=True)
     # one clock for all processes of a Linux machine
-    asked = json.dumps({**request, "started": time.monotonic(), "answer": str(answer)})
-    spent = follow([str(PYTHON), "-m", module, asked], {**env, "PYTHONPATH": _path()}, log, limit)
+    argument = json.dumps({**request, "started": time.monotonic(), "answer": str(answer)})
+    spent = follow([str(PYTHON), "-m", module, argument], {**env, "PYTHONPATH": _path()}, log, limit)
     if spent.code or not answer.exists():
         raise RuntimeError(f"{module} exited with code={spent.code}: {find_relevant_line(log)} (log: {log})")
     return Child(spent.wall, spent.cpu, spent.peak_mb, json.loads(answer.read_text()))

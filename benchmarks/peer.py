@@ -39,24 +39,24 @@ class Run:
         return self.done - self.warm
 
 
-def consume(given: Assignment, warm_up: str, per_batch: int = 0) -> Run:
+def consume(assignment: Assignment, warm_up: str, per_batch: int = 0) -> Run:
     """Bring the topic into ``shop.orders`` of the catalog named like its folder; RuntimeError when it fails.
 
     `per_batch` caps what one batch reads, 0 for one batch of everything.
     """
-    settings = spark.build_server(RunDir(given.place), 0)
+    settings = spark.build_server(RunDir(assignment.place), 0)
     settings.prepare()
     request = {
-        "conf": {**_configuration(settings.command), **_catalog(given.place)},
-        "catalog": given.place.name,
-        "topic": given.topic,
+        "conf": {**_configuration(settings.command), **_catalog(assignment.place)},
+        "catalog": assignment.place.name,
+        "topic": assignment.topic,
         "warm_up": warm_up,
-        "bootstrap": given.bootstrap,
-        "folder": str(given.place),
+        "bootstrap": assignment.bootstrap,
+        "folder": str(assignment.place),
         "columns": COLUMNS,
         "per_batch": per_batch,
     }
-    ended = run("benchmarks.peer_foreach_batch", request, build_clean_environment(), given.log, given.limit)
+    ended = run("benchmarks.peer_foreach_batch", request, build_clean_environment(), assignment.log, assignment.limit)
     marks = {mark: Moment(**spent) for mark, spent in ended.said.items()}
     return Run(marks["ready"], marks["warm"], marks["done"], ended.peak_mb)
 

@@ -24,20 +24,20 @@ COLUMNS = (("id", LongType()), ("customer", StringType()), ("amount", DoubleType
            ("updated_at", LongType()), ("note", StringType()))  # fmt: skip
 
 
-def consume(given: Assignment, catalog: Catalog, rows: int) -> Spent:
+def consume(assignment: Assignment, catalog: Catalog, rows: int) -> Spent:
     """Append the topic to ``shop.orders`` of the catalog named like its folder, until that holds so many rows."""
     _create(catalog)
-    control = f"{given.place.name}-control"
-    admin = AdminClient({"bootstrap.servers": given.bootstrap, "log_level": 2})
+    control = f"{assignment.place.name}-control"
+    admin = AdminClient({"bootstrap.servers": assignment.bootstrap, "log_level": 2})
     admin.create_topics([NewTopic(control, 1, 1)])[control].result(timeout=ADMIN_SECONDS)
-    worker, sink = given.place / "worker.properties", given.place / "sink.properties"
-    worker.write_text(_worker(given))
-    sink.write_text(_sink(given, control))
+    worker, sink = assignment.place / "worker.properties", assignment.place / "sink.properties"
+    worker.write_text(_worker(assignment))
+    sink.write_text(_sink(assignment, control))
     command = ["java", "-Xmx2g", f"-Dlog4j2.configurationFile={LOG4J}", "-cp", classpath("connect")]
     command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(worker), str(sink)]
-    spent = follow(command, build_clean_environment(), given.log, given.limit, _Done(catalog, rows))
+    spent = follow(command, build_clean_environment(), assignment.log, assignment.limit, _Done(catalog, rows))
     if spent.code:
-        raise RuntimeError(f"the Connect worker exited with code={spent.code} (log: {given.log})")
+        raise RuntimeError(f"the Connect worker exited with code={spent.code} (log: {assignment.log})")
     return spent
 
 
@@ -62,26 +62,26 @@ def _create(catalog: Catalog) -> None:
     catalog.create_table("shop.orders", Schema(*fields, identifier_field_ids=[1]), properties={"format-version": "2"})
 
 
-def _worker(given: Assignment) -> str:
+def _worker(assignment: Assignment) -> str:
     port = ports.choose_ports(["bench_connect"])["bench_connect"]
     converters = "".join(
         f"{part}.converter=org.apache.kafka.connect.json.JsonConverter\n{part}.converter.schemas.enable=false\n"
         for part in ("key", "value")
     )
     return (
-        f"bootstrap.servers={given.bootstrap}\n{converters}offset.storage.file.filename={given.place}/offsets\n"
+        f"bootstrap.servers={assignment.bootstrap}\n{converters}offset.storage.file.filename={assignment.place}/offsets\n"
         f"offset.flush.interval.ms=10000\nlisteners=http://{ports.HOST}:{port}\n"
         "plugin.discovery=only_scan\nconsumer.max.poll.records=5000\n"
     )
 
 
-def _sink(given: Assignment, control: str) -> str:
+def _sink(assignment: Assignment, control: str) -> str:
     return (
-        f"name={given.place.name}-{given.topic}\nconnector.class=org.apache.iceberg.connect.IcebergSinkConnector\n"
-        f"tasks.max={TASKS}\ntopics={given.topic}\niceberg.tables=shop.orders\niceberg.tables.auto-create-enabled=false\n"
+        f"name={assignment.place.name}-{assignment.topic}\nconnector.class=org.apache.iceberg.connect.IcebergSinkConnector\n"
+        f"tasks.max={TASKS}\ntopics={assignment.topic}\niceberg.tables=shop.orders\niceberg.tables.auto-create-enabled=false\n"
         f"iceberg.control.topic={control}\niceberg.control.commit.interval-ms={COMMIT_MS}\n"
-        f"iceberg.control.commit.timeout-ms=30000\niceberg.catalog={given.place.name}\n"
+        f"iceberg.control.commit.timeout-ms=30000\niceberg.catalog={assignment.place.name}\n"
         "iceberg.catalog.catalog-impl=org.apache.iceberg.jdbc.JdbcCatalog\n"
-        f"iceberg.catalog.uri=jdbc:sqlite:{given.place}/catalog.db?busy_timeout=30000\n"
-        f"iceberg.catalog.warehouse=file://{given.place}/warehouse\niceberg.catalog.jdbc.schema-version=V1\n"
+        f"iceberg.catalog.uri=jdbc:sqlite:{assignment.place}/catalog.db?busy_timeout=30000\n"
+        f"iceberg.catalog.warehouse=file://{assignment.place}/warehouse\niceberg.catalog.jdbc.schema-version=V1\n"
     )

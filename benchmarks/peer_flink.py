@@ -13,13 +13,20 @@ OPEN = (
 PARALLELISM = 2
 
 
-def consume(given: Assignment, checkpoint: str) -> Spent:
+def consume(assignment: Assignment, checkpoint: str) -> Spent:
     """Bring the topic into ``shop.orders`` of the catalog named like its folder; RuntimeError when that fails."""
     program = java_program("flink", "UpsertFromKafka")
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPEN]
     command = ["java", "-Xmx3g", *opened, "-cp", f"{program}:{classpath('flink')}", "UpsertFromKafka"]
-    command += [given.place.name, str(given.place), given.bootstrap, given.topic, checkpoint, str(PARALLELISM)]
-    spent = follow(command, build_clean_environment(), given.log, given.limit)
+    command += [
+        assignment.place.name,
+        str(assignment.place),
+        assignment.bootstrap,
+        assignment.topic,
+        checkpoint,
+        str(PARALLELISM),
+    ]
+    spent = follow(command, build_clean_environment(), assignment.log, assignment.limit)
     if spent.code:
-        raise RuntimeError(f"Flink exited with code={spent.code} (log: {given.log})")
+        raise RuntimeError(f"Flink exited with code={spent.code} (log: {assignment.log})")
     return spent

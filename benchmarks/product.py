@@ -91,8 +91,8 @@ class Lake:
         """Run a worker of this package beside the server."""
         environment = {**server.environment(), "TIDEGATE_INCLUDE": str(self.include)}
         log = self.logs / f"{name}-{next(self.numbers)}.log"
-        asked = {**request, "remote": server.remote, "server": server.pid}
-        return run(f"benchmarks.{module}", asked, environment, log, CHILD_SECONDS)
+        payload = {**request, "remote": server.remote, "server": server.pid}
+        return run(f"benchmarks.{module}", payload, environment, log, CHILD_SECONDS)
 
 
 def table_of(pipeline: str) -> str:
@@ -112,8 +112,8 @@ def flush(server: SparkServer, lake: Lake, pipeline: str, times: int = 1, compac
     """
     cpu, before = cpu_seconds(server.pid), resident_mb(server.pid)
     with Peak(server.pid) as peak:
-        asked = {"pipeline": pipeline, "times": times, "compacts": compacts}
-        worker = lake.ask(server, "flush_worker", asked, pipeline)
+        request = {"pipeline": pipeline, "times": times, "compacts": compacts}
+        worker = lake.ask(server, "flush_worker", request, pipeline)
     return Flush(
         wall=worker.wall,
         worker_cpu=worker.cpu,

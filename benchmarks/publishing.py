@@ -94,9 +94,9 @@ def _publications(folder: Path) -> None:
 
 
 def _plain(server: SparkServer, lake: Lake, rows: int) -> Run:
-    asked = {"table": TABLE, "topic": "out-plain", "bootstrap": server.stack.kafka_bootstrap}
+    request = {"table": TABLE, "topic": "out-plain", "bootstrap": server.stack.kafka_bootstrap}
     properties = lake.catalogs[OWN]["properties"]
-    loop = lake.ask(server, "publishing_worker", {**asked, "properties": properties}, "plain")
+    loop = lake.ask(server, "publishing_worker", {**request, "properties": properties}, "plain")
     return Run("plain producer loop, whole table", loop.said["changes"], rows, loop.wall, loop.cpu)
 
 

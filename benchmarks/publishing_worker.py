@@ -41,8 +41,8 @@ def plain(request: dict[str, Any]) -> int:
             key = json.dumps({"id": row["id"]}, separators=(",", ":")).encode()
             send(producer, into, key, json.dumps(row, separators=(",", ":")).encode())
             count += 1
-    if left := producer.flush(FLUSH_SECONDS):
-        raise RuntimeError(f"the broker did not take every record: topic={into} left={left}")
+    if queue_length := producer.flush(FLUSH_SECONDS):
+        raise RuntimeError(f"the broker did not take every record: topic={into} left={queue_length}")
     return count
 
 

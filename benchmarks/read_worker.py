@@ -43,8 +43,8 @@ def read(spark: SparkSession, table: str) -> list[float]:
 
 def figures(spark: SparkSession, table: str) -> dict[str, Any]:
     """What has to equal the truth."""
-    asked = f"count(*) AS r, sum(amount) AS a, sum(updated_at - {FIRST_MS}) AS u"
-    row = spark.sql(f"SELECT {asked} FROM {table}").collect()[0]
+    aggregates = f"count(*) AS r, sum(amount) AS a, sum(updated_at - {FIRST_MS}) AS u"
+    row = spark.sql(f"SELECT {aggregates} FROM {table}").collect()[0]
     return {"rows": row["r"], "amount": row["a"], "updated_at": row["u"]}
 
 

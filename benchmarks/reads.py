@@ -28,8 +28,8 @@ def measure(bench: Bench) -> Result:
                 sent = changes(keys, index, sizes.read_rows + index * sizes.read_changed)
                 send_all(bench.stack.kafka_bootstrap, NAME, map(filled.change, sent))
             flush = product.flush(server, lake, NAME, number_ - done, compacts=True)
-            kept = flush.steps.get("compact", {"server_cpu": 0.0, "worker_cpu": 0.0})
-            compacted = kept["server_cpu"] + kept["worker_cpu"]
+            compaction = flush.steps.get("compact", {"server_cpu": 0.0, "worker_cpu": 0.0})
+            compacted = compaction["server_cpu"] + compaction["worker_cpu"]
             spent, flushes, done = spent + compacted, flushes + flush.cpu - compacted, number_
             table, copy = _reads(server, lake, number_)
             is_same = is_right(filled.truth, table) and is_right(filled.truth, copy)

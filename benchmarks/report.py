@@ -79,8 +79,8 @@ def as_json(result: Result, about: Mapping[str, Any]) -> dict[str, Any]:
 
 def write(folder: Path, parts: Mapping[str, Any]) -> Path:
     """Write the next numbered file of the folder."""
-    taken = [int(path.stem.rpartition("-")[2]) for path in folder.glob("results-*.json")]
-    path = folder / f"results-{max(taken, default=0) + 1}.json"
+    numbers = [int(path.stem.rpartition("-")[2]) for path in folder.glob("results-*.json")]
+    path = folder / f"results-{max(numbers, default=0) + 1}.json"
     path.write_text(json.dumps(parts, indent=1, ensure_ascii=False) + "\n")
     return path
 
@@ -88,8 +88,8 @@ def write(folder: Path, parts: Mapping[str, Any]) -> Path:
 def picture(parts: Mapping[str, Any], path: Path) -> None:
     """Draw the goals as bars, as recorded: a whole bar is what the goal allows."""
     drawn = Drawn("", "", "figure", "goal", "of what it allows", "", title="What a flush costs: goals and figures")
-    for part, told in sorted(parts.items()):
-        for data in told["goals"]:
+    for part, result in sorted(parts.items()):
+        for data in result["goals"]:
             goal = Goal(**{name: value for name, value in data.items() if name != "met"})
             share = _share(goal)
             color = "green" if goal.met else "red"

@@ -59,20 +59,20 @@ def measure(bench: Bench) -> Result:
 
 
 def _case(bench: Bench, server: SparkServer, lake: Lake, kind: str, rows: int) -> Case:
-    """The first flush of such keys only warms up; of the others the one of the median cost is told."""
+    """The first flush of such keys only warms up; of the others the one with the median cost is reported."""
     name, count = f"{kind}_{rows}", bench.sizes.changed
     filled = fill(server, lake, name, rows, count)
-    found = []
+    flushes = []
     for number_ in range(bench.sizes.repeats + 1):
         sent = changes(chosen(rows, count, kind, number_), number_, rows + (number_ + 1) * count)
         send_all(bench.stack.kafka_bootstrap, name, map(filled.change, sent))
-        found.append(product.flush(server, lake, name))
-    measured = found[1:]
+        flushes.append(product.flush(server, lake, name))
+    measured = flushes[1:]
     median = statistics.median_low(one.cpu for one in measured)
-    told = next(one for one in measured if one.cpu == median)
-    opened = scans(server.events, table_of(name), told.begun, told.ended)
+    median_flush = next(one for one in measured if one.cpu == median)
+    opened = scans(server.events, table_of(name), median_flush.begun, median_flush.ended)
     read = product.read(server, lake, [table_of(name)], table_of(name))[table_of(name)]
-    return Case(kind, rows, told, opened, is_right(filled.truth, read))
+    return Case(kind, rows, median_flush, opened, is_right(filled.truth, read))
 
 
 def _line(case: Case, first: Case) -> tuple[str, ...]:

@@ -114,11 +114,11 @@ class Filled:
         whole, rest = divmod(self.rows, CENTS)
         cents = whole * (CENTS * (CENTS - 1) // 2) + rest * (rest - 1) // 2
         there = [number for number in self._last if number < self.rows]
-        kept = [last for last in self._last.values() if last is not None]
+        upserts = [last for last in self._last.values() if last is not None]
         return Truth(
-            self.rows - len(there) + len(kept),
-            (cents - sum(number % CENTS for number in there)) / 100 + sum(amount for amount, _ in kept),
-            self.rows * (self.rows - 1) // 2 - sum(there) + sum(at - FIRST_MS for _, at in kept),
+            self.rows - len(there) + len(upserts),
+            (cents - sum(number % CENTS for number in there)) / 100 + sum(amount for amount, _ in upserts),
+            self.rows * (self.rows - 1) // 2 - sum(there) + sum(at - FIRST_MS for _, at in upserts),
         )
 
 
@@ -164,8 +164,8 @@ def send_all(bootstrap: str, name: str, sent: Iterable[Record]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": QUEUE, **settings})
     for record in sent:
         send(producer, name, record.key, record.value)
-    if left := producer.flush(FLUSH_SECONDS):
-        raise RuntimeError(f"the broker did not take every record: topic={name} left={left}")
+    if queue_length := producer.flush(FLUSH_SECONDS):
+        raise RuntimeError(f"the broker did not take every record: topic={name} left={queue_length}")
 
 
 def send(producer: Producer, name: str, key: bytes | None, value: bytes | None) -> None:

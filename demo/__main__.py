@@ -76,17 +76,19 @@ def _open_tables(stack: Stack, run_dir: Path, properties: dict[str, str]) -> Tab
     return BigQueryTables(stack.variables["BIGQUERY_PROJECT"], stack.bigquery_endpoint, run_dir / "tables")
 
 
-def _tell_story(told: story.Story, options: argparse.Namespace, verdicts: list[bool]) -> None:
+def _tell_story(demo_story: story.Story, options: argparse.Namespace, verdicts: list[bool]) -> None:
     """Flush, settle, judge; then on until Ctrl-C unless once was enough."""
     try:
-        story.flush_until(told, options.flushes)
-        story.settle_story(told)
-        verdicts.append(story.judge_tables(told))
-        told.view.say(f"VERDICT: {'every table equals the shop' if verdicts[0] else 'something differs, see above'}")
+        story.flush_until(demo_story, options.flushes)
+        story.settle_story(demo_story)
+        verdicts.append(story.judge_tables(demo_story))
+        demo_story.view.say(
+            f"VERDICT: {'every table equals the shop' if verdicts[0] else 'something differs, see above'}"
+        )
         if not options.once:
-            story.show_until_stopped(told)
+            story.show_until_stopped(demo_story)
     finally:
-        told.generator.end()
+        demo_story.generator.end()
 
 
 def _interrupt(_: int, __: FrameType | None) -> None:

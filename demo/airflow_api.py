@@ -40,23 +40,23 @@ class AirflowApi:
     def list_failures(self, dag: str) -> list[str]:
         """Each failed task instance of a DAG's latest runs, with the path of its log; newest first."""
         query = "state=failed&state=up_for_retry&order_by=-start_date&limit=5"
-        found = self._call("GET", f"/api/v2/dags/{dag}/dagRuns/~/taskInstances?{query}")["task_instances"]
-        return [self._describe_failure(task) for task in found]
+        tasks = self._call("GET", f"/api/v2/dags/{dag}/dagRuns/~/taskInstances?{query}")["task_instances"]
+        return [self._describe_failure(task) for task in tasks]
 
     def list_tasks(self, dag: str) -> list[dict[str, Any]]:
         """Every task instance of all runs of a DAG, oldest first."""
-        found: list[dict[str, Any]] = []
+        tasks: list[dict[str, Any]] = []
         while True:
-            query = f"order_by=start_date&limit=100&offset={len(found)}"
+            query = f"order_by=start_date&limit=100&offset={len(tasks)}"
             page = self._call("GET", f"/api/v2/dags/{dag}/dagRuns/~/taskInstances?{query}")["task_instances"]
-            found += page
+            tasks += page
             if not page:
-                return found
+                return tasks
 
     def describe_runs(self, dag: str) -> str:
         """The states of the latest runs, in words."""
-        found = self._call("GET", f"/api/v2/dags/{dag}/dagRuns?order_by=-run_after&limit=3")["dag_runs"]
-        return ", ".join(f"{run['dag_run_id']} {run['state']}" for run in found) or "no run yet"
+        runs = self._call("GET", f"/api/v2/dags/{dag}/dagRuns?order_by=-run_after&limit=3")["dag_runs"]
+        return ", ".join(f"{run['dag_run_id']} {run['state']}" for run in runs) or "no run yet"
 
     def _describe_failure(self, task: dict[str, Any]) -> str:
         place = self._home / "logs" / f"dag_id={task['dag_id']}" / f"run_id={task['dag_run_id']}"
@@ -65,8 +65,8 @@ class AirflowApi:
         return f"task {task['task_id']} of {task['dag_id']} is {task['state']} (run {task['dag_run_id']}): {log}"
 
     def _describe_import_errors(self) -> str:
-        found = self._call("GET", "/api/v2/importErrors")["import_errors"]
-        lines = [f"{one['filename']}: {one['stack_trace'].strip().splitlines()[-1]}" for one in found]
+        errors = self._call("GET", "/api/v2/importErrors")["import_errors"]
+        lines = [f"{one['filename']}: {one['stack_trace'].strip().splitlines()[-1]}" for one in errors]
         return "; ".join(lines) or "no import errors either"
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:

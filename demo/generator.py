@@ -18,9 +18,9 @@ FLUSH_TIMEOUT_SECONDS = 60.0
 
 def create_topics(bootstrap: str) -> None:
     """Create one topic for each table of the shop."""
-    wanted = [NewTopic(format_topic(table), num_partitions=PARTITIONS, replication_factor=1) for table in KEYS]
+    topics = [NewTopic(format_topic(table), num_partitions=PARTITIONS, replication_factor=1) for table in KEYS]
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics(wanted).values():
+    for future in admin.create_topics(topics).values():
         future.result(timeout=30)
 
 
@@ -84,9 +84,9 @@ class Generator:
 
     def flush(self) -> None:
         """Wait until the broker has everything; RuntimeError when it does not take it."""
-        left = self._producer.flush(FLUSH_TIMEOUT_SECONDS)
-        if left or self.failure:
-            raise RuntimeError(f"the broker did not take every record: left={left} error={self.failure}")
+        queue_length = self._producer.flush(FLUSH_TIMEOUT_SECONDS)
+        if queue_length or self.failure:
+            raise RuntimeError(f"the broker did not take every record: left={queue_length} error={self.failure}")
 
     def _run(self) -> None:
         burst_at, due = time.monotonic() + BURST_SECONDS / 2, 0.0

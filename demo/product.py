@@ -93,23 +93,23 @@ def read_progress(environment: Mapping[str, str]) -> list[Progress]:
             timeout=STATUS_TIMEOUT_SECONDS,
             check=False,
         )
-        return [_to_progress(found) for found in json.loads(answer.stdout)["pipelines"]]
+        return [_to_progress(status) for status in json.loads(answer.stdout)["pipelines"]]
     except (subprocess.TimeoutExpired, ValueError, KeyError, TypeError):
         return []
 
 
-def _to_progress(found: Mapping[str, Any]) -> Progress:
-    tables, partitions = found.get("tables", []), found.get("partitions", [])
+def _to_progress(status: Mapping[str, Any]) -> Progress:
+    tables, partitions = status.get("tables", []), status.get("partitions", [])
     table = tables[0] if tables else {}
     ends = [part["end"] == part["published"] == part["committed"] for part in partitions]
-    batches = [batch for batch in found.get("batches", []) if batch.get("published_at")]
+    batches = [batch for batch in status.get("batches", []) if batch.get("published_at")]
     return Progress(
-        pipeline=found["pipeline"],
+        pipeline=status["pipeline"],
         rows=table.get("rows"),
         batch=table.get("batch"),
         valid_through=table.get("valid_through"),
         lag=sum(part["lag"] or 0 for part in partitions),
         settled=bool(ends) and all(ends),
         batches=tuple(sorted(batches, key=lambda batch: str(batch["published_at"]))),
-        error=found.get("error"),
+        error=status.get("error"),
     )

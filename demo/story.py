@@ -44,7 +44,9 @@ class Story:
         self.progress = product.read_progress(self.stack.build_environment()) or self.progress
         for one in self.progress:
             self.seen[one.pipeline].update(batch["batch"] for batch in one.batches)
-        self.view.show(self.generator.produced, {name: len(seen) for name, seen in self.seen.items()}, self.progress)
+        self.view.show(
+            self.generator.produced, {name: len(batches) for name, batches in self.seen.items()}, self.progress
+        )
         return sum(map(len, self.seen.values())) > before
 
 
@@ -92,11 +94,11 @@ def judge_tables(story: Story) -> bool:
     story.view.close()
     verdicts: list[Verdict] = []
     for pipeline, table in PIPELINES.items():
-        found = story.tables.read_rows(product.format_destination(pipeline))
-        verdicts.append(compare_table(table, story.generator.shop.get_rows(table), found))
-    left = _find_leftovers(story)
-    story.view.show_verdict(verdicts, left)
-    return all(verdict.ok for verdict in verdicts) and not left
+        rows = story.tables.read_rows(product.format_destination(pipeline))
+        verdicts.append(compare_table(table, story.generator.shop.get_rows(table), rows))
+    leftovers = _find_leftovers(story)
+    story.view.show_verdict(verdicts, leftovers)
+    return all(verdict.ok for verdict in verdicts) and not leftovers
 
 
 def show_until_stopped(story: Story) -> None:
@@ -112,10 +114,10 @@ def _find_leftovers(story: Story) -> list[str]:
     """What intermediate tables hold once their last clean-up has had a minute to run."""
     deadline = time.monotonic() + 60
     while True:
-        found = [story.tables.describe_leftovers(product.format_intermediate(pipeline)) for pipeline in PIPELINES]
-        left = [one for one in found if one]
-        if not left or time.monotonic() > deadline:
-            return left
+        texts = [story.tables.describe_leftovers(product.format_intermediate(pipeline)) for pipeline in PIPELINES]
+        leftovers = [one for one in texts if one]
+        if not leftovers or time.monotonic() > deadline:
+            return leftovers
         time.sleep(2)
 
 

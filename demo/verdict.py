@@ -25,12 +25,12 @@ class Verdict:
         return not self.wrong
 
 
-def compare_table(name: str, truth: Mapping[Key, Row], found: list[Row]) -> Verdict:
+def compare_table(name: str, truth: Mapping[Key, Row], rows: list[Row]) -> Verdict:
     """Compare row by row on the truth's columns; a key that occurs twice is wrong, too."""
     key_columns = KEYS[name]
     by_key: dict[Key, Row] = {}
     wrong = []
-    for row in found:
+    for row in rows:
         key = tuple(row[column] for column in key_columns)
         if key in by_key:
             wrong.append(f"key={key} occurs more than once")
@@ -40,14 +40,14 @@ def compare_table(name: str, truth: Mapping[Key, Row], found: list[Row]) -> Verd
     for key in truth.keys() & by_key.keys():
         wrong += _find_differences(key, truth[key], by_key[key])
     samples = [by_key[key] for key in sorted(truth.keys() & by_key.keys())[-MAX_SAMPLES:]]
-    return Verdict(name, len(truth), len(found), sorted(wrong), samples)
+    return Verdict(name, len(truth), len(rows), sorted(wrong), samples)
 
 
-def _find_differences(key: Key, expected: Row, found: Row) -> list[str]:
+def _find_differences(key: Key, expected: Row, actual: Row) -> list[str]:
     return [
-        f"key={key} column={name} expected={value!r} found={found.get(name, 'no such column')!r}"
+        f"key={key} column={name} expected={value!r} found={actual.get(name, 'no such column')!r}"
         for name, value in expected.items()
-        if name not in found or _normalize_instant(found[name]) != _normalize_instant(value)
+        if name not in actual or _normalize_instant(actual[name]) != _normalize_instant(value)
     ]
 
 

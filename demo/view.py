@@ -43,7 +43,7 @@ class View:
             self._live.stop()
             self._live = None
 
-    def show_verdict(self, verdicts: Iterable[Verdict], left: Iterable[str]) -> None:
+    def show_verdict(self, verdicts: Iterable[Verdict], leftovers: Iterable[str]) -> None:
         """The result per table, with some rows, and what the intermediate tables still hold."""
         for verdict in verdicts:
             word = "EQUAL" if verdict.ok else f"DIFFERENT in {len(verdict.wrong)} places"
@@ -52,7 +52,7 @@ class View:
                 self.say(f"    {line}")
             for row in verdict.samples:
                 self.say("    " + ", ".join(f"{name}={_format_value(value)}" for name, value in row.items()))
-        remains = list(left)
+        remains = list(leftovers)
         self.say("intermediate tables: " + ("; ".join(remains) if remains else "empty, no data file left on disk"))
 
     def _build_table(self, produced: int, flushes: dict[str, int], progress: Iterable[Progress]) -> Table:
@@ -88,8 +88,8 @@ def _format_last_flush(progress: Progress) -> str:
 def _format_batch(batch: object) -> str:
     """One published batch in words."""
     names = ("staged", "inserted", "updated", "deleted", "seconds")
-    known = batch if isinstance(batch, dict) else {}
-    return f"batch {known.get('batch')}: " + ", ".join(f"{known.get(name)} {name}" for name in names)
+    counts = batch if isinstance(batch, dict) else {}
+    return f"batch {counts.get('batch')}: " + ", ".join(f"{counts.get(name)} {name}" for name in names)
 
 
 def _format_clock(moment: str | None) -> str | None:

@@ -79,15 +79,15 @@ def find_compiled(name: str, folder: Path) -> tuple[str, str]:
 
 def configure_classes(folder: Path) -> dict[str, str]:
     """What the server's sessions and executors are told of the classes beside this file; executors fetch the jar."""
-    found: dict[str, str] = {}
+    conf: dict[str, str] = {}
     catalog, _ = find_compiled(CATALOG, folder)
     if catalog:
-        found[CATALOG_CLASS] = catalog
+        conf[CATALOG_CLASS] = catalog
     plugin, jar = find_compiled(ALLOCATOR, folder)
     if plugin:
-        found["spark.plugins"] = f"{CONNECT_PLUGIN},{plugin}"
-        found["spark.jars"] = ",".join(filter(None, [SparkConf().get("spark.jars", ""), jar]))
-    return found
+        conf["spark.plugins"] = f"{CONNECT_PLUGIN},{plugin}"
+        conf["spark.jars"] = ",".join(filter(None, [SparkConf().get("spark.jars", ""), jar]))
+    return conf
 
 
 def remove_empty_folders(parent: Path) -> None:

@@ -16,13 +16,13 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up").add_argument("--with", dest="extras", default="", help="airflow, bigquery")
     commands.add_parser("down")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        return _start_stack(asked.extras.replace(",", " ").split()) if asked.command == "up" else _stop_stack()
+        return _start_stack(options.extras.replace(",", " ").split()) if options.command == "up" else _stop_stack()
     except StackError as error:
-        print(f"{asked.command}: {error}", file=sys.stderr)
+        print(f"{options.command}: {error}", file=sys.stderr)
     except KeyboardInterrupt:
-        print(f"{asked.command}: interrupted, everything started was stopped", file=sys.stderr)
+        print(f"{options.command}: interrupted, everything started was stopped", file=sys.stderr)
     return 1
 
 

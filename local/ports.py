@@ -17,8 +17,8 @@ def choose_ports(names: list[str]) -> dict[str, int]:
     ports: dict[str, int] = {}
     for name in names:
         variable = f"TIDEGATE_{name.upper()}_PORT"
-        asked = os.environ.get(variable)
-        ports[name] = _parse_port(variable, asked) if asked else _find_free_port(set(ports.values()))
+        value = os.environ.get(variable)
+        ports[name] = _parse_port(variable, value) if value else _find_free_port(set(ports.values()))
     return ports
 
 
@@ -37,9 +37,9 @@ def _parse_port(variable: str, value: str) -> int:
     return int(value)
 
 
-def _find_free_port(taken: set[int]) -> int:
+def _find_free_port(used_ports: set[int]) -> int:
     for port in random.sample(PORT_RANGE, 200):
-        if port not in taken and _is_free(port):
+        if port not in used_ports and _is_free(port):
             return port
     raise StackError(f"no free port among 200 tried between {PORT_RANGE.start} and {PORT_RANGE.stop} on {HOST}")
 

@@ -36,9 +36,9 @@ class Identity:
     def find_process(self) -> psutil.Process | None:
         """The process, or None when it has ended or its id belongs to another one by now."""
         try:
-            found = psutil.Process(self.pid)
-            same = _read_mark(found) == self.mark or abs(found.create_time() - self.born) < BIRTH_TOLERANCE_SECONDS
-            return found if same and found.status() != psutil.STATUS_ZOMBIE else None
+            process = psutil.Process(self.pid)
+            same = _read_mark(process) == self.mark or abs(process.create_time() - self.born) < BIRTH_TOLERANCE_SECONDS
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None
 
@@ -81,8 +81,8 @@ def end_processes(processes: Iterable[psutil.Process], patience: float) -> None:
 def end_all_processes(mark: str, leaders: Collection[Identity], patience: float) -> None:
     """End everything that belongs to the mark or the leaders, also what was started while the others were ending."""
     deadline = time.monotonic() + patience
-    while (found := find_processes(mark, leaders)) and time.monotonic() < deadline + 10:
-        end_processes(found, max(0.0, deadline - time.monotonic()))
+    while (processes := find_processes(mark, leaders)) and time.monotonic() < deadline + 10:
+        end_processes(processes, max(0.0, deadline - time.monotonic()))
 
 
 def _is_member(process: psutil.Process, mark: str, leaders: Collection[Identity]) -> bool:

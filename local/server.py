@@ -73,10 +73,10 @@ class Server:
 
 def build_clean_environment() -> dict[str, str]:
     """The caller's environment without what would change the servers, the checkout's commands first on the path."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(REMOVED_VARIABLES)}
-    direct = ",".join(filter(None, [kept.get("no_proxy") or kept.get("NO_PROXY"), HOST, "localhost"]))
-    path = f"{PYTHON.parent}{os.pathsep}{kept.get('PATH', '')}"
-    return {**kept, "PATH": path, "PYTHONUNBUFFERED": "1", "no_proxy": direct, "NO_PROXY": direct}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(REMOVED_VARIABLES)}
+    direct = ",".join(filter(None, [environment.get("no_proxy") or environment.get("NO_PROXY"), HOST, "localhost"]))
+    path = f"{PYTHON.parent}{os.pathsep}{environment.get('PATH', '')}"
+    return {**environment, "PATH": path, "PYTHONUNBUFFERED": "1", "no_proxy": direct, "NO_PROXY": direct}
 
 
 def run_probe(module: str, address: str, run: RunDir) -> bool:

@@ -113,10 +113,10 @@ def _is_usable(python: Path) -> bool:
 
 def _find_locked_entry(package: str, lock: str) -> str:
     """The lock's entry of one package, with its hashes."""
-    found = re.search(rf"^{package}==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
-    if not found:
+    match = re.search(rf"^{package}==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
+    if not match:
         raise SetupError(f"requirements.txt has no pinned entry with hashes for package={package}: run make lock")
-    return found.group(0) + "\n"
+    return match.group(0) + "\n"
 
 
 def build_uv_settings(python: Path) -> dict[str, str]:
@@ -124,10 +124,10 @@ def build_uv_settings(python: Path) -> dict[str, str]:
     settings = {"UV_HTTP_TIMEOUT": "180"}
     if SYSTEM_CERTIFICATES.exists():
         settings["SSL_CERT_FILE"] = str(SYSTEM_CERTIFICATES)
-    asked = [str(python), "-m", "pip", "config", "get", "global.index-url"]
+    command = [str(python), "-m", "pip", "config", "get", "global.index-url"]
     index = (
         os.environ.get("PIP_INDEX_URL")
-        or subprocess.run(asked, check=False, capture_output=True, text=True).stdout.strip()
+        or subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
     )
     if index and "UV_INDEX_URL" not in os.environ:
         settings["UV_DEFAULT_INDEX"] = index

@@ -50,10 +50,10 @@ def build_server(run: RunDir, port: int) -> Server:
 
 
 def _find_spark_home() -> Path:
-    found = find_spec("pyspark")
-    if not found or not found.submodule_search_locations:
+    spec = find_spec("pyspark")
+    if not spec or not spec.submodule_search_locations:
         raise StackError("spark: pyspark is not installed: run make setup")
-    return Path(next(iter(found.submodule_search_locations)))
+    return Path(next(iter(spec.submodule_search_locations)))
 
 
 def _build_settings(folder: Path, port: int) -> dict[str, str]:

@@ -167,21 +167,21 @@ def _start_supervisor(run: RunDir, request: Request, report: Callable[[str], Non
 
 def _await_servers(run: RunDir, ended: Callable[[], bool], log: Path, report: Callable[[str], None]) -> None:
     """Return when the supervisor says that everything answers; tell each server that does."""
-    told: set[str] = set()
+    reported_names: set[str] = set()
     deadline = time.monotonic() + UP_TIMEOUT_SECONDS
     while True:
-        gone = ended()
+        has_ended = ended()
         state = State.read(run.state_file)
         for name, seconds in (state.ready if state else {}).items():
-            if name not in told:
-                told.add(name)
+            if name not in reported_names:
+                reported_names.add(name)
                 report(f"{name} answers after {seconds} s")
-        if state and state.phase == UP and not gone:
+        if state and state.phase == UP and not has_ended:
             return
-        if state and state.phase == FAILED and gone:
+        if state and state.phase == FAILED and has_ended:
             raise StackError(state.message)
-        if gone or time.monotonic() > deadline:
-            why = "its supervisor ended" if gone else f"no answer after {UP_TIMEOUT_SECONDS:.0f} s"
+        if has_ended or time.monotonic() > deadline:
+            why = "its supervisor ended" if has_ended else f"no answer after {UP_TIMEOUT_SECONDS:.0f} s"
             raise StackError(f"the stack did not come up, {why}: {find_relevant_line(log)} (log: {log})")
         time.sleep(POLL_SECONDS)
 

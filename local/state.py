@@ -30,7 +30,7 @@ class State:
         try:
             content = json.loads(path.read_text())
             content["supervisor"] = Identity(**content["supervisor"])
-            content["servers"] = {name: Identity(**known) for name, known in content["servers"].items()}
+            content["servers"] = {name: Identity(**identity) for name, identity in content["servers"].items()}
             return cls(**content)
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -49,17 +49,17 @@ def replace_file(path: Path, text: str) -> None:
 
 def build_connections(kafka_port: int | None, spark_port: int | None) -> dict[str, str]:
     """The Airflow connections of the stack's servers, by environment variable, in Airflow's JSON form."""
-    found: dict[str, object] = {}
+    connections: dict[str, object] = {}
     if kafka_port:
         extra = {"bootstrap.servers": f"127.0.0.1:{kafka_port}"}
-        found["AIRFLOW_CONN_KAFKA_DEFAULT"] = {"conn_type": "kafka", "extra": extra}
+        connections["AIRFLOW_CONN_KAFKA_DEFAULT"] = {"conn_type": "kafka", "extra": extra}
     if spark_port:
-        found["AIRFLOW_CONN_SPARK_DEFAULT"] = {
+        connections["AIRFLOW_CONN_SPARK_DEFAULT"] = {
             "conn_type": "spark_connect",
             "host": "sc://127.0.0.1",
             "port": spark_port,
         }
-    return {name: json.dumps(connection) for name, connection in found.items()}
+    return {name: json.dumps(connection) for name, connection in connections.items()}
 
 
 def render_env_file(variables: Mapping[str, str], exported: Mapping[str, str]) -> str:

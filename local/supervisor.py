@@ -60,8 +60,8 @@ def plan_stack(request: Request) -> Plan:
     """Choose the ports and describe the servers; StackError when a port asked for is taken."""
     run, parts = RunDir(Path(request.run_dir)), request.parts
     chosen = ports.choose_ports([name for part in parts for name in (part, *EXTRA_PORTS.get(part, ()))])
-    known = build_connections(chosen.get("kafka"), chosen.get("spark"))
-    made = Plan(exported=dict(known))
+    connections = build_connections(chosen.get("kafka"), chosen.get("spark"))
+    made = Plan(exported=dict(connections))
     if "kafka" in parts:
         made.addresses["KAFKA_BOOTSTRAP"] = f"{ports.HOST}:{chosen['kafka']}"
         made.servers.append(kafka.build_server(run, chosen["kafka"], chosen["controller"]))
@@ -69,17 +69,17 @@ def plan_stack(request: Request) -> Plan:
         made.addresses["SPARK_REMOTE"] = f"sc://{ports.HOST}:{chosen['spark']}"
         made.servers.append(spark.build_server(run, chosen["spark"]))
     if "bigquery" in parts:
-        found = {
+        addresses = {
             "BIGQUERY_ENDPOINT": f"http://{ports.HOST}:{chosen['bigquery']}",
             "BIGQUERY_PROJECT": bigquery.PROJECT,
         }
-        made.addresses |= found
-        known |= found  # catalogs.yaml may name them
+        made.addresses |= addresses
+        connections |= addresses  # catalogs.yaml may name them
         made.servers.append(bigquery.build_server(run, chosen["bigquery"], chosen["bigquery_grpc"]))
     if "airflow" in parts:
         made.addresses["AIRFLOW_URL"] = f"http://{ports.HOST}:{chosen['airflow']}"
         made.exported["AIRFLOW_HOME"] = str(run.airflow_home)
-        made.servers.extend(services.build_servers(run, chosen["airflow"], Path(request.include), known))
+        made.servers.extend(services.build_servers(run, chosen["airflow"], Path(request.include), connections))
     return made
 
 

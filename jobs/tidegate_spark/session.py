@@ -61,8 +61,8 @@ def record_failure() -> Iterator[None]:
 
 def read_private_conf(spark: SparkSession, name: str) -> str:
     """A setting that nobody may see: under its own name where the job is submitted, without ``spark.`` in a session."""
-    found = spark.conf.get(name.removeprefix("spark."), None)
-    return str(spark.conf.get(name) if found is None else found)
+    value = spark.conf.get(name.removeprefix("spark."), None)
+    return str(spark.conf.get(name) if value is None else value)
 
 
 def connect_session(remote: str, conf: Mapping[str, str]) -> SparkSession:
@@ -90,10 +90,10 @@ def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:
     if not secrets or spark.conf.get("spark.eventLog.enabled", "false") != "true":
         return
     hides = re.compile(str(spark.conf.get(CORE_REGEX_KEY, DEFAULT_REDACTION_REGEX)))
-    shown = [name for name in secrets if spark.conf.get(name, None) is None or not hides.search(name)]
-    if shown:
+    names = [name for name in secrets if spark.conf.get(name, None) is None or not hides.search(name)]
+    if names:
         raise ConfigurationError(
-            f"the Spark Connect server writes an event log, which would show settings={', '.join(shown)}; nothing was "
+            f"the Spark Connect server writes an event log, which would show settings={', '.join(names)}; nothing was "
             f"sent to it; in the server's own configuration set "
             f"{CORE_REGEX_KEY}={CORE_REGEX} and each of these settings to any "
             "text, which hides them, or set spark.eventLog.enabled=false"

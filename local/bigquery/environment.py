@@ -34,11 +34,11 @@ def is_built() -> bool:
 
 
 def _install_packages() -> None:
-    found = next(_find_pythons(), None)
-    if found is None:
+    python = next(_find_pythons(), None)
+    if python is None:
         raise setup.SetupError(MISSING_PYTHON)
     shutil.rmtree(FOLDER, ignore_errors=True)
-    setup.run_command("create the BigQuery server's environment", [found, "-m", "venv", str(FOLDER)])
+    setup.run_command("create the BigQuery server's environment", [python, "-m", "venv", str(FOLDER)])
     sync = [str(setup.VENV / "bin" / "uv"), "pip", "sync", "--require-hashes", "--python", str(PYTHON), str(LOCK_FILE)]
     setup.run_command("install the BigQuery server", sync, setup.build_uv_settings(setup.VENV / "bin" / "python"))
 
@@ -46,11 +46,11 @@ def _install_packages() -> None:
 def _find_pythons() -> Iterator[str]:
     """Interpreters of that version: on the path, known to uv, installed by pyenv; a shim may name one it lacks."""
     uv = str(setup.VENV / "bin" / "uv")
-    asked = subprocess.run(
+    uv_python = subprocess.run(
         [uv, "python", "find", "--no-project", PYTHON_VERSION], check=False, capture_output=True, text=True
     ).stdout.strip()
     installed = sorted((Path.home() / ".pyenv" / "versions").glob(f"{PYTHON_VERSION}*/bin/python{PYTHON_VERSION}"))
-    for candidate in (shutil.which(f"python{PYTHON_VERSION}"), asked, *map(str, installed)):
+    for candidate in (shutil.which(f"python{PYTHON_VERSION}"), uv_python, *map(str, installed)):
         if candidate and _is_right_version(candidate):
             yield candidate
 
@@ -58,7 +58,7 @@ def _find_pythons() -> Iterator[str]:
 def _is_right_version(candidate: str) -> bool:
     code = "import ensurepip, sys; print(sys.version_info[:2])"
     try:
-        asked = subprocess.run([candidate, "-c", code], check=False, capture_output=True, text=True)
+        result = subprocess.run([candidate, "-c", code], check=False, capture_output=True, text=True)
     except OSError:
         return False
-    return asked.stdout.strip() == str(tuple(map(int, PYTHON_VERSION.split("."))))
+    return result.stdout.strip() == str(tuple(map(int, PYTHON_VERSION.split("."))))

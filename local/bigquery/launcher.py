@@ -52,10 +52,10 @@ class Cursor:
         return self._cursor.execute(sql, *parameters)
 
     def _is_in_transaction(self) -> bool:
-        asked = "SELECT epoch_us(now())"
-        before = self._cursor.execute(asked).fetchone()
+        query = "SELECT epoch_us(now())"
+        before = self._cursor.execute(query).fetchone()
         time.sleep(0.001)
-        return bool(before == self._cursor.execute(asked).fetchone())
+        return bool(before == self._cursor.execute(query).fetchone())
 
 
 def wrap_merge(run: Callable[..., Any]) -> Callable[..., Any]:

@@ -77,17 +77,17 @@ def normalize_type(conn_type: str) -> str:
 
 
 def _from_json(conn_id: str, text: str) -> Connection:
-    given = json.loads(text)
-    port = given.get("port")
+    data = json.loads(text)
+    port = data.get("port")
     return Connection(
         id=conn_id,
-        conn_type=normalize_type(given.get("conn_type") or ""),
-        host=given.get("host"),
+        conn_type=normalize_type(data.get("conn_type") or ""),
+        host=data.get("host"),
         port=int(port) if port not in (None, "") else None,
-        login=given.get("login"),
-        password=given.get("password"),
-        schema=given.get("schema"),
-        extra=_parse_extra(given.get("extra")),
+        login=data.get("login"),
+        password=data.get("password"),
+        schema=data.get("schema"),
+        extra=_parse_extra(data.get("extra")),
     )
 
 

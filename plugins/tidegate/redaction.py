@@ -22,9 +22,9 @@ def redact_in_application(conf: Mapping[str, str]) -> dict[str, str]:
     return {**redact_in_session(conf), CORE_REGEX_KEY: _combine_regexes(conf.get(CORE_REGEX_KEY), CORE_REGEX)}
 
 
-def _combine_regexes(given: str | None, regex: str) -> str:
+def _combine_regexes(old: str | None, regex: str) -> str:
     """Both expressions; one that has the other already stays as it is."""
-    return regex if not given or given == regex else given if given.endswith(f"|{regex}") else f"{given}|{regex}"
+    return regex if not old or old == regex else old if old.endswith(f"|{regex}") else f"{old}|{regex}"
 
 
 SECRET_NAME_PATTERN = re.compile(

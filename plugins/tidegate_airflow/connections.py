@@ -9,16 +9,16 @@ def resolve_connection(conn_id: str) -> Connection | None:
     from airflow.sdk import Connection as AirflowConnection
 
     try:
-        found = AirflowConnection.get(conn_id)
+        connection = AirflowConnection.get(conn_id)
     except AirflowNotFoundException:
         return None
     return Connection(
         id=conn_id,
-        conn_type=found.conn_type,
-        host=found.host,
-        port=found.port,
-        login=found.login,
-        password=found.password,
-        schema=found.schema,
-        extra=found.extra_dejson,
+        conn_type=connection.conn_type,
+        host=connection.host,
+        port=connection.port,
+        login=connection.login,
+        password=connection.password,
+        schema=connection.schema,
+        extra=connection.extra_dejson,
     )

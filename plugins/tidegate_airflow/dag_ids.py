@@ -32,4 +32,4 @@ def find_pipeline(dag_id: str, pipelines: Collection[str]) -> str | None:
         return None
     name = dag_id.removeprefix(DAG_ID_PREFIX)
     shorter = (name.removesuffix(f"_{kind}") for kind in DAG_KINDS)
-    return next((found for found in (name, *shorter) if found in pipelines), None)
+    return next((candidate for candidate in (name, *shorter) if candidate in pipelines), None)

@@ -12,12 +12,12 @@ from tidegate.spec.pipeline import Notifier, Pipeline
 
 def build_failure_callbacks(pipeline: Pipeline) -> list[Callable[[Context], None]]:
     """A callback of the DAG for each notifier. Its class is imported when it is called, not when the DAG is read."""
-    return [_build_callback(told) for told in pipeline.on_failure]
+    return [_build_callback(notifier) for notifier in pipeline.on_failure]
 
 
-def _build_callback(told: Notifier) -> Callable[[Context], None]:
+def _build_callback(notifier: Notifier) -> Callable[[Context], None]:
     def tell(context: Context) -> None:
-        _load_notifier(told.path)(**told.kwargs)(context)
+        _load_notifier(notifier.path)(**notifier.kwargs)(context)
 
     return tell
 
@@ -25,9 +25,9 @@ def _build_callback(told: Notifier) -> Callable[[Context], None]:
 def _load_notifier(path: str) -> Any:
     module, _, name = path.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        notifier_class = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as fault:
         raise ConfigurationError(f"on_failure.notifier={path}: {fault}; install its provider, or correct it") from fault
-    if not (isinstance(found, type) and issubclass(found, BaseNotifier)):
+    if not (isinstance(notifier_class, type) and issubclass(notifier_class, BaseNotifier)):
         raise ConfigurationError(f"on_failure.notifier={path}: not a notifier of Airflow's; name a class of one")
-    return found
+    return notifier_class

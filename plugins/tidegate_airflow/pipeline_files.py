@@ -15,5 +15,7 @@ def load_needed_pipelines() -> list[tuple[str, Pipeline]]:
     names = {path.stem for path in (include / "pipelines").glob("*.yaml")}
     own = find_pipeline(get_parsing_context().dag_id or "", names)
     return [
-        (name, found) for name, found in load_all_pipelines(include, own) if not isinstance(found, ConfigurationError)
+        (name, pipeline)
+        for name, pipeline in load_all_pipelines(include, own)
+        if not isinstance(pipeline, ConfigurationError)
     ]

@@ -131,9 +131,9 @@ def run_measure(name: str) -> Data:
     if used.pipeline.freshness_target_seconds is None and not metrics.has_backend():
         return {}
     with translate_errors():
-        found = measure_pipeline(used)
-    metrics.send_pipeline_metrics(name, found.to_values())
-    return vars(found)
+        measures = measure_pipeline(used)
+    metrics.send_pipeline_metrics(name, measures.to_values())
+    return vars(measures)
 
 
 def run_tables(name: str) -> list[str]:
@@ -152,27 +152,29 @@ def run_maintain(name: str, table: str, engine: Any = None) -> Data:
         return maintain(assemble_ports(name, engine), table)
 
 
-def run_backfill_plan(name: str, asked: Mapping[str, Any]) -> Data:
+def run_backfill_plan(name: str, run_params: Mapping[str, Any]) -> Data:
     """backfill, plan: what would be applied, and one entry for each batch; none for a dry run."""
     from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 
     with translate_errors():
         # the form's editor shows nothing as {}, and gives that back once somebody has clicked into it
-        words = parse_request(asked["ranges"] or None, asked["from"], asked["to"], tuple(asked["tables"]))
-        found = propose_backfill(assemble_ports(name), words)
-        batches = [] if asked["dry_run"] else found.to_batches()
-        return {**found.to_dict(), "backfill": found.backfill.to_dict(), "batches": batches}
+        words = parse_request(
+            run_params["ranges"] or None, run_params["from"], run_params["to"], tuple(run_params["tables"])
+        )
+        proposal = propose_backfill(assemble_ports(name), words)
+        batches = [] if run_params["dry_run"] else proposal.to_batches()
+        return {**proposal.to_dict(), "backfill": proposal.backfill.to_dict(), "batches": batches}
 
 
 def run_backfill_slice(
-    name: str, backfill: Mapping[str, Any], given: Mapping[str, Any], engine: Any = None
+    name: str, backfill: Mapping[str, Any], piece: Mapping[str, Any], engine: Any = None
 ) -> list[Data]:
     """backfill, batch: one slice, staged and applied to each table that has one."""
     from tidegate.model.backfill import Backfill
     from tidegate.reprocess.backfill import apply_slice
 
     with translate_errors():
-        applied = apply_slice(assemble_ports(name, engine), Backfill.from_dict(backfill), given["number"])
+        applied = apply_slice(assemble_ports(name, engine), Backfill.from_dict(backfill), piece["number"])
         return [result.to_dict() for result in applied]
 
 
@@ -192,8 +194,8 @@ def run_replay(name: str, engine: Any = None) -> list[Data]:
         return [result.to_dict() for result in replay_dead_letters(assemble_ports(name, engine))]
 
 
-def run_publish(name: str, asked: Mapping[str, Any], engine: Any = None) -> Data:
-    """publish: a table's changes to its topic; skipped when there are none. `asked` is what the form says."""
+def run_publish(name: str, run_params: Mapping[str, Any], engine: Any = None) -> Data:
+    """publish: a table's changes to its topic; skipped when there are none. `run_params` are those of the form."""
     from tidegate.publications.publish import publish
     from tidegate.publications.republish import RepublishRequest
     from tidegate.settings import find_include_folder
@@ -201,11 +203,11 @@ def run_publish(name: str, asked: Mapping[str, Any], engine: Any = None) -> Data
 
     from tidegate_airflow.connections import resolve_connection
 
-    again = RepublishRequest(asked["from"] or None, asked["to"] or None) if asked["again"] else None
+    again = RepublishRequest(run_params["from"] or None, run_params["to"] or None) if run_params["again"] else None
     with translate_errors():
         used = assemble_publication(find_include_folder(), name, resolve_connection, engine)
         try:
-            done = publish(used, asked["resynchronise"], again).to_dict()
+            done = publish(used, run_params["resynchronise"], again).to_dict()
             metrics.send_publication_metrics(
                 name, {what: float(done[what]) for what in ("inserted", "updated", "deleted")}
             )
@@ -238,15 +240,15 @@ def run_leftovers(tell: Callable[[list[Data]], None]) -> list[Data]:
     from tidegate_airflow.connections import resolve_connection
 
     with translate_errors():
-        found, failures = find_all_leftovers(find_include_folder(), resolve_connection)
-        for one in found:
+        leftovers, failures = find_all_leftovers(find_include_folder(), resolve_connection)
+        for one in leftovers:
             log.warning("left behind: pipeline=%s: %s", one["pipeline"], "; ".join(one["remove"]))
         if failures:
-            tell(found)
+            tell(leftovers)
             reasons = "\n".join(map(str, failures))
             raise join_tables(
                 f"not everything could be read; of the rest see the result:\n{reasons}", map(type, failures)
             )
-        if not found:
+        if not leftovers:
             raise NothingToDo("every pipeline that wrote something has its file")
-    return found
+    return leftovers

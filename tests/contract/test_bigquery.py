@@ -299,7 +299,9 @@ def test_dead_letters_that_wait_are_copied_for_spark_with_their_bytes(hands: Big
     import pyarrow.parquet as pq
 
     letters, into = "lake.shop.tidegate_shop_dead_letters", "lake.shop.orders_shop_backfill_replay_tmp"
-    hands.sql(hands.port.tables._sql.render("create_dead_letters", table=letters, own=Ownership("dead_letters", PIPELINE)))
+    hands.sql(
+        hands.port.tables._sql.render("create_dead_letters", table=letters, own=Ownership("dead_letters", PIPELINE))
+    )
     rows = [
         (0, "NULL", "[STRUCT('trace' AS key, b'\\xff' AS value)]", "orders"),
         (1, "NULL", "[]", "orders"),

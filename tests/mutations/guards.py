@@ -178,7 +178,7 @@ GUARDS = [
     Guard(
         "the table is the one that the batch was staged for",
         "plugins/tidegate/steps/merge.py",
-        "if staged_for is not None and staged_for != found:",
+        "if staged_for is not None and staged_for != current_uuid:",
         "if False:",
         MERGE + "replaced_table_is_not_merged_into",
     ),
@@ -214,8 +214,8 @@ GUARDS = [
     Guard(
         "rows without counts are not staged",
         STAGING,
-        'if found is None or found["bad"]:\n        return None\n',
-        'found = found or {"bad": 0, "timestamps": {}, "read": 0, "staged": 0}\n',
+        'if outcome is None or outcome["bad"]:\n        return None\n',
+        'outcome = outcome or {"bad": 0, "timestamps": {}, "read": 0, "staged": 0}\n',
         DESTINATION + "attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged[iceberg]",
     ),
     Guard(
@@ -314,15 +314,15 @@ GUARDS = [
     Guard(
         "a batch is appended only where none of its keys can be in the table",
         OVERLAP,
-        "    return bool(high < found.low or low > found.high)\n",
-        "    return bool(high <= found.low or low > found.high)\n",
+        "    return bool(high < key_range.low or low > key_range.high)\n",
+        "    return bool(high <= key_range.low or low > key_range.high)\n",
         "tests/unit/tidegate/adapters/iceberg/pruning/test_file_overlap.py::"
         "test_file_whose_keys_end_before_or_begin_after_the_batchs_is_ruled_out[0-100-1]",
     ),
     Guard(
         "a batch with NULL in its key may meet a file with NULLs",
         OVERLAP,
-        "    if found.nulls and missing != 0:\n        return False\n",
+        "    if key_range.nulls and missing != 0:\n        return False\n",
         "",
         "tests/unit/tidegate/adapters/iceberg/pruning/test_file_overlap.py::test_null_meets_null[True-nulls0-1]",
     ),
@@ -394,8 +394,8 @@ GUARDS = [
     Guard(
         "BigQuery: a row without its partition column does not tell its partition",
         "plugins/tidegate/adapters/bigquery/pruning.py",
-        'not (found["deletes"] or found["outside"])',
-        'not found["deletes"]',
+        'not (stats["deletes"] or stats["outside"])',
+        'not stats["deletes"]',
         "tests/unit/tidegate/adapters/bigquery/test_pruning.py::"
         "test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition",
     ),
@@ -423,7 +423,7 @@ GUARDS = [
     Guard(
         "publication: a part goes on only from the progress that its run was planned on",
         PRODUCE,
-        '        elif found != self._part["expected"]:\n',
+        '        elif record != self._part["expected"]:\n',
         "        elif False:\n",
         WALKS + "two_runs_from_the_same_progress_to_different_snapshots_leave_the_table[changes]",
     ),
@@ -469,16 +469,16 @@ GUARDS = [
     Guard(
         "publication: a comparison that was killed is finished for every part",
         UNFINISHED,
-        "        _find_not_compared(ports, standing, fits)\n        or _find_in_progress(ports, standing)\n",
-        "        _find_in_progress(ports, standing)\n",
+        "        _find_not_compared(ports, progress, fits)\n        or _find_in_progress(ports, progress)\n",
+        "        _find_in_progress(ports, progress)\n",
         "tests/unit/tidegate/publications/test_unfinished_parts.py::"
         "test_comparison_that_died_between_two_parts_of_a_damaged_topic_is_finished[table moves]",
     ),
     Guard(
         "publication: without a transaction a part says where it goes before its first change",
         PRODUCE,
-        "found is not None and (self._is_transactional or bool(after))",
-        "found is not None",
+        "record is not None and (self._is_transactional or bool(after))",
+        "record is not None",
         WALKS + "killed_run_is_made_good_by_a_run_towards_another_snapshot[at-least-once-changes]",
     ),
     Guard(
@@ -608,7 +608,7 @@ GUARDS = [
     Guard(
         "an update that changes the key deletes the old row",
         "jobs/tidegate_spark/stage/job.py",
-        "add_old_key_deletes(fated, found, table) if found.moved else fated",
+        "add_old_key_deletes(fated, decoded_value, table) if decoded_value.moved else fated",
         "fated",
         "tests/integration/test_presence.py::test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row",
     ),

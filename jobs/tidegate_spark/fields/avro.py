@@ -42,22 +42,22 @@ def render_is_lossy(expr: str, node: Any, names: Names, truncates: bool = False)
     Where it `truncates`, what is finer than a microsecond may be.
     """
     leaf = partial(_render_is_leaf_lossy, truncates=truncates)
-    found = _walk_schema(expr, node, names, leaf, _combine_conditions)
-    return f"coalesce({found}, false)" if found else "false"
+    condition = _walk_schema(expr, node, names, leaf, _combine_conditions)
+    return f"coalesce({condition}, false)" if condition else "false"
 
 
 def _walk_schema(
     expr: str, node: Any, names: Names, leaf: Callable[[str, Any], str | None], combine: Callable[..., str | None]
 ) -> str | None:
     """What `leaf` says of the leaves, combined up; None where it has nothing to say."""
-    found = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
-    if len(found) > 1:
-        if merge_number_types(found):
+    branches = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
+    if len(branches) > 1:
+        if merge_number_types(branches):
             return None
-        members = ((f"member{n}", member) for n, member in enumerate(found))
+        members = ((f"member{n}", member) for n, member in enumerate(branches))
         parts = [(name, _walk_schema(f"{expr}.{name}", member, names, leaf, combine)) for name, member in members]
         return combine("record", expr, parts)
-    node = found[0]
+    node = branches[0]
     word = get_type_name(node)
     if word == "array":
         return combine("array", expr, [("e", _walk_schema("e", node["items"], names, leaf, combine))])

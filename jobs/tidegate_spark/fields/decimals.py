@@ -36,7 +36,7 @@ def render_variable_scale(text: str, leaf: Primitive) -> str:
     return f"CASE WHEN size(json_object_keys({text})) = 2 THEN {number} END"
 
 
-def render_decimal(found: str, scale: str, leaf: Primitive) -> str:
+def render_decimal(unscaled_bytes: str, scale: str, leaf: Primitive) -> str:
     """A big-endian two's complement number, divided by a power of ten; NULL where `leaf` cannot hold it exactly.
 
     Avro has such numbers too, behind their length: Spark's reader of it is exact, where Spark's arithmetic is not.
@@ -44,7 +44,7 @@ def render_decimal(found: str, scale: str, leaf: Primitive) -> str:
     length = "unhex(lpad(hex(2 * length(b)), 2, '0'))"
     whole = f"from_avro(concat({length}, b), {render_literal(UNSCALED_SCHEMA)}, map('mode', 'PERMISSIVE'))"
     digits = _render_once(
-        found, f"CASE WHEN length(b) BETWEEN 1 AND {MAX_UNSCALED_BYTES} THEN CAST({whole} AS STRING) END"
+        unscaled_bytes, f"CASE WHEN length(b) BETWEEN 1 AND {MAX_UNSCALED_BYTES} THEN CAST({whole} AS STRING) END"
     )
     if leaf.decimal is None:
         return _render_once(f"struct({digits} AS w, {scale} AS s)", _render_plain_number("b.w", "b.s"))

@@ -127,8 +127,8 @@ def render_is_lossy(
             return f"exists({expr}, e -> coalesce({render_is_lossy('e', element, unit, text)}, false))"
         case Map(_, value):
             inside = render_is_lossy("v", value, unit, text)
-            found = f"exists(map_values({expr}), v -> coalesce({inside}, false))" if inside else "false"
-            return f"({expr} IS NOT NULL AND ({render_has_key_twice(expr)} OR {found}))" if text else found
+            condition = f"exists(map_values({expr}), v -> coalesce({inside}, false))" if inside else "false"
+            return f"({expr} IS NOT NULL AND ({render_has_key_twice(expr)} OR {condition}))" if text else condition
         case Struct(fields):
             inner = [render_is_lossy(f"{expr}.{quote(name)}", t, unit, text) for name, t in fields]
             return "(" + " OR ".join(f"coalesce({part}, false)" for part in inner if part) + ")"
@@ -146,16 +146,16 @@ def _render_is_leaf_lossy(expr: str, leaf: Primitive, unit: str | None, text: st
         return f"({render_text(expr, leaf)} IS NOT NULL AND ({made or render_conversion(expr, leaf, unit)}) IS NULL)"
     if leaf.name in CHECKED_TYPES:
         return f"({expr} IS NOT NULL AND ({render_is_changed(expr, leaf.name, text or '')}))"
-    found = render_text(expr, leaf)
-    problem = render_is_text_lossy(found, leaf, unit, made)
+    leaf_text = render_text(expr, leaf)
+    problem = render_is_text_lossy(leaf_text, leaf, unit, made)
     if unit and text and leaf.name in MOMENTS:
-        problem += f" OR {found} RLIKE '{INTEGER_PATTERN}' AND {render_is_quoted(found, expr, text)}"
+        problem += f" OR {leaf_text} RLIKE '{INTEGER_PATTERN}' AND {render_is_quoted(leaf_text, expr, text)}"
     if isinstance(leaf, VariantDecimal) and text:
         problem += f" OR schema_of_variant({expr}) = 'DOUBLE' AND {text} RLIKE {render_literal(LONG_NUMBER_PATTERN)}"
     if leaf.decimal:
-        lost = f"({made or render_variable_scale(found, leaf)}) IS NULL"
-        problem = f"CASE WHEN startswith({found}, '{{') THEN {lost} ELSE {problem} END"
-    return f"({found} IS NOT NULL AND ({problem}))"
+        lost = f"({made or render_variable_scale(leaf_text, leaf)}) IS NULL"
+        problem = f"CASE WHEN startswith({leaf_text}, '{{') THEN {lost} ELSE {problem} END"
+    return f"({leaf_text} IS NOT NULL AND ({problem}))"
 
 
 def render_text(expr: str, leaf: Primitive) -> str:

@@ -72,8 +72,8 @@ class MessageDecoder:
             return None
         try:
             return self._decode_row(value), None
-        except DecodingError as told:
-            return None, str(told)
+        except DecodingError as error:
+            return None, str(error)
         except Exception:  # the runtime has errors of several kinds for bytes that are no message
             return None, f"the {self._part} is not a Protobuf message of its schema"
 
@@ -101,17 +101,17 @@ class MessageDecoder:
         return number, tuple(indexes) or (0,), value[at:]
 
     def _get_class(self, number: str, indexes: tuple[int, ...]) -> Any:
-        known = self._classes.get((number, indexes))
-        if known is None:
-            known = self._classes[number, indexes] = self._build_class(number, indexes)
-        return known
+        message_class = self._classes.get((number, indexes))
+        if message_class is None:
+            message_class = self._classes[number, indexes] = self._build_class(number, indexes)
+        return message_class
 
     def _build_class(self, number: str, indexes: tuple[int, ...]) -> Any:
         from google.protobuf.descriptor_pb2 import FileDescriptorSet
         from google.protobuf.descriptor_pool import DescriptorPool
         from google.protobuf.message_factory import GetMessageClass
 
-        wanted = self._options["message"]
+        message_name = self._options["message"]
         files = FileDescriptorSet.FromString(
             base64.b64decode(self._options["writers"][number] if number else self._options["files"])
         ).file
@@ -119,17 +119,19 @@ class MessageDecoder:
         for file in files:
             pool.Add(file)
         if not indexes:
-            return GetMessageClass(pool.FindMessageTypeByName(wanted))
-        found, below = None, list(pool.FindFileByName(files[-1].name).message_types_by_name.values())
+            return GetMessageClass(pool.FindMessageTypeByName(message_name))
+        descriptor, below = None, list(pool.FindFileByName(files[-1].name).message_types_by_name.values())
         for index in indexes:
             if not 0 <= index < len(below):
                 raise DecodingError(
                     f"the {self._part} has message indexes={list(indexes)}, which schema id={number} does not"
                 )
-            found, below = below[index], list(below[index].nested_types)
-        if found is None or found.full_name != wanted:
-            raise DecodingError(f"the {self._part} is a message={getattr(found, 'full_name', None)}, not {wanted}")
-        return GetMessageClass(found)
+            descriptor, below = below[index], list(below[index].nested_types)
+        if descriptor is None or descriptor.full_name != message_name:
+            raise DecodingError(
+                f"the {self._part} is a message={getattr(descriptor, 'full_name', None)}, not {message_name}"
+            )
+        return GetMessageClass(descriptor)
 
 
 def read_varint(value: bytes, at: int) -> tuple[int, int]:
@@ -145,10 +147,10 @@ def read_varint(value: bytes, at: int) -> tuple[int, int]:
 
 def convert_message(message: Any, shape: dict[str, Any], path: str) -> dict[str, Any]:
     """The message as a dictionary, by the reader's names; fields that the writer does not know are None."""
-    known = message.DESCRIPTOR.fields_by_number
+    writer_fields = message.DESCRIPTOR.fields_by_number
     row = {}
     for field in shape["fields"]:
-        own = known.get(field["number"])
+        own = writer_fields.get(field["number"])
         there = own is not None and (not own.has_presence or message.HasField(own.name))
         below = f"{path}.{field['name']}"
         if own is not None and _has_closed_enum(own):
@@ -167,8 +169,8 @@ def _has_closed_enum(own: Any) -> bool:
 def _refuse_unknown_number(message: Any, own: Any, path: str) -> None:
     from google.protobuf.unknown_fields import UnknownFieldSet
 
-    found: Any = UnknownFieldSet(message)
-    for unknown in found:
+    unknown_fields: Any = UnknownFieldSet(message)
+    for unknown in unknown_fields:
         if unknown.field_number == own.number:
             number = f" number={unknown.data}," if isinstance(unknown.data, int) else " a number"
             raise DecodingError(f"the field {path.removeprefix('.')} has{number} which its enum does not name")

@@ -54,7 +54,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete."""
     options = table.value.options
     schema = json.loads(options["reader"])
-    found = (
+    changes = (
         decode_record(records, "value", options, "a")
         .selectExpr("*", f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change")
         .selectExpr(
@@ -63,7 +63,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
             f"END AS located_reason",
         )
     )
-    return decode_fields(found, table, ("a", "a"), AvroFields(get_field_schemas(schema), collect_named_types(schema)))
+    return decode_fields(changes, table, ("a", "a"), AvroFields(get_field_schemas(schema), collect_named_types(schema)))
 
 
 class AvroFields(NamedTuple):
@@ -199,11 +199,11 @@ def render_undecodable_cases(part: str, decoded: str, options: dict[str, Any]) -
         f"THEN {render_literal(f'the {part} has schema id={n}, whose {reason}')}"
         for n, reason in options["refused"].items()
     )
-    known = ", ".join(render_literal(_format_header(n)) for n in options["writers"]) or "''"
+    headers = ", ".join(render_literal(_format_header(n)) for n in options["writers"]) or "''"
     return (
         f"WHEN length({part}) < {HEADER_BYTES} OR hex(substring({part}, 1, 1)) <> '00' "
         f"THEN 'the {part} does not begin with the magic byte and a schema id' {refused} "
-        f"WHEN hex(substring({part}, 1, {HEADER_BYTES})) NOT IN ({known}) "
+        f"WHEN hex(substring({part}, 1, {HEADER_BYTES})) NOT IN ({headers}) "
         f"THEN concat('the {part} has schema id=', {number}, ', which is no version of its subject') {broken}"
     )
 

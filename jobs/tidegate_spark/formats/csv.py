@@ -33,8 +33,8 @@ class _LineShape:
         """
         words = to_spark_options(self.options)
         sep, quote, escape = (rf"\x{{{ord(words[name]):x}}}" for name in ("sep", "quote", "escape"))
-        kept = quote * 2 if escape == quote else rf"{escape}."
-        cell = rf"(?:{quote}(?:[^{quote}{escape}]++|{kept})*+{quote}|(?!{quote})[^{sep}\r\n]*+)"
+        escape_pattern = quote * 2 if escape == quote else rf"{escape}."
+        cell = rf"(?:{quote}(?:[^{quote}{escape}]++|{escape_pattern})*+{quote}|(?!{quote})[^{sep}\r\n]*+)"
         whole, suspect, line = rf"(?s)\A{cell}(?:{sep}{cell})*+\z", rf"[{quote}\r\n]", _render_without_ending(text)
         strange = f"{text} RLIKE {render_literal(suspect)} AND NOT {line} RLIKE {render_literal(whole)}"
         return f"({strange} OR {line} = '')" if self.columns > 1 else f"({strange})"
@@ -51,16 +51,16 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value: the columns of value.schema in their order; no value is a delete."""
-    columns, keys, told = table.value_columns, list_key_fields(table).columns, table.value.options
+    columns, keys, options = table.value_columns, list_key_fields(table).columns, table.value.options
     parsed = records.selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"{_render_from_csv('value_text', columns, told)} AS c",
+        f"{_render_from_csv('value_text', columns, options)} AS c",
         "CAST(NULL AS STRING) AS located_reason",
     )
-    cells, names = _list_cells("c", columns, told), {column.name for column in columns}
-    key_cells, there = _list_cells("c", keys, told), all(key.name in names for key in keys)
-    line = _LineShape(len(columns), told)
+    cells, names = _list_cells("c", columns, options), {column.name for column in columns}
+    key_cells, there = _list_cells("c", keys, options), all(key.name in names for key in keys)
+    line = _LineShape(len(columns), options)
     missing = ", ".join(f"CAST(NULL AS {key.type}) AS {quote(key.name)}" for key in keys)
     return DecodedValue(
         records=parsed,
@@ -118,8 +118,8 @@ def _render_reason(
     ]
     for column, name, encoding in cells:
         is_lossy = render_is_lossy(name, column.type, encoding, column.name.casefold() in truncated)
-        told = render_literal(f"the {what} column {column.name} is not a {column.type} without loss")
-        cases.append(f"WHEN {is_lossy} THEN {told}")
+        reason = render_literal(f"the {what} column {column.name} is not a {column.type} without loss")
+        cases.append(f"WHEN {is_lossy} THEN {reason}")
         if not column.nullable:
             cases.append(
                 f"WHEN {name} IS NULL THEN {render_literal(f'the {what} column {column.name} is required and missing')}"

@@ -57,12 +57,12 @@ def list_truncated_names(table: StageTable) -> frozenset[str]:
 
 def _get_time_units(table: StageTable) -> Units:
     """Debezium's dates are days, and nothing else is known."""
-    given = table.value.timestamp_unit
-    if table.value.format != "debezium-json" or isinstance(given, str):
-        return given
+    units = table.value.timestamp_unit
+    if table.value.format != "debezium-json" or isinstance(units, str):
+        return units
     names = (c.name.removeprefix(table.key.prefix) for c in table.key_columns)
     every = {name.casefold(): DAYS_UNIT for name in (*names, *(c.name for c in table.value_columns))}
-    return every | {name.casefold(): unit for name, unit in (given or {}).items()}
+    return every | {name.casefold(): unit for name, unit in (units or {}).items()}
 
 
 def list_key_fields(table: StageTable, text: str = "value_text") -> Fields:
@@ -79,31 +79,31 @@ def list_known_fields(table: StageTable) -> Fields:
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete."""
-    told = table.value.options
-    if "ids" in told:
+    options = table.value.options
+    if "ids" in options:
         records = records.withColumn("value_text", strip_header("value"))
-    if told.get("extended"):
+    if options.get("extended"):
         records = records.withColumn("value_text", F.expr(render_plain_json("value_text")))
     if reads_envelope(table):
         return _decode_enveloped(records, table)
     fields, keys = Fields(table.value_columns, get_units(table)), list_key_fields(table)
-    if told.get("kinds"):  # a JSON Schema that Kafka Connect wrote says what fields mean
+    if options.get("kinds"):  # a JSON Schema that Kafka Connect wrote says what fields mean
         fields = ConnectFields(fields.columns, fields.units, beside=keys.columns)
         keys = ConnectFields(keys.columns, keys.units)
-        records = records.selectExpr("*", f"{fields.render_registered_kinds(told['kinds'], 'value')} AS kinds")
-    known = list_known_fields(table)
-    parsed = _add_key_of_value(read_row(apply_own_spelling(records, (fields, known)), "j", "row", fields), keys, table)
+        records = records.selectExpr("*", f"{fields.render_registered_kinds(options['kinds'], 'value')} AS kinds")
+    columns = list_known_fields(table)
+    rows = _add_key_of_value(read_row(apply_own_spelling(records, (fields, columns)), "j", "row", fields), keys, table)
     misfits = fields.render_misfits("value_text", render_object("j"), ("$",))
-    gone = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
-    found = parsed.selectExpr(
+    delete = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
+    changes = rows.selectExpr(
         "*",
-        f"CASE WHEN {gone} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"CASE WHEN {gone} THEN NULL {render_header_cases('value', told)} {render_unreadable_cases('j', misfits)} "
+        f"CASE WHEN {delete} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        f"CASE WHEN {delete} THEN NULL {render_header_cases('value', options)} {render_unreadable_cases('j', misfits)} "
         f"WHEN row IS NULL THEN '{OVERFLOW_REASON}' "
-        f"{render_no_column_case('value_text', 'row', fields, known)} END AS located_reason",
+        f"{render_no_column_case('value_text', 'row', fields, columns)} END AS located_reason",
     )
     return DecodedValue(
-        records=found,
+        records=changes,
         columns=tuple(fields.render_values("row")),
         reason=fields.render_reason("row", "the value", ROW),
         key=keys.render_struct("kv"),
@@ -133,15 +133,15 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
     key_inside = f"payload: {keys.text_struct}" if keys.columns else "payload: STRING"
     key_places = [(keys, ".payload")] if keys.columns else []
     both = read_objects(records, "j", inside, [(fields, ".payload")])
-    found = read_objects(both, "kvj", key_inside, key_places or [(keys, "")], render_is_key_in_value(table)).selectExpr(
+    rows = read_objects(both, "kvj", key_inside, key_places or [(keys, "")], render_is_key_in_value(table)).selectExpr(
         "*", f"{render_object('j')} AS e", f"{render_object('kvj')}.payload AS kv"
     )
-    found = found.selectExpr("*", "e.payload AS row", f"{fields.render_kinds('e.schema.fields')} AS kinds")
-    gone = f"(value IS NULL OR {render_is_null_payload('e', 'j')})"
-    changes = found.selectExpr(
+    rows = rows.selectExpr("*", "e.payload AS row", f"{fields.render_kinds('e.schema.fields')} AS kinds")
+    delete = f"(value IS NULL OR {render_is_null_payload('e', 'j')})"
+    changes = rows.selectExpr(
         "*",
-        f"CASE WHEN {gone} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"CASE WHEN {gone} THEN NULL {render_header_cases('value', table.value.options)} "
+        f"CASE WHEN {delete} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        f"CASE WHEN {delete} THEN NULL {render_header_cases('value', table.value.options)} "
         f"{render_unreadable_cases('j', fields.render_misfits('value_text', 'row', ('$.payload',)))} "
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' "
         f"{render_no_column_case(payload, 'row', fields, list_known_fields(table))} "
@@ -209,8 +209,8 @@ class _KeyObject:
         enveloped = "payload" not in names
         kinds, schema = "CAST(NULL AS STRING)", ""
         if enveloped and "schema" not in names and reads_envelope(table):
-            fields = told = ConnectFields(fields.columns, fields.units, fields.text, kinds="key_kinds")
-            kinds, schema = told.render_kinds("kj.schema.fields"), f", schema: {told.row_schema}"
+            fields = connect_fields = ConnectFields(fields.columns, fields.units, fields.text, kinds="key_kinds")
+            kinds, schema = connect_fields.render_kinds("kj.schema.fields"), f", schema: {connect_fields.row_schema}"
         payload = f", payload: {fields.text_struct}" if enveloped else ""
         return cls(fields, enveloped, kinds, fields.inner + payload + schema)
 
@@ -245,8 +245,8 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     parsed = records.selectExpr("*", f"{render_object('kjj')} AS kj")
     is_plain = _render_plain_key(key) is not None
     own = render_key_struct(fields.columns, "kj") if is_plain else fields.render_parsed_struct("kj")
-    found = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if key.enveloped else own
-    chosen = parsed.selectExpr("*", f"{found} AS kf", f"{kinds} AS key_kinds")
+    key_fields = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if key.enveloped else own
+    chosen = parsed.selectExpr("*", f"{key_fields} AS kf", f"{kinds} AS key_kinds")
     bad = f"NOT is_valid_utf8(key_text) OR {render_is_not_object('key_json')} OR kj IS NULL"
     bad += f" OR kjj.{CORRUPT_COLUMN} IS NOT NULL"
     if len(fields.columns) == 1:
@@ -274,11 +274,11 @@ def render_header_cases(part: str, options: dict[str, Any]) -> str:
     """`WHEN … THEN …` for bytes without a magic byte and a known schema id; nothing where no registry is asked."""
     if "ids" not in options:
         return ""
-    known = ", ".join(render_literal(f"00{number:08X}") for number in options["ids"])
+    headers = ", ".join(render_literal(f"00{number:08X}") for number in options["ids"])
     return (
         f"WHEN length({part}) < 5 OR hex(substring({part}, 1, 1)) <> '00' "
         f"THEN 'the {part} does not begin with the magic byte and a schema id' "
-        f"WHEN hex(substring({part}, 1, 5)) NOT IN ({known}) THEN concat('the {part} has schema id=', "
+        f"WHEN hex(substring({part}, 1, 5)) NOT IN ({headers}) THEN concat('the {part} has schema id=', "
         f"conv(hex(substring({part}, 2, 4)), 16, 10), ', which is no version of its subject')"
     )
 

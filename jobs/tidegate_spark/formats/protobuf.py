@@ -30,16 +30,16 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete; a value of no bytes is a message in which nothing is set."""
     names, keys = {f["name"] for f in table.value.options["shape"]["fields"]}, list_key_fields(table).columns
     there = bool(keys) and all(key.name in names for key in keys)
-    wanted = (*table.value_columns, *(keys if there else ()))
-    decoded = _decode_part("value", table.value.options, wanted, list_truncated_names(table))
-    found = records.withColumn("p", decoded).selectExpr(
+    columns = (*table.value_columns, *(keys if there else ()))
+    decoded = _decode_part("value", table.value.options, columns, list_truncated_names(table))
+    changes = records.withColumn("p", decoded).selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         "p.reason AS located_reason",
     )
     missing = ", ".join(f"CAST(NULL AS {key.type}) AS {quote(key.name)}" for key in keys)
     return DecodedValue(
-        records=found,
+        records=changes,
         columns=tuple(_render_fields("p.row", table.value_columns)),
         reason=NO_REASON,
         key=f"struct({', '.join(_render_fields('p.row', keys)) if there else missing})",

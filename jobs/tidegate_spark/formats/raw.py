@@ -60,8 +60,8 @@ def _render_reason(part: str, column: Column) -> str:
     if column.type not in TYPE_BYTES:
         return NO_REASON
     width = TYPE_BYTES[column.type]
-    told = render_literal(f"the {part} is not a {column.type} of {width} byte{'s' if width > 1 else ''}, but of ")
-    reason = f"WHEN length({part}) <> {width} THEN concat({told}, CAST(length({part}) AS STRING))"
+    begin = render_literal(f"the {part} is not a {column.type} of {width} byte{'s' if width > 1 else ''}, but of ")
+    reason = f"WHEN length({part}) <> {width} THEN concat({begin}, CAST(length({part}) AS STRING))"
     if column.type == "BOOLEAN":
         reason += (
             f" WHEN {part} NOT IN (X'00', X'01') THEN {render_literal(f'the {part} is no BOOLEAN: neither 00 nor 01')}"

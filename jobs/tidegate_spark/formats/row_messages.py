@@ -70,8 +70,8 @@ def render_lacking_cases(text: str, row: str, rows: Fields, keys: Fields) -> str
 def _render_key_reason(keys: Fields, row: str) -> str:
     """SQL text: which NOT NULL field of the key the row has no value for, NULL where it has all."""
     required = [column for column in keys.columns if not column.nullable]
-    told = ((c, render_literal(f"the key field {c.name} is required and missing")) for c in required)
-    cases = " ".join(f"WHEN {keys.render_is_null(row, column)} THEN {text}" for column, text in told)
+    reasons = ((c, render_literal(f"the key field {c.name} is required and missing")) for c in required)
+    cases = " ".join(f"WHEN {keys.render_is_null(row, column)} THEN {text}" for column, text in reasons)
     return f"CASE {cases} END" if cases else NO_REASON
 
 

@@ -30,12 +30,12 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 
 def decode_whole_value(records: DataFrame, table: StageTable, column: str, reason: str) -> DecodedValue:
-    """What is found where the whole value is one column, `column` in SQL; no value is a delete."""
+    """The decoded value where the whole value is one column, `column` in SQL; no value is a delete."""
     kind = f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change"
-    found = records.selectExpr("*", kind, "CAST(NULL AS STRING) AS located_reason")
+    changes = records.selectExpr("*", kind, "CAST(NULL AS STRING) AS located_reason")
     nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in list_key_fields(table).columns)
     return DecodedValue(
-        records=found,
+        records=changes,
         columns=(column,),
         reason=reason,
         key=f"struct({nothing})",

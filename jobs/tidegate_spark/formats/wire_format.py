@@ -24,17 +24,17 @@ def normalise_wire_format(records: DataFrame, table: StageTable) -> DataFrame:
 
     Bytes whose schema nobody knows are left out, and `<part>_wire` says why: a value of no bytes stays no value.
     """
-    told = {part: _get_wire_options(table, part) for part in RECORD_PARTS}
-    if not any(told.values()):
+    wire_options = {part: _get_wire_options(table, part) for part in RECORD_PARTS}
+    if not any(wire_options.values()):
         return records
     columns: dict[str, Column] = {}
-    for part, wire in told.items():
+    for part, wire in wire_options.items():
         columns[f"{part}{SENT_SUFFIX}"] = F.col(part)
         columns[f"{part}_wire"] = F.expr(_render_reason(part, wire)) if wire else F.lit(None).cast("string")
         if wire:
             columns[part] = F.expr(f"CASE WHEN {part} IS NOT NULL THEN coalesce({_render_bytes(part, wire)}, X'') END")
     changed = records.withColumns(columns)
-    texts = {f"{part}_text": F.expr(f"CAST({part} AS STRING)") for part in RECORD_PARTS if told[part]}
+    texts = {f"{part}_text": F.expr(f"CAST({part} AS STRING)") for part in RECORD_PARTS if wire_options[part]}
     return changed.withColumns(texts)
 
 
@@ -70,8 +70,8 @@ def _get_options(table: StageTable, part: str) -> dict[str, Any]:
 
 
 def _get_wire_options(table: StageTable, part: str) -> dict[str, Any]:
-    found = _get_options(table, part).get(WIRE)
-    return dict(found) if found else {}
+    options = _get_options(table, part).get(WIRE)
+    return dict(options) if options else {}
 
 
 def _render_bytes(part: str, wire: dict[str, Any]) -> str:

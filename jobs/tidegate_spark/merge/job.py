@@ -21,11 +21,11 @@ def run(spark: SparkSession, job: MergeJob) -> None:
         _run_audits(spark, job.audits)
 
 
-def _run_audits(spark: SparkSession, asked: Audits) -> None:
-    broken = [spark.sql(question).collect()[0][0] for question in asked.questions]
-    answers = json.dumps({"attempt": asked.attempt, "broken": broken})
+def _run_audits(spark: SparkSession, audits: Audits) -> None:
+    broken = [spark.sql(question).collect()[0][0] for question in audits.questions]
+    answers = json.dumps({"attempt": audits.attempt, "broken": broken})
     spark.sql(
-        f"ALTER TABLE {quote_name(asked.table)} "
-        f"SET TBLPROPERTIES ({render_literal(asked.property)} = {render_literal(answers)})"
+        f"ALTER TABLE {quote_name(audits.table)} "
+        f"SET TBLPROPERTIES ({render_literal(audits.property)} = {render_literal(answers)})"
     )
     hit_failpoint("job.audited")

@@ -16,8 +16,8 @@ def run(spark: SparkSession, job: MaintainJob) -> None:
     One that fails, as when a flush was faster, does not stop those behind it: its reason stands in the outcome.
     """
     outcome = {name: _run_procedure(spark, statement) for name, statement in job.statements.items()}
-    told = render_literal(json.dumps({"attempt": job.attempt, **outcome}))
-    spark.sql(f"ALTER TABLE {quote_name(job.table)} SET TBLPROPERTIES ({render_literal(job.property)} = {told})")
+    literal = render_literal(json.dumps({"attempt": job.attempt, **outcome}))
+    spark.sql(f"ALTER TABLE {quote_name(job.table)} SET TBLPROPERTIES ({render_literal(job.property)} = {literal})")
     hit_failpoint("job.maintained")
 
 

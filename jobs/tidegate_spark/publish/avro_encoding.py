@@ -30,11 +30,11 @@ def build_record_schema(name: str, fields: list[tuple[str, T.DataType]]) -> dict
             raise ConfigurationError(
                 f"column={field}: Avro's names are letters, digits and underscores; rename it in sql"
             )
-    told = [
+    avro_fields = [
         {"name": field, "type": ["null", _build_schema(kind, f"{name}_{field}")], "default": None}
         for field, kind in fields
     ]
-    return {"type": "record", "name": name, "fields": told}
+    return {"type": "record", "name": name, "fields": avro_fields}
 
 
 def _build_schema(kind: T.DataType, name: str) -> Any:

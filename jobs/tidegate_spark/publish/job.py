@@ -25,48 +25,48 @@ def run(spark: SparkSession, job: PublishJob) -> None:
     1. Compare the two states, key by key; keep the result, because it is used twice.
     2. Check all of it: nothing is produced of a run in which one record would be wrong.
     3. Give each part its changes in the order of their keys, and an empty row, so that parts without changes advance.
-    4. Produce, part by part. What was done is found in the state topic.
+    4. Produce, part by part. The state topic records what was done.
     """
-    kept: list[DataFrame] = []
+    persisted_frames: list[DataFrame] = []
     try:
-        found = _compare_states(spark, job, kept)
+        changes = _compare_states(spark, job, persisted_frames)
         hit_failpoint("job.compared")
         parts = [part.number for part in job.parts]
-        rows = _split_into_parts(spark, found, job).where(f"part IN ({', '.join(map(str, parts))})")
+        rows = _split_into_parts(spark, changes, job).where(f"part IN ({', '.join(map(str, parts))})")
         ordered = rows.repartition(job.parallelism, "part").sortWithinPartitions("part", "key", "topic")
         plan = build_plan(job, json.loads(read_private_conf(spark, PRODUCER_CONF)))
         outcomes = ordered.mapInArrow(producer.build_producer(plan), "part INT, outcome STRING").collect()
         hit_failpoint("job.produced")
         raise_refusal(job, [row.outcome for row in outcomes])
     finally:
-        for rows in kept:
+        for rows in persisted_frames:
             rows.unpersist()
 
 
-def _compare_states(spark: SparkSession, job: PublishJob, kept: list[DataFrame]) -> DataFrame:
+def _compare_states(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
     """The changes, checked. ConfigurationError where Spark cannot read the SQL over the columns that there are."""
     try:
-        found = find_changes(spark, job, kept).persist()
-        kept.append(found)
-        _check_changes(found, job)
+        changes = find_changes(spark, job, persisted_frames).persist()
+        persisted_frames.append(changes)
+        _check_changes(changes, job)
     except AnalysisException as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
         raise ConfigurationError(
             f"publication={job.publication} snapshot={job.position.to}: Spark does not understand the SQL over the "
             f"table's columns: {first}; correct sql or key.fields, or the table"
         ) from error
-    return found
+    return changes
 
 
-def _split_into_parts(spark: SparkSession, found: DataFrame, job: PublishJob) -> DataFrame:
+def _split_into_parts(spark: SparkSession, changes: DataFrame, job: PublishJob) -> DataFrame:
     columns = ("topic", "key", "value", "headers", "timestamp", "kind")
     part = f"CAST(crc32(key) % {job.parallelism} AS INT) AS part"
-    empty = [f"CAST(NULL AS {found.schema[name].dataType.simpleString()}) AS {name}" for name in columns]
+    empty = [f"CAST(NULL AS {changes.schema[name].dataType.simpleString()}) AS {name}" for name in columns]
     own = spark.range(job.parallelism).selectExpr("CAST(id AS INT) AS part", *empty)
-    return found.selectExpr(part, *columns).unionByName(own)
+    return changes.selectExpr(part, *columns).unionByName(own)
 
 
-def _check_changes(found: DataFrame, job: PublishJob) -> None:
+def _check_changes(changes: DataFrame, job: PublishJob) -> None:
     """BadRecord where a key has several rows, or is none, or its row cannot be told from a delete, or has no topic."""
     # a job of its own, before the first record is sent
     wrong = {
@@ -77,12 +77,12 @@ def _check_changes(found: DataFrame, job: PublishJob) -> None:
             "goes to a topic that is not listed in topics"
         ),
     }
-    asked = [f"min(CASE WHEN {condition} THEN hex(coalesce(key, x'')) END)" for condition in wrong]
-    answer = found.selectExpr(*asked).collect()[0]
-    for told, key in zip(wrong.values(), answer, strict=True):
+    aggregates = [f"min(CASE WHEN {condition} THEN hex(coalesce(key, x'')) END)" for condition in wrong]
+    answer = changes.selectExpr(*aggregates).collect()[0]
+    for problem, key in zip(wrong.values(), answer, strict=True):
         if key is not None:
-            shown = bytes.fromhex(key).decode(errors="replace")
-            raise BadRecord(f"publication={job.publication} snapshot={job.position.to} key={shown}: it {told}")
+            key_text = bytes.fromhex(key).decode(errors="replace")
+            raise BadRecord(f"publication={job.publication} snapshot={job.position.to} key={key_text}: it {problem}")
 
 
 def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:

@@ -95,7 +95,7 @@ def _build_outcome_batch(number: int, outcome: str) -> pyarrow.RecordBatch:
 def read_newest(settings: dict[str, str], topic: str, partition: int) -> str | None:
     """The last committed record of one partition of the state topic, as text."""
     consumer = kafka.Consumer({**settings, **CONSUMER_CONF})
-    found: str | None = None
+    record: str | None = None
     try:
         consumer.assign([kafka.TopicPartition(topic, partition, 0)])
         while True:
@@ -105,9 +105,9 @@ def read_newest(settings: dict[str, str], topic: str, partition: int) -> str | N
                     f"topic={topic} partition={partition}: no answer within {ANSWER_TIMEOUT_SECONDS:.0f} s; run again"
                 )
             if message.error() is None:
-                found = message.value().decode()
+                record = message.value().decode()
             elif message.error().code() == kafka.KafkaError._PARTITION_EOF:
-                return found
+                return record
             elif not message.error().retriable():
                 raise kafka.KafkaException(message.error())
     finally:
@@ -148,20 +148,20 @@ class _PartProducer:
         """Fence earlier attempts, and see where the part stands."""
         if self._is_transactional:
             self._retry(lambda: self._producer.init_transactions(ANSWER_TIMEOUT_SECONDS))
-        found = self._read_newest()
-        known = json.loads(found) if found else None
+        record = self._read_newest()
+        state = json.loads(record) if record else None
         after, self._counts = self._part["after"], dict(self._part["counts"])
-        if known is not None and known["run"] == self._plan["position"]["run"]:  # an earlier attempt of this very run
-            if known["after"] is None:
+        if state is not None and state["run"] == self._plan["position"]["run"]:  # an earlier attempt of this very run
+            if state["after"] is None:
                 raise Superseded
-            after, self._counts = known["after"], known["counts"]
-        elif found != self._part["expected"]:
+            after, self._counts = state["after"], state["counts"]
+        elif record != self._part["expected"]:
             raise Superseded
         self._after = bytes.fromhex(after.removeprefix(KEY_MARK)) if after else None
         if self._is_transactional:
             self._producer.begin_transaction()
         # An aborted record and one without a transaction are in the topic too: say towards which state before the first
-        self._is_announced = found is not None and (self._is_transactional or bool(after))
+        self._is_announced = record is not None and (self._is_transactional or bool(after))
 
     def _read_newest(self) -> str | None:
         try:
@@ -201,10 +201,10 @@ class _PartProducer:
 
     def _produce(self, row: dict[str, Any]) -> None:
         headers = None if row["headers"] is None else [(h["key"], h["value"]) for h in row["headers"]]
-        given: dict[str, Any] = {"headers": headers} if headers else {}
+        options: dict[str, Any] = {"headers": headers} if headers else {}
         if row["timestamp"] is not None:
-            given["timestamp"] = row["timestamp"]
-        self._hand_over(row["topic"], key=row["key"], value=row["value"], **given)
+            options["timestamp"] = row["timestamp"]
+        self._hand_over(row["topic"], key=row["key"], value=row["value"], **options)
 
     def _hand_over(self, topic: str, **record: Any) -> None:
         while True:
@@ -249,14 +249,14 @@ class _PartProducer:
         self._unsent = 0
 
     def _flush(self) -> None:
-        left = self._producer.flush(ANSWER_TIMEOUT_SECONDS)
+        queue_length = self._producer.flush(ANSWER_TIMEOUT_SECONDS)
         if self._plan["delivery"] == "none":
             return
         if self._failure is not None:
             raise self._to_error(kafka.KafkaException(self._failure))
-        if left:
+        if queue_length:
             raise TimeoutError(
-                f"part={self.number}: {left} records are not acknowledged after {ANSWER_TIMEOUT_SECONDS:.0f} s"
+                f"part={self.number}: {queue_length} records are not acknowledged after {ANSWER_TIMEOUT_SECONDS:.0f} s"
             )
 
     def _retry(self, call: Callable[[], None]) -> None:

@@ -25,31 +25,37 @@ class IncompatibleColumn(Exception):
 
 
 def build_descriptor(
-    name: str, fields: list[dict[str, Any]], known: bytes | None, wanted: str | None
+    name: str, fields: list[dict[str, Any]], registered_file: bytes | None, message_name: str | None
 ) -> tuple[Any, ...]:
-    """File in bytes, the message's full name, its index, and whether `known`, another file, has all of it already.
+    """File in bytes, the message's full name, its index, and whether `registered_file` has all of it already.
 
-    Fields that are known keep their numbers, also those without a column; new ones get the next. Each has a presence of
+    Registered fields keep their numbers, also those without a column; new ones get the next. Each has a presence of
     its own, so that NULL is told from 0.
     """
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-    file = FileDescriptorProto.FromString(known) if known else FileDescriptorProto(name="schema.proto", syntax="proto3")
+    file = (
+        FileDescriptorProto.FromString(registered_file)
+        if registered_file
+        else FileDescriptorProto(name="schema.proto", syntax="proto3")
+    )
     before = file.SerializeToString(deterministic=True)
-    if known and set(file.dependency) - {TIMESTAMP_FILE}:
+    if registered_file and set(file.dependency) - {TIMESTAMP_FILE}:
         raise IncompatibleColumn(f"the registered schema imports {', '.join(file.dependency)}")
     names = [message.name for message in file.message_type]
-    meant = wanted or (names[0] if names else name)
-    if meant not in names:
-        names.append(file.message_type.add(name=meant).name)
-    index = names.index(meant)
+    target_name = message_name or (names[0] if names else name)
+    if target_name not in names:
+        names.append(file.message_type.add(name=target_name).name)
+    index = names.index(target_name)
     if TIMESTAMP_FILE not in file.dependency:
         file.dependency.append(TIMESTAMP_FILE)
-        before = b"" if not known else before
+        before = b"" if not registered_file else before
     own = f"{file.package}." if file.package else ""
-    _extend_message(file.message_type[index], fields, f".{own}{meant}", file.syntax != "proto3")
-    is_known = known is not None and _list_messages(file) == _list_messages(FileDescriptorProto.FromString(before))
-    return file.SerializeToString(deterministic=True), f"{own}{meant}", index, is_known
+    _extend_message(file.message_type[index], fields, f".{own}{target_name}", file.syntax != "proto3")
+    is_known = registered_file is not None and _list_messages(file) == _list_messages(
+        FileDescriptorProto.FromString(before)
+    )
+    return file.SerializeToString(deterministic=True), f"{own}{target_name}", index, is_known
 
 
 def _list_messages(file: Any) -> list[bytes]:
@@ -57,22 +63,22 @@ def _list_messages(file: Any) -> list[bytes]:
 
 
 def _extend_message(message: Any, fields: list[dict[str, Any]], path: str, has_presence: bool) -> None:
-    known, is_entry = {field.name: field for field in message.field}, message.options.map_entry
+    registered_fields, is_entry = {field.name: field for field in message.field}, message.options.map_entry
     number = max([0, *(f.number for f in message.field), *(r.end - 1 for r in message.reserved_range)])
     for field in fields:
-        found = known.get(field["name"])
-        if found is None:
+        descriptor = registered_fields.get(field["name"])
+        if descriptor is None:
             number = number + 1 if number + 1 not in RESERVED_NUMBERS else RESERVED_NUMBERS.stop
-            found = message.field.add(name=field["name"], number=number)
-            _set_type(message, found, field, path)
-            if not (has_presence or field["repeated"] or found.type == found.TYPE_MESSAGE or is_entry):
+            descriptor = message.field.add(name=field["name"], number=number)
+            _set_type(message, descriptor, field, path)
+            if not (has_presence or field["repeated"] or descriptor.type == descriptor.TYPE_MESSAGE or is_entry):
                 # a oneof of its own is how the language says optional
-                found.oneof_index, found.proto3_optional = len(message.oneof_decl), True
+                descriptor.oneof_index, descriptor.proto3_optional = len(message.oneof_decl), True
                 message.oneof_decl.add(name=f"_{field['name']}")
-        elif not _can_hold(found, field):
+        elif not _can_hold(descriptor, field):
             raise IncompatibleColumn(f"the field {field['name']} is registered with another type")
         if field["kind"] in ("message", "map"):
-            nested = next((m for m in message.nested_type if found.type_name == f"{path}.{m.name}"), None)
+            nested = next((m for m in message.nested_type if descriptor.type_name == f"{path}.{m.name}"), None)
             if nested is None:
                 raise IncompatibleColumn(
                     f"the field {field['name']} is a message that stands elsewhere in the registered schema"
@@ -98,15 +104,15 @@ def _to_camel_case(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))  # as maps' entries must be called
 
 
-def _can_hold(known: Any, field: dict[str, Any]) -> bool:
+def _can_hold(descriptor: Any, field: dict[str, Any]) -> bool:
     is_list = field["repeated"] or field["kind"] == "map"
-    if (known.label == known.LABEL_REPEATED) != is_list:
+    if (descriptor.label == descriptor.LABEL_REPEATED) != is_list:
         return False
     if field["kind"] == "timestamp":
-        return bool(known.type_name == ".google.protobuf.Timestamp")
+        return bool(descriptor.type_name == ".google.protobuf.Timestamp")
     if field["kind"] in ("message", "map"):
-        return bool(known.type == known.TYPE_MESSAGE)
-    return known.type in [getattr(known, f"TYPE_{name}") for name in LOSSLESS_TYPES[field["kind"]]]
+        return bool(descriptor.type == descriptor.TYPE_MESSAGE)
+    return descriptor.type in [getattr(descriptor, f"TYPE_{name}") for name in LOSSLESS_TYPES[field["kind"]]]
 
 
 def build_encoder(file: bytes, message: str, header: bytes) -> Callable[[Any], Any]:
@@ -129,9 +135,9 @@ def _build_class(file: bytes, message: str) -> Any:
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message_factory import GetMessageClass
 
-    pool, known = DescriptorPool(), FileDescriptorProto()
-    timestamp_pb2.DESCRIPTOR.CopyToProto(known)
-    pool.Add(known)
+    pool, timestamp_file = DescriptorPool(), FileDescriptorProto()
+    timestamp_pb2.DESCRIPTOR.CopyToProto(timestamp_file)
+    pool.Add(timestamp_file)
     pool.Add(FileDescriptorProto.FromString(file))
     return GetMessageClass(pool.FindMessageTypeByName(message))
 
@@ -167,8 +173,8 @@ def _append_element(message: Any, name: str, kind: Any, element: Any) -> None:
         _set_value(getattr(message, name).add(), element)
 
 
-def _fill_map(entries: Any, given: Any, holds_messages: bool) -> None:
-    for key, value in given:
+def _fill_map(entries: Any, pairs: Any, holds_messages: bool) -> None:
+    for key, value in pairs:
         if value is None:
             raise ValueError(f"key={key}: Protobuf's maps hold no NULL; leave them out in sql")
         if holds_messages:

@@ -39,15 +39,17 @@ def encode_protobuf(struct: str, fields: TypedFields, name: str, subjects: Subje
     The newest schema of the first subject is used where it has every column; else it is extended, and registered.
     """
     settings, (first, *others) = subjects.settings, subjects.names
-    known = read_newest_schema(settings, first)
+    newest_schema = read_newest_schema(settings, first)
     try:
         file, message, index, is_known = protobuf_encoder.build_descriptor(
-            name, _describe_fields(fields, ""), known and known[1], subjects.message
+            name, _describe_fields(fields, ""), newest_schema and newest_schema[1], subjects.message
         )
     except protobuf_encoder.IncompatibleColumn as reason:
         raise ConfigurationError(f"subject={first}: {reason}; cast it in sql, or publish to a new topic") from reason
     text = base64.b64encode(file).decode()
-    number = known[0] if is_known and known else register_schema(settings, subjects.names, text, "PROTOBUF")
+    number = (
+        newest_schema[0] if is_known and newest_schema else register_schema(settings, subjects.names, text, "PROTOBUF")
+    )
     if is_known and others:
         register_schema(settings, others, text, "PROTOBUF")
     header = b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _encode_zigzag(index))

@@ -102,11 +102,11 @@ def render_json(row: str) -> str:
 def _render_avro(spark: SparkSession, rows: DataFrame, job: PublishJob, what: str, fields: RecordFields) -> str:
     """Confluent's form: a zero byte, the schema's id in four, then Avro; without a registry Avro alone."""
     options = (job.key if what == "key" else job.value).options
-    given = options.get("schema")
+    configured_schema = options.get("schema")
     typed = [(name, rows.schema[column].dataType) for column, name in fields]
-    schema = given or json.dumps(build_record_schema(build_record_name(job.topics[0], what), typed))
+    schema = configured_schema or json.dumps(build_record_schema(build_record_name(job.topics[0], what), typed))
     plain = f"to_avro({_render_struct(fields)}, {render_literal(schema)})"
-    if given:
+    if configured_schema:
         return plain
     settings = json.loads(read_private_conf(spark, REGISTRY_CONF))[what]
     header = struct.pack(">bI", 0, register_schema(settings, _list_subjects(job, what), schema))

@@ -35,11 +35,11 @@ def read_newest_schema(settings: dict[str, Any], subject: str) -> tuple[int, byt
 
     client = SchemaRegistryClient({"timeout": 20, "max.retries": 2, **settings})
     try:
-        found = client.get_latest_version(subject, fmt="serialized")
+        version = client.get_latest_version(subject, fmt="serialized")
     except SchemaRegistryError as fault:
         if fault.http_status_code == 404:
             return None
         raise GiveUp(f"subject={subject}: the registry gives no schema: {fault.error_message}; check rights") from fault
-    if found.schema.schema_type != "PROTOBUF":
-        raise GiveUp(f"subject={subject} holds {found.schema.schema_type} schemas, no Protobuf; give another subject")
-    return found.schema_id, base64.b64decode(found.schema.schema_str)
+    if version.schema.schema_type != "PROTOBUF":
+        raise GiveUp(f"subject={subject} holds {version.schema.schema_type} schemas, no Protobuf; give another subject")
+    return version.schema_id, base64.b64decode(version.schema.schema_str)

@@ -12,26 +12,26 @@ def render_table_as_of(spark: SparkSession, table: str, snapshot: int, newest: i
 
     A column or field of the same name whose type cannot have become the newer one was another: NULL too.
     """
-    wanted = spark.sql(f"SELECT * FROM {_render_table_at(table, newest)}").schema
+    target_schema = spark.sql(f"SELECT * FROM {_render_table_at(table, newest)}").schema
     there = {
         f.name.casefold(): f.dataType for f in spark.sql(f"SELECT * FROM {_render_table_at(table, snapshot)}").schema
     }
     columns = []
-    for field in wanted:
-        known, column = there.get(field.name.casefold()), quote(field.name)
-        made = _render_null(field.dataType) if known is None else render_conversion(column, known, field.dataType)
+    for field in target_schema:
+        source, column = there.get(field.name.casefold()), quote(field.name)
+        made = _render_null(field.dataType) if source is None else render_conversion(column, source, field.dataType)
         columns.append(column if made == column else f"{made} AS {column}")
     return f"SELECT {', '.join(columns)} FROM {_render_table_at(table, snapshot)}"
 
 
-def render_conversion(value: str, known: DataType, wanted: DataType, depth: int = 0) -> str:
+def render_conversion(value: str, source: DataType, target: DataType, depth: int = 0) -> str:
     """A value of one type as one of another, field by field."""
-    if format_type(known) == format_type(wanted):
+    if format_type(source) == format_type(target):
         return value
-    if isinstance(known, StructType) and isinstance(wanted, StructType):
-        fields = {field.name.casefold(): field for field in known.fields}
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        fields = {field.name.casefold(): field for field in source.fields}
         parts = []
-        for field in wanted.fields:
+        for field in target.fields:
             old = fields.get(field.name.casefold())
             part = f"{value}.{quote(old.name)}" if old is not None else ""
             part = (
@@ -42,16 +42,16 @@ def render_conversion(value: str, known: DataType, wanted: DataType, depth: int 
             parts.append(f"{render_literal(field.name)}, {part}")
         return f"IF({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
     one = f"_tidegate_{depth}"
-    if isinstance(known, ArrayType) and isinstance(wanted, ArrayType):
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
         return (
-            f"transform({value}, {one} -> {render_conversion(one, known.elementType, wanted.elementType, depth + 1)})"
+            f"transform({value}, {one} -> {render_conversion(one, source.elementType, target.elementType, depth + 1)})"
         )
-    if isinstance(known, MapType) and isinstance(wanted, MapType):
-        keys = render_conversion(one, known.keyType, wanted.keyType, depth + 1)
-        values = render_conversion(one, known.valueType, wanted.valueType, depth + 1)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        keys = render_conversion(one, source.keyType, target.keyType, depth + 1)
+        values = render_conversion(one, source.valueType, target.valueType, depth + 1)
         made = f"transform(map_keys({value}), {one} -> {keys}), transform(map_values({value}), {one} -> {values})"
         return f"map_from_arrays({made})"
-    return f"CAST({value} AS {format_type(wanted)})" if _is_wider(known, wanted) else _render_null(wanted)
+    return f"CAST({value} AS {format_type(target)})" if _is_wider(source, target) else _render_null(target)
 
 
 def format_type(kind: DataType) -> str:
@@ -65,10 +65,10 @@ def format_type(kind: DataType) -> str:
     return str(kind.simpleString())
 
 
-def _is_wider(known: DataType, wanted: DataType) -> bool:
-    if isinstance(known, DecimalType) and isinstance(wanted, DecimalType):
-        return bool(known.scale == wanted.scale and known.precision <= wanted.precision)
-    return (format_type(known), format_type(wanted)) in WIDENED_TYPES
+def _is_wider(source: DataType, target: DataType) -> bool:
+    if isinstance(source, DecimalType) and isinstance(target, DecimalType):
+        return bool(source.scale == target.scale and source.precision <= target.precision)
+    return (format_type(source), format_type(target)) in WIDENED_TYPES
 
 
 def _render_null(kind: DataType) -> str:

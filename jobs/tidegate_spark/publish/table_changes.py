@@ -23,11 +23,12 @@ ROWS_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new <=> old))"
 VALUES_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new.value <=> old.value))"
 
 
-def find_changes(spark: SparkSession, job: PublishJob, kept: list[DataFrame]) -> DataFrame:
+def find_changes(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
     """Rows of topic, key, value, headers, timestamp, kind (inserted, updated, deleted) and copies.
 
     A key that moves to another topic is deleted in one and inserted in the other. Rows that are the same in both
-    states are left out, so a snapshot that only rewrites files has no changes. What stays in memory is in `kept`.
+    states are left out, so a snapshot that only rewrites files has no changes. DataFrames that stay in memory are in
+    `persisted_frames`.
     """
     until = job.position.until or job.position.to
     new = _read_state(spark, job, _TableState(until, job.position.joined, job.touched.new if job.touched else None))
@@ -39,21 +40,23 @@ def find_changes(spark: SparkSession, job: PublishJob, kept: list[DataFrame]) ->
     states = grouped.agg(*[F.expr(sql) for sql in (f"count_if(side = '{NEW}') AS copies", *sides)])
     differ = states.where(VALUES_DIFFER if job.position.mode == TOPIC else ROWS_DIFFER)
     if until != job.position.to:
-        differ = _read_current_rows(spark, job, _persist_rows(differ, kept)).withColumn(
+        differ = _read_current_rows(spark, job, _persist_rows(differ, persisted_frames)).withColumn(
             "old", F.expr("coalesce(old, new)")
         )
     elif job.touched is not None and job.grouped is None:
-        differ = _read_current_rows(spark, job, _persist_rows(differ, kept)).where(f"copies > 1 OR {ROWS_DIFFER}")
+        differ = _read_current_rows(spark, job, _persist_rows(differ, persisted_frames)).where(
+            f"copies > 1 OR {ROWS_DIFFER}"
+        )
     kind = "CASE WHEN new IS NULL THEN 'deleted' WHEN old IS NULL THEN 'inserted' ELSE 'updated' END AS kind"
     return differ.selectExpr(
         "topic", "key", "new.value AS value", "new.headers AS headers", "new.timestamp AS timestamp", kind, "copies"
     )
 
 
-def _persist_rows(rows: DataFrame, kept: list[DataFrame]) -> DataFrame:
+def _persist_rows(rows: DataFrame, persisted_frames: list[DataFrame]) -> DataFrame:
     """The rows, which are used twice, in memory."""
-    kept.append(rows.persist())
-    return kept[-1]
+    persisted_frames.append(rows.persist())
+    return persisted_frames[-1]
 
 
 def _read_current_rows(spark: SparkSession, job: PublishJob, changed: DataFrame) -> DataFrame:
@@ -73,11 +76,11 @@ def _read_current_rows(spark: SparkSession, job: PublishJob, changed: DataFrame)
 
 def _read_old_state(spark: SparkSession, job: PublishJob, new: DataFrame) -> DataFrame | None:
     if job.position.mode == TOPIC:
-        kept = _read_topic_state(spark, job.ranges or Ranges({}))
-        if kept is None:
+        topic_state = _read_topic_state(spark, job.ranges or Ranges({}))
+        if topic_state is None:
             return None
         empty = [f"CAST(NULL AS {new.schema[name].dataType.simpleString()}) AS {name}" for name in ("headers",)]
-        return kept.selectExpr("topic", "key", "value", *empty, "CAST(NULL AS BIGINT) AS timestamp")
+        return topic_state.selectExpr("topic", "key", "value", *empty, "CAST(NULL AS BIGINT) AS timestamp")
     if job.position.origin is not None:
         files = job.touched.old if job.touched else None
         return _read_state(spark, job, _TableState(job.position.origin, job.position.joined_origin, files))
@@ -119,8 +122,8 @@ def _find_touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
         f"SELECT one.* FROM (SELECT first(one) AS one FROM ({' UNION ALL '.join(sides)}) "
         f"GROUP BY {render_json('one')} HAVING sum(weight) <> 0)"
     )
-    found = spark.sql(_render_query(spark, job, job.grouped.keys_sql, changed, job.position.joined))
-    return found.select(*map(quote, job.grouped.matched)).distinct()
+    groups = spark.sql(_render_query(spark, job, job.grouped.keys_sql, changed, job.position.joined))
+    return groups.select(*map(quote, job.grouped.matched)).distinct()
 
 
 def _render_query(spark: SparkSession, job: PublishJob, sql: str, rows: str, joined: dict[str, int]) -> str:
@@ -148,6 +151,6 @@ def _read_topic_state(spark: SparkSession, ranges: Ranges) -> DataFrame | None:
     records = spark.read.format("kafka").options(**options).load().where("key IS NOT NULL")
     last = records.groupBy("topic", "key", "partition").agg(F.expr("max_by(struct(value), offset) AS last"))
     # other clients may have put a key elsewhere too; which of its records counts is then for nobody to say
-    kept = ("count_if(last.value IS NOT NULL) AS held", "count(*) AS places", "first(last.value) AS value")
-    keys = last.groupBy("topic", "key").agg(*(F.expr(sql) for sql in kept)).where("held > 0")
+    aggregates = ("count_if(last.value IS NOT NULL) AS held", "count(*) AS places", "first(last.value) AS value")
+    keys = last.groupBy("topic", "key").agg(*(F.expr(sql) for sql in aggregates)).where("held > 0")
     return keys.selectExpr("topic", "key", "IF(places = 1, value, X'') AS value")

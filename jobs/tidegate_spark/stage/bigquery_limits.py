@@ -25,12 +25,12 @@ def add_limit_reasons(decoded: DataFrame, table: StageTable) -> DataFrame:
     is_finder = table.naming is not None and table.naming.name is None
     if not table.folder or is_finder:
         return decoded
-    told = {
+    cases = {
         "key_reason": _render_case(_list_struct_faults("key_struct", _list_keys(table))),
         "value_reason": _render_case(_list_record_faults(table)),
     }
-    found = {name: F.expr(f"coalesce({name}, {case})") for name, case in told.items() if case}
-    return decoded.withColumns(found) if found else decoded
+    columns = {name: F.expr(f"coalesce({name}, {case})") for name, case in cases.items() if case}
+    return decoded.withColumns(columns) if columns else decoded
 
 
 def _list_keys(table: StageTable) -> list[tuple[str, str]]:
@@ -74,11 +74,13 @@ def _list_struct_faults(struct: str, fields: Iterable[tuple[str, str]]) -> Itera
     return (one for name, kind in fields for one in list_faults(f"{struct}.{quote(name)}", parse_type(kind), name))
 
 
-def _render_case(found: Iterable[tuple[str, str]]) -> str:
-    found = list(found)
+def _render_case(faults: Iterable[tuple[str, str]]) -> str:
+    faults = list(faults)
     when = f"WHEN change = '{NO_CHANGE}' OR NOT is_wanted THEN NULL"
     return (
-        f"CASE {when} {' '.join(f'WHEN {sql} THEN {render_literal(told)}' for told, sql in found)} END" if found else ""
+        f"CASE {when} {' '.join(f'WHEN {sql} THEN {render_literal(reason)}' for reason, sql in faults)} END"
+        if faults
+        else ""
     )
 
 
@@ -103,5 +105,5 @@ def _render_year_range(time: str) -> str:
     return f"{time}'0001-01-01' AND {time}'{LAST_TIMES[time]}'"
 
 
-def _list_element_faults(values: str, each: str, found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((told, f"exists({values}, {each} -> coalesce({sql}, false))") for told, sql in found)
+def _list_element_faults(values: str, each: str, faults: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return ((reason, f"exists({values}, {each} -> coalesce({sql}, false))") for reason, sql in faults)

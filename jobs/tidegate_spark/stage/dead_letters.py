@@ -28,19 +28,19 @@ def add_bad_column(columns: Sequence[str], table: StageTable) -> list[str]:
     if table.set_aside is None:
         return list(columns)
     is_bad = f"fate = '{DEAD_LETTER_DISPOSITION}'"
-    found = []
+    expressions = []
     for column in columns:
         expression, _, name = column.rpartition(" AS ")
         if name == "op":
-            found.append(f"CASE WHEN {is_bad} THEN {_render_bad()} END AS bad")
-            found.append(
+            expressions.append(f"CASE WHEN {is_bad} THEN {_render_bad()} END AS bad")
+            expressions.append(
                 f"CASE WHEN {is_bad} THEN {render_literal(DEAD_LETTER_OP)} ELSE {expression or name} END AS op"
             )
         elif name in ("key", "value", "sequence"):
-            found.append(f"CASE WHEN NOT {is_bad} THEN {expression or name} END AS {name}")
+            expressions.append(f"CASE WHEN NOT {is_bad} THEN {expression or name} END AS {name}")
         else:
-            found.append(column)
-    return found
+            expressions.append(column)
+    return expressions
 
 
 def _render_bad() -> str:

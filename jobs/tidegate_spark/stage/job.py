@@ -139,13 +139,13 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
 
     A record that names no table is bad where names are looked for; elsewhere it is of no table, and filtered.
     """
-    finds = table.naming is not None and table.naming.name is None
-    unnamed = "name_reason" if finds else "NULL"
-    found = get_value_decoder(table)(add_key_object(normalise_wire_format(records, table), table), table)
-    found = replace(found, records=ignore_other_schemas(found.records, table))
-    decoded = add_sequence(add_value(add_key(found, table), found, table), found, table)
+    is_name_registry = table.naming is not None and table.naming.name is None
+    unnamed = "name_reason" if is_name_registry else "NULL"
+    decoded_value = get_value_decoder(table)(add_key_object(normalise_wire_format(records, table), table), table)
+    decoded_value = replace(decoded_value, records=ignore_other_schemas(decoded_value.records, table))
+    decoded = add_sequence(add_value(add_key(decoded_value, table), decoded_value, table), decoded_value, table)
     decoded = add_limit_reasons(
-        project_rows(mark_unavailable_values(check_verified_fields(decoded, table), found, table), table), table
+        project_rows(mark_unavailable_values(check_verified_fields(decoded, table), decoded_value, table), table), table
     )
     decoded = restore_sent_bytes(decoded, table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
@@ -155,13 +155,13 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
         f"CASE WHEN change = '{NO_CHANGE}' THEN 'ignored' WHEN reason IS NOT NULL THEN '{get_bad_disposition(table)}' "
         f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
     )
-    fated = judged.selectExpr("*", f"{_render_record_disposition(found)} AS record_fate")
-    return add_old_key_deletes(fated, found, table) if found.moved else fated
+    fated = judged.selectExpr("*", f"{_render_record_disposition(decoded_value)} AS record_fate")
+    return add_old_key_deletes(fated, decoded_value, table) if decoded_value.moved else fated
 
 
-def _render_record_disposition(found: DecodedValue) -> str:
+def _render_record_disposition(decoded_value: DecodedValue) -> str:
     """What is counted: a record of several rows is staged when any of them is."""
-    if not found.several:
+    if not decoded_value.several:
         return "fate"
     rank = "CASE fate WHEN 'staged' THEN 3 WHEN 'filtered' THEN 2 WHEN 'ignored' THEN 1 ELSE 0 END"
     return f"max_by(fate, {rank}) OVER (PARTITION BY topic, partition, offset)"
@@ -204,18 +204,18 @@ def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
     fates = {fate: f"count_if(record_fate = '{fate}' AND row_number = 0)" for fate in (*DISPOSITIONS, "bad")}
     first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {where})"
     read = f"coalesce(sum(CASE WHEN row_number = 0 THEN {COUNT_COLUMN} END), 0)"
-    wanted = {"read": read, **fates, "superseded": f"{read} - count_if(row_number = 0)", "first_bad": first_bad}
+    aggregates = {"read": read, **fates, "superseded": f"{read} - count_if(row_number = 0)", "first_bad": first_bad}
     if table.folder:
-        wanted[ROW_COUNT] = f"count_if({_WRITTEN_CONDITION})"
+        aggregates[ROW_COUNT] = f"count_if({_WRITTEN_CONDITION})"
     if table.sequence:
-        wanted["deletes"] = "count_if(fate = 'staged' AND op = 'd')"
-        wanted["unsequenced_deletes"] = "count_if(fate = 'staged' AND op = 'd' AND sequence IS NULL)"
+        aggregates["deletes"] = "count_if(fate = 'staged' AND op = 'd')"
+        aggregates["unsequenced_deletes"] = "count_if(fate = 'staged' AND op = 'd' AND sequence IS NULL)"
     if table.stages_kept:
-        wanted["kept"] = f"count_if(fate = 'staged' AND size({KEPT_COLUMN}) > 0)"
+        aggregates["kept"] = f"count_if(fate = 'staged' AND size({KEPT_COLUMN}) > 0)"
     for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):
         here = f"topic = {render_literal(topic)} AND partition = {partition}"
-        wanted[f"timestamp_{index}"] = f"max(CASE WHEN {here} THEN unix_millis({LATEST_TIME_COLUMN}) END)"
-    return [F.expr(expression).alias(name) for name, expression in wanted.items()]
+        aggregates[f"timestamp_{index}"] = f"max(CASE WHEN {here} THEN unix_millis({LATEST_TIME_COLUMN}) END)"
+    return [F.expr(expression).alias(name) for name, expression in aggregates.items()]
 
 
 def _list_observed_partitions(ranges: Ranges) -> list[tuple[str, int]]:

@@ -67,8 +67,8 @@ def compute_records_per_task(spark: SparkSession, job: StageJob) -> int:
 def _count_slots(spark: SparkSession) -> int:
     """How many tasks run at once: into so many parts Spark divides a range of numbers, and its plan says so; else 0."""
     plan = spark.sql("EXPLAIN SELECT * FROM range(1)").collect()[0][0]
-    told = re.search(r"splits=(\d+)", plan)
-    return int(told[1]) if told else 0
+    match = re.search(r"splits=(\d+)", plan)
+    return int(match[1]) if match else 0
 
 
 def _read_dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:
@@ -79,8 +79,8 @@ def _read_dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: R
     ]
     waiting = f"replayed_at IS NULL AND `table` = {render_literal(letters.destination)} AND ({' OR '.join(within)})"
     columns = ("key", "value", "topic", "partition", "offset", "timestamp", "-1 AS timestampType", "headers")
-    found = spark.read.parquet(letters.folder) if letters.folder else spark.table(quote_name(letters.table))
-    return found.where(waiting).selectExpr(*columns)
+    rows = spark.read.parquet(letters.folder) if letters.folder else spark.table(quote_name(letters.table))
+    return rows.where(waiting).selectExpr(*columns)
 
 
 def wants_headers(table: StageTable) -> bool:

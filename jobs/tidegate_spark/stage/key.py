@@ -12,24 +12,24 @@ NO_KEY_REASON = "the record has no key, and no value to take it from"
 KEY_NOT_IN_VALUE_REASON = "key.from is value, and the record has no value that shows the key"
 
 
-def add_key(found: DecodedValue, table: StageTable) -> DataFrame:
-    """Add `key_struct` and `key_reason` (NULL when the key is good) to the records of a found value."""
+def add_key(decoded_value: DecodedValue, table: StageTable) -> DataFrame:
+    """Add `key_struct` and `key_reason` (NULL when the key is good) to the records of a decoded value."""
     if not table.key_columns:
-        return found.records.selectExpr("*", "struct(key AS bytes) AS key_struct", f"{NO_REASON} AS key_reason")
-    if found.several:  # one record's key cannot be that of all its rows
-        keyed = found.records.selectExpr("*", f"{found.key} AS key_struct")
-        return keyed.selectExpr("*", f"{found.key_reason} AS key_reason")
+        return decoded_value.records.selectExpr("*", "struct(key AS bytes) AS key_struct", f"{NO_REASON} AS key_reason")
+    if decoded_value.several:  # one record's key cannot be that of all its rows
+        keyed = decoded_value.records.selectExpr("*", f"{decoded_value.key} AS key_struct")
+        return keyed.selectExpr("*", f"{decoded_value.key_reason} AS key_reason")
     if table.key.from_value:  # what is wrong with the value itself goes before
-        keyed = found.records.selectExpr("*", f"{found.key} AS key_struct")
+        keyed = decoded_value.records.selectExpr("*", f"{decoded_value.key} AS key_struct")
         missing = f"CASE WHEN located_reason IS NULL THEN '{KEY_NOT_IN_VALUE_REASON}' END"
         return keyed.selectExpr(
-            "*", f"CASE WHEN {found.key_there} THEN {found.key_reason} ELSE {missing} END AS key_reason"
+            "*", f"CASE WHEN {decoded_value.key_there} THEN {decoded_value.key_reason} ELSE {missing} END AS key_reason"
         )
-    own = get_key_decoder(table)(found.records, table)
+    own = get_key_decoder(table)(decoded_value.records, table)
     return own.records.selectExpr(
         "*",
-        f"CASE WHEN key IS NULL THEN {found.key} ELSE {own.struct} END AS key_struct",
-        f"CASE WHEN key IS NOT NULL THEN {own.reason} WHEN {found.key_there} THEN {found.key_reason} "
+        f"CASE WHEN key IS NULL THEN {decoded_value.key} ELSE {own.struct} END AS key_struct",
+        f"CASE WHEN key IS NOT NULL THEN {own.reason} WHEN {decoded_value.key_there} THEN {decoded_value.key_reason} "
         f"ELSE '{NO_KEY_REASON}' END AS key_reason",
     )
 
@@ -48,5 +48,5 @@ def check_verified_fields(decoded: DataFrame, table: StageTable) -> DataFrame:
 
 
 def _render_case(name: str) -> str:
-    told = render_literal(f"the key and the value differ in field {name}")
-    return f"WHEN NOT (key_struct.{quote(name)} <=> row_struct.{quote(name)}) THEN {told}"
+    reason = render_literal(f"the key and the value differ in field {name}")
+    return f"WHEN NOT (key_struct.{quote(name)} <=> row_struct.{quote(name)}) THEN {reason}"

@@ -21,15 +21,15 @@ def keep_last_per_key(records: DataFrame, table: StageTable) -> DataFrame:
 
     So do records whose value holds the place of an unchanged one: the records before them say what it stands for.
     """
-    asked = set(table.metadata.values())
-    kept = ["value", "timestamp", *(["timestampType"] if "timestamp-type" in asked else [])]
-    kept += ["headers"] if wants_headers(table) else []
+    words = set(table.metadata.values())
+    columns = ["value", "timestamp", *(["timestampType"] if "timestamp-type" in words else [])]
+    columns += ["headers"] if wants_headers(table) else []
     # counted where they are grouped, not as they are read: a task that Spark runs twice must not count twice
     # Spark sorts by the first column that it groups by: eight bytes that differ save it from comparing whole rows
     hashed = F.expr("xxhash64(topic, partition, key) AS hashed")
     alone = F.expr(f"CASE WHEN key IS NULL{_render_has_placeholder(table)} THEN offset END AS alone")
     grouped = records.groupBy(hashed, "topic", "partition", "key", alone).agg(
-        F.expr(f"max_by(struct({', '.join(kept)}), offset) AS last"),
+        F.expr(f"max_by(struct({', '.join(columns)}), offset) AS last"),
         F.expr("max(offset) AS offset"),
         F.expr(f"count(1) AS {COUNT_COLUMN}"),
         F.expr(f"max(timestamp) AS {LATEST_TIME_COLUMN}"),

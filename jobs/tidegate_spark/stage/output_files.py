@@ -23,8 +23,8 @@ def write_rows(rows: DataFrame, table: StageTable) -> None:
 
 def write_counts(spark: SparkSession, folder: str, outcome: dict[str, Any]) -> None:
     """Write the counts as one line of JSON, last: an attempt without them did not finish."""
-    told = spark.createDataFrame([(json.dumps(outcome),)], "value STRING")
-    told.coalesce(1).write.mode("overwrite").text(f"{folder}/counts")
+    counts = spark.createDataFrame([(json.dumps(outcome),)], "value STRING")
+    counts.coalesce(1).write.mode("overwrite").text(f"{folder}/counts")
     hit_failpoint("job.counts_left")
 
 

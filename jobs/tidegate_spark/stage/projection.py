@@ -21,29 +21,29 @@ def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
 
     Deletes, rows that are not wanted and bad ones are left as they are.
     """
-    asked = table.select
-    if asked is None or table.keys_only:
+    select = table.select
+    if select is None or table.keys_only:
         return decoded
     is_row = (
         f"change <> '{NO_CHANGE}' AND op <> '{DELETE}' AND is_wanted AND key_reason IS NULL AND value_reason IS NULL"
     )
     whole = decoded.selectExpr(f"struct(*) AS {RECORD}", f"CASE WHEN {is_row} THEN value_struct END AS {ROW}")
-    shown = whole.selectExpr(RECORD, f"{ROW} IS NOT NULL AS {ROW}", *_list_record_columns(table, asked)).alias(
-        asked.alias
+    rows = whole.selectExpr(RECORD, f"{ROW} IS NOT NULL AS {ROW}", *_list_record_columns(table, select)).alias(
+        select.alias
     )
-    for dimension in asked.dimensions:
-        shown = shown.join(_read_dimension(decoded, dimension), F.expr(f"({ROW}\nAND ({dimension.on}\n))"), "left")
+    for dimension in select.dimensions:
+        rows = rows.join(_read_dimension(decoded, dimension), F.expr(f"({ROW}\nAND ({dimension.on}\n))"), "left")
     several = ""
-    if asked.dimensions:
-        shown, several = (
-            _count_matches(shown),
-            f"WHEN {MATCH_COUNT} > 1 THEN {render_literal(_format_ambiguity(asked))}",
+    if select.dimensions:
+        rows, several = (
+            _count_matches(rows),
+            f"WHEN {MATCH_COUNT} > 1 THEN {render_literal(_format_ambiguity(select))}",
         )
-    shown = shown.withColumn(FAILURE, F.expr(f"CASE WHEN {ROW} THEN {render_failure(asked.columns)} END"))
-    struct = ", ".join(f"{render_conversion(c)} AS {quote(c.name)}" for c in asked.columns)
-    reasons = f"{several} {_render_unusable_case(asked, table)} {render_misfit_cases(asked.columns)}".strip()
+    rows = rows.withColumn(FAILURE, F.expr(f"CASE WHEN {ROW} THEN {render_failure(select.columns)} END"))
+    struct = ", ".join(f"{render_conversion(c)} AS {quote(c.name)}" for c in select.columns)
+    reasons = f"{several} {_render_unusable_case(select, table)} {render_misfit_cases(select.columns)}".strip()
     reason = f"CASE {reasons} END" if reasons else "CAST(NULL AS STRING)"
-    made = shown.selectExpr(
+    made = rows.selectExpr(
         f"{RECORD}.*",
         f"CASE WHEN {FAILURE} IS NOT NULL THEN {FAILURE} WHEN {ROW} THEN {reason} END AS select_reason",
         f"CASE WHEN {ROW} AND {FAILURE} IS NULL THEN struct({struct}) END AS selected",
@@ -53,14 +53,14 @@ def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
     )
 
 
-def _list_record_columns(table: StageTable, asked: Projection) -> list[str]:
+def _list_record_columns(table: StageTable, select: Projection) -> list[str]:
     """The columns of a decoded row as `select` sees them."""
-    keys = [f"{RECORD}.key_struct{f'.{quote(f)}' if f is not None else ''} AS {quote(name)}" for name, f in asked.keys]
-    own = {name.casefold() for name, _ in asked.keys}
+    keys = [f"{RECORD}.key_struct{f'.{quote(f)}' if f is not None else ''} AS {quote(name)}" for name, f in select.keys]
+    own = {name.casefold() for name, _ in select.keys}
     names = [c.name for c in table.value_columns] + list(table.metadata)
     values = [f"{ROW}.{quote(name)} AS {quote(name)}" for name in names if name.casefold() not in own]
-    taken = own | {name.casefold() for name in names}
-    beside = [f"{RECORD}.{field.name} AS {field.name}" for field in RECORD_FIELDS if field.name not in taken]
+    column_names = own | {name.casefold() for name in names}
+    beside = [f"{RECORD}.{field.name} AS {field.name}" for field in RECORD_FIELDS if field.name not in column_names]
     return [*keys, *values, *beside]
 
 
@@ -72,10 +72,10 @@ def _read_dimension(decoded: DataFrame, dimension: Dimension) -> DataFrame:
     return session.sql(f"SELECT * FROM {quote_name(dimension.table)} {version}").alias(dimension.alias)
 
 
-def _count_matches(shown: DataFrame) -> DataFrame:
+def _count_matches(rows: DataFrame) -> DataFrame:
     """One row for each row of the record, with the number of rows that the joins made of it."""
     place = ", ".join(f"{RECORD}.{name}" for name in ("topic", "partition", "offset", "row_number"))
-    counted = shown.withColumns(
+    counted = rows.withColumns(
         {
             ROW_NUMBER: F.expr(f"row_number() OVER (PARTITION BY {place} ORDER BY {RECORD}.offset)"),
             MATCH_COUNT: F.expr(f"count(1) OVER (PARTITION BY {place})"),
@@ -84,8 +84,8 @@ def _count_matches(shown: DataFrame) -> DataFrame:
     return counted.where(f"{ROW_NUMBER} = 1")
 
 
-def _format_ambiguity(asked: Projection) -> str:
-    return f"select: more than one row of {' or '.join(d.table for d in asked.dimensions)} matches; one at most may"
+def _format_ambiguity(select: Projection) -> str:
+    return f"select: more than one row of {' or '.join(d.table for d in select.dimensions)} matches; one at most may"
 
 
 def render_conversion(column: Selected) -> str:
@@ -100,8 +100,8 @@ def render_failure(columns: Iterable[Selected]) -> str:
         f"WHEN {render_attempt(c.sql)} IS NULL THEN {render_literal(f'select: {c.name} {FAILURE_TEXT}')}"
         for c in computed
     )
-    found = " ".join(cases)
-    return f"CASE {found} END" if found else "CAST(NULL AS STRING)"
+    when_clauses = " ".join(cases)
+    return f"CASE {when_clauses} END" if when_clauses else "CAST(NULL AS STRING)"
 
 
 def render_misfit_cases(columns: Iterable[Selected]) -> str:
@@ -109,17 +109,17 @@ def render_misfit_cases(columns: Iterable[Selected]) -> str:
     cases = []
     for column in columns:
         if column.is_checked:
-            told = render_literal(f"select: {column.name} is not a {column.type}")
-            cases.append(f"WHEN (\n{column.sql}\n) IS NOT NULL AND {render_conversion(column)} IS NULL THEN {told}")
+            reason = render_literal(f"select: {column.name} is not a {column.type}")
+            cases.append(f"WHEN (\n{column.sql}\n) IS NOT NULL AND {render_conversion(column)} IS NULL THEN {reason}")
     return " ".join(cases)
 
 
-def _render_unusable_case(asked: Projection, table: StageTable) -> str:
-    if not asked.unusable or table.sequence or table.has_history:
+def _render_unusable_case(select: Projection, table: StageTable) -> str:
+    if not select.unusable or table.sequence or table.has_history:
         return ""
-    names = ", ".join(render_literal(name) for name in asked.unusable)
-    told = render_literal(
-        f"select: the event leaves out a value that did not change, and select needs it: {', '.join(asked.unusable)}; "
+    names = ", ".join(render_literal(name) for name in select.unusable)
+    reason = render_literal(
+        f"select: the event leaves out a value that did not change, and select needs it: {', '.join(select.unusable)}; "
         "have the source send all columns (REPLICA IDENTITY FULL)"
     )
-    return f"WHEN arrays_overlap({RECORD}.{KEPT_COLUMN}, array({names})) THEN {told}"
+    return f"WHEN arrays_overlap({RECORD}.{KEPT_COLUMN}, array({names})) THEN {reason}"

@@ -18,7 +18,7 @@ UNREADABLE_REASON = "the row before the delete does not fit the columns of seque
 SOURCES_COLUMN = "its_sources"
 
 
-def add_sequence(decoded: DataFrame, found: DecodedValue, table: StageTable) -> DataFrame:
+def add_sequence(decoded: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:
     """Add `sequence` to decoded records, for tables that are ordered by one; it is NULL for a delete that carries none.
 
     An upsert always has one, be its columns NULL. A delete has one if its record shows at least one of the columns that
@@ -28,24 +28,24 @@ def add_sequence(decoded: DataFrame, found: DecodedValue, table: StageTable) -> 
     if not table.sequence:
         return decoded
     needed = _list_needed_columns(table)
-    metadata = render_metadata(found, table)
+    metadata = render_metadata(decoded_value, table)
     own = [name for name in needed if table.metadata.get(name, "value.").startswith("value.")]
     if table.has_history:
         parts = {n: metadata.get(table.metadata.get(n, ""), f"row_struct.{quote(n)}") for n in needed}
-        shown = "row_struct IS NOT NULL" if own and _find_computed_columns(table) else "true"
+        has_sources = "row_struct IS NOT NULL" if own and _find_computed_columns(table) else "true"
         sourced = decoded.withColumn(SOURCES_COLUMN, F.expr(_render_struct(parts)))
-        return _require_version_time(_add_sequence_column(sourced, table, shown), table)
+        return _require_version_time(_add_sequence_column(sourced, table, has_sources), table)
     carried = _list_value_fields(table, needed)
     if carried.columns and table.value.format == "debezium-json":
         decoded = _add_ordered_row(decoded, carried)
         picked = (value.rpartition(" AS ")[0] for value in carried.render_values("ordered_row"))
         values = dict(zip((c.name for c in carried.columns), picked, strict=True))
     else:
-        values = {c.name: _render_shown_column(c.name, found) for c in carried.columns}
+        values = {c.name: _render_shown_column(c.name, decoded_value) for c in carried.columns}
     parts = {name: values.get(name) or metadata[table.metadata[name]] for name in needed}
-    shown = " OR ".join(f"{SOURCES_COLUMN}.{quote(name)} IS NOT NULL" for name in own) or "true"
+    has_sources = " OR ".join(f"{SOURCES_COLUMN}.{quote(name)} IS NOT NULL" for name in own) or "true"
     sourced = decoded.withColumn(SOURCES_COLUMN, F.expr(_render_struct(parts)))
-    return _add_sequence_column(sourced, table, f"op <> '{DELETE}' OR {shown}")
+    return _add_sequence_column(sourced, table, f"op <> '{DELETE}' OR {has_sources}")
 
 
 def _find_computed_columns(table: StageTable) -> dict[str, Selected]:
@@ -58,30 +58,30 @@ def _list_needed_columns(table: StageTable) -> tuple[str, ...]:
     """The record's columns of which the sequence is made, key columns and what is beside them apart."""
     made = _find_computed_columns(table)
     keys = {name.casefold() for name, _ in table.select.keys} if table.select is not None else set()
-    known = {name.casefold(): name for name in (*(c.name for c in table.value_columns), *table.metadata)}
+    columns = {name.casefold(): name for name in (*(c.name for c in table.value_columns), *table.metadata)}
     read = [r for name in table.sequence for r in (made[name].reads if name in made else (name,))]
-    return tuple(dict.fromkeys(known[r.casefold()] for r in read if r.casefold() in known.keys() - keys))
+    return tuple(dict.fromkeys(columns[r.casefold()] for r in read if r.casefold() in columns.keys() - keys))
 
 
 def _render_struct(parts: dict[str, str]) -> str:
     return f"struct({', '.join(f'{sql} AS {quote(name)}' for name, sql in parts.items()) or 'true AS _tidegate_0'})"
 
 
-def _add_sequence_column(sourced: DataFrame, table: StageTable, shown: str) -> DataFrame:
-    """Add `sequence` out of `its_sources`, where they are `shown`; what cannot be made is a `value_reason`."""
+def _add_sequence_column(sourced: DataFrame, table: StageTable, has_sources: str) -> DataFrame:
+    """Add `sequence` out of `its_sources`, where `has_sources`; what cannot be made is a `value_reason`."""
     made = _find_computed_columns(table)
     if not made or table.select is None:
         names = ", ".join(f"{SOURCES_COLUMN}.{quote(name)} AS {quote(name)}" for name in table.sequence)
-        return sourced.withColumn("sequence", F.expr(f"CASE WHEN {shown} THEN struct({names}) END"))
+        return sourced.withColumn("sequence", F.expr(f"CASE WHEN {has_sources} THEN struct({names}) END"))
     usable = f"change <> '{NO_CHANGE}' AND is_wanted AND key_reason IS NULL AND value_reason IS NULL"
     keys = [f"key_struct{f'.{quote(f)}' if f is not None else ''} AS {quote(name)}" for name, f in table.select.keys]
     needed = _list_needed_columns(table)
-    taken = {name.casefold() for name in (*needed, *(name for name, _ in table.select.keys))}
-    beside = [field.name for field in RECORD_FIELDS if field.name not in taken]
+    column_names = {name.casefold() for name in (*needed, *(name for name, _ in table.select.keys))}
+    beside = [field.name for field in RECORD_FIELDS if field.name not in column_names]
     columns = [*keys, *(f"{SOURCES_COLUMN}.{quote(name)} AS {quote(name)}" for name in needed), *beside]
-    frame = sourced.selectExpr(f"struct(*) AS {RECORD}", f"{usable} AND ({shown}) AS _tidegate_usable", *columns)
-    known = f"CASE WHEN _tidegate_usable THEN {render_failure(made.values())} END"
-    frame = frame.alias(table.select.alias).withColumn(FAILURE, F.expr(known))
+    frame = sourced.selectExpr(f"struct(*) AS {RECORD}", f"{usable} AND ({has_sources}) AS _tidegate_usable", *columns)
+    failure = f"CASE WHEN _tidegate_usable THEN {render_failure(made.values())} END"
+    frame = frame.alias(table.select.alias).withColumn(FAILURE, F.expr(failure))
     misfits = render_misfit_cases(made.values())
     reason = f"CASE {misfits} END" if misfits else "CAST(NULL AS STRING)"
     parts = ", ".join(f"{render_conversion(made[n]) if n in made else quote(n)} AS {quote(n)}" for n in table.sequence)
@@ -100,16 +100,20 @@ def _require_version_time(ordered: DataFrame, table: StageTable) -> DataFrame:
     metadata tell it.
     """
     first = table.sequence[0]
-    told = render_literal(f"{first} is NULL, and with history it says from when on a row holds")
+    reason = render_literal(f"{first} is NULL, and with history it says from when on a row holds")
     is_row = f"op <> '{DELETE}' AND change <> '{NO_CHANGE}' AND is_wanted"
-    untimed = f"CASE WHEN {is_row} AND sequence.{quote(first)} IS NULL THEN {told} END"
+    untimed = f"CASE WHEN {is_row} AND sequence.{quote(first)} IS NULL THEN {reason} END"
     return ordered.withColumn("value_reason", F.expr(f"coalesce(value_reason, {untimed})"))
 
 
-def _render_shown_column(name: str, found: DecodedValue) -> str:
+def _render_shown_column(name: str, decoded_value: DecodedValue) -> str:
     """A column of the row that a record shows: a delete may show the one before it."""
     row = f"row_struct.{quote(name)}"
-    return f"CASE WHEN change = '{DELETE}' THEN {found.before[name]} ELSE {row} END" if name in found.before else row
+    return (
+        f"CASE WHEN change = '{DELETE}' THEN {decoded_value.before[name]} ELSE {row} END"
+        if name in decoded_value.before
+        else row
+    )
 
 
 def _list_value_fields(table: StageTable, needed: tuple[str, ...]) -> ConnectFields:
@@ -122,10 +126,10 @@ def _list_value_fields(table: StageTable, needed: tuple[str, ...]) -> ConnectFie
 def _add_ordered_row(decoded: DataFrame, carried: Fields) -> DataFrame:
     """Add `ordered_row`: the row of a change event, for a delete event the one before it, parsed for deletes alone."""
     event = f"before: {carried.text_struct}"
-    wanted = f"change = '{DELETE}' AND value IS NOT NULL AND value_reason IS NULL"
+    is_delete = f"change = '{DELETE}' AND value IS NOT NULL AND value_reason IS NULL"
     places = [(carried, ".before"), (carried, ".payload.before")]
-    found = (
-        read_objects(decoded, "bj", f"{event}, payload: STRUCT<{event}>", places, wanted)
+    rows = (
+        read_objects(decoded, "bj", f"{event}, payload: STRUCT<{event}>", places, is_delete)
         .selectExpr("*", f"{render_object('bj')} AS b")
         .selectExpr("*", "coalesce(b.payload.before, b.before) AS before_row")
     )
@@ -134,7 +138,7 @@ def _add_ordered_row(decoded: DataFrame, carried: Fields) -> DataFrame:
         f"THEN '{UNREADABLE_REASON}' "
         f"WHEN bj IS NOT NULL THEN {carried.render_reason('before_row', 'before')} END"
     )
-    return found.withColumns(
+    return rows.withColumns(
         {
             "ordered_row": F.expr(
                 f"CASE WHEN change = '{DELETE}' THEN before_row ELSE {carried.render_parsed_struct('row')} END"

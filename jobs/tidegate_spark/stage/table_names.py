@@ -29,12 +29,12 @@ def render_table_name(naming: TableTemplate) -> str:
 
 def render_name_reason(naming: TableTemplate) -> str:
     """SQL text: why a record names no table."""
-    told = ", ' ', ".join(
+    values = ", ' ', ".join(
         f"{render_literal(field + '=')}, "
         f"coalesce(to_json(struct(substr(CAST({quote(field)} AS STRING), 1, 100) AS v)), '')"
         for field in naming.fields
     )
-    return f"concat('its values make no table name that the pipeline may use: ', {told})"
+    return f"concat('its values make no table name that the pipeline may use: ', {values})"
 
 
 def _render_value(field: str) -> str:
@@ -49,7 +49,7 @@ def _render_template(template: str) -> str:
 def write_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> None:
     """List the names in a decoded batch and leave them as a property of their table, or as a file, by attempt."""
     # No filter: Spark would move it below the decoding, and write all of that out again for each use of each column.
-    found = (
+    counts = (
         decoded.selectExpr("fate", "CASE WHEN fate = 'staged' THEN table_name END AS table_name")
         .groupBy("fate", "table_name")
         .agg({"*": "count"})
@@ -57,19 +57,19 @@ def write_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> N
     )
     where = "CASE WHEN fate = 'bad' THEN struct(topic, partition, offset) END"
     first = decoded.selectExpr(f"min_by(to_json(struct(topic, partition, offset, reason)), {where}) AS first_bad")
-    listed = found.orderBy("fate", "table_name").limit(table.most_names + 1 + UNNAMED_ROW_COUNT).collect()
+    listed = counts.orderBy("fate", "table_name").limit(table.most_names + 1 + UNNAMED_ROW_COUNT).collect()
     bad = sum(row["records"] for row in listed if row["fate"] == "bad")
-    left = {
+    outcome = {
         "attempt": table.attempt,
         "names": [row["table_name"] for row in listed if row["fate"] == "staged"],
         "bad": bad,
         "first_bad": json.loads(first.collect()[0]["first_bad"]) if bad else None,
     }
     if table.folder:
-        write_counts(spark, table.folder, left)
+        write_counts(spark, table.folder, outcome)
         return
     spark.sql(
         f"ALTER TABLE {quote_name(table.intermediate)} "
-        f"SET TBLPROPERTIES ({render_literal(table.property)} = {render_literal(json.dumps(left))})"
+        f"SET TBLPROPERTIES ({render_literal(table.property)} = {render_literal(json.dumps(outcome))})"
     )
     hit_failpoint("job.named")

@@ -25,9 +25,9 @@ KAFKA_METADATA = {
 }
 
 
-def render_metadata(found: DecodedValue, table: StageTable) -> dict[str, str]:
+def render_metadata(decoded_value: DecodedValue, table: StageTable) -> dict[str, str]:
     """SQL of each metadata word that the table's columns may use."""
-    own = {f"value.{name}": sql for name, sql in found.metadata.items()}
+    own = {f"value.{name}": sql for name, sql in decoded_value.metadata.items()}
     return {**KAFKA_METADATA, "leader-epoch": _render_leader_epoch(table), **own}
 
 
@@ -42,20 +42,20 @@ def _render_leader_epoch(table: StageTable) -> str:
     return f"CAST(CASE {' '.join(cases)} END AS INT)" if cases else "CAST(NULL AS INT)"
 
 
-def add_value(records: DataFrame, found: DecodedValue, table: StageTable) -> DataFrame:
+def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:
     """Add `op` (c, r, u or d), `value_struct` (NULL for a delete) and `value_reason` (NULL when the value is good).
 
-    `records` are those of `found`, with the key beside them.
+    `records` are those of `decoded_value`, with the key beside them.
     """
-    known = render_metadata(found, table)
-    columns = [*found.columns, *(f"{known[key]} AS {quote(name)}" for name, key in table.metadata.items())]
+    metadata = render_metadata(decoded_value, table)
+    columns = [*decoded_value.columns, *(f"{metadata[key]} AS {quote(name)}" for name, key in table.metadata.items())]
     decoded = records.selectExpr(
         "*",
         f"CASE WHEN change <> '{DELETE}' THEN struct({', '.join(columns)}) END AS {ROW}",
-        f"{found.number} AS row_number",
+        f"{decoded_value.number} AS row_number",
     ).selectExpr(
         "*",
-        f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {found.reason} "
+        f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {decoded_value.reason} "
         "ELSE located_reason END AS value_reason",
     )
     return _apply_conditions(decoded, table)
@@ -67,19 +67,19 @@ def _apply_conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
         return decoded.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
     names = {c.name.lower() for c in table.value_columns} | {name.lower() for name in table.metadata}
     beside = [name for name in ("topic", "partition", "offset") if name not in names]
-    shown = decoded.selectExpr("struct(*) AS _tidegate", "row_struct.*", *beside)
+    rows = decoded.selectExpr("struct(*) AS _tidegate", "row_struct.*", *beside)
     # a delete shows no value: a condition that is NULL for it lets it pass, as a delete of a missing row does nothing
-    told = {"delete_when": table.delete_when, "when": table.when, "route": _render_route(table.route)}
-    asked = {word: condition for word, condition in told.items() if condition}
-    answers = shown.selectExpr(
-        "*", *(f"{render_attempt(condition)} AS _tidegate_{word}" for word, condition in asked.items())
+    settings = {"delete_when": table.delete_when, "when": table.when, "route": _render_route(table.route)}
+    conditions = {word: condition for word, condition in settings.items() if condition}
+    answers = rows.selectExpr(
+        "*", *(f"{render_attempt(condition)} AS _tidegate_{word}" for word, condition in conditions.items())
     )
     judged = answers.selectExpr(
         "_tidegate.*",
-        f"{_render_answer('delete_when', asked)} OR {_render_is_retracted(table)} AS is_delete",
-        f"({_render_answer('when', asked)} OR {_render_is_retracted(table)}) "
-        f"AND {_render_answer('route', asked)} AS is_chosen",
-        f"{_render_condition_reason(asked)} AS condition_reason",
+        f"{_render_answer('delete_when', conditions)} OR {_render_is_retracted(table)} AS is_delete",
+        f"({_render_answer('when', conditions)} OR {_render_is_retracted(table)}) "
+        f"AND {_render_answer('route', conditions)} AS is_chosen",
+        f"{_render_condition_reason(conditions)} AS condition_reason",
         f"{render_table_name(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS table_name",
         f"{render_name_reason(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS told_name",
     ).selectExpr(
@@ -103,9 +103,9 @@ def render_attempt(expression: str) -> str:
     return f"CAST(try_to_binary(get(transform(array(0), _tidegate_0 -> {answer}), 0), 'utf-8') AS STRING)"
 
 
-def _render_answer(word: str, asked: dict[str, str]) -> str:
+def _render_answer(word: str, conditions: dict[str, str]) -> str:
     """The condition's answer. One that says nothing lets a delete pass, and everything where it is not given."""
-    if word not in asked:
+    if word not in conditions:
         return "false" if word == "delete_when" else "true"
     if word == "delete_when":
         return f"coalesce(_tidegate_{word} = 'true', false)"
@@ -121,9 +121,9 @@ def _render_is_retracted(table: StageTable) -> str:
     return f"coalesce(_tidegate_when IN ({answers}), false)" if answers else "false"
 
 
-def _render_condition_reason(asked: dict[str, str]) -> str:
+def _render_condition_reason(conditions: dict[str, str]) -> str:
     """Why a record cannot be judged; one that cannot is bad, so it counts as wanted."""
-    cases = " ".join(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILURE_TEXT}'" for word in asked)
+    cases = " ".join(f"WHEN _tidegate_{word} IS NULL THEN '{word} {FAILURE_TEXT}'" for word in conditions)
     return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
 
 

@@ -16,7 +16,7 @@ class OpenClients:
 
     def client(self, catalog: str, settings: Any, make: Callable[[], Any]) -> Any:
         """The catalog's client for these settings. Two threads that need the first one at once may each make one."""
-        known = self._clients.get(catalog)
-        if known is None or known[0] != settings:
-            known = self._clients[catalog] = (settings, make())
-        return known[1]
+        entry = self._clients.get(catalog)
+        if entry is None or entry[0] != settings:
+            entry = self._clients[catalog] = (settings, make())
+        return entry[1]

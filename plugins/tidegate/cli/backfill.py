@@ -38,26 +38,28 @@ def run_backfill(words: argparse.Namespace) -> int:
             words, f"given up: dropped {', '.join(dropped)}", {"backfill": words.abandon, "dropped": dropped}
         )
         return 0
-    found = propose_backfill(ports, parse_request(words.range, words.from_time, words.to_time, tuple(words.table)))
+    proposal = propose_backfill(ports, parse_request(words.range, words.from_time, words.to_time, tuple(words.table)))
     if words.dry_run or not words.json:
-        output.print_result(words, format_proposal(found), found.to_dict())
+        output.print_result(words, format_proposal(proposal), proposal.to_dict())
     if not words.dry_run:
         apply_backfill(
             ports,
-            found.backfill,
+            proposal.backfill,
             lambda result: output.print_result(words, format_applied_slice(result), result.to_dict()),
         )
     return 0
 
 
-def format_proposal(found: ProposedBackfill) -> str:
+def format_proposal(proposal: ProposedBackfill) -> str:
     """Table by table: batches, records at most, later offsets to read, and each partition's range."""
-    begin = "goes on with" if found.resumed else "applies"
-    lines = [f"backfill={found.backfill.id} {begin}:"]
-    for table in found.to_dict()["tables"]:
+    begin = "goes on with" if proposal.resumed else "applies"
+    lines = [f"backfill={proposal.backfill.id} {begin}:"]
+    for table in proposal.to_dict()["tables"]:
         counts = f"records<={table['records']} batches={table['batches']} later offsets to read={table['later']}"
         lines.append(f"{table['table']}: {counts}")
-        lines += [f"  {p.topic} {p.partition}: [{p.start}, {p.end})" for p in found.parts if p.table == table["table"]]
+        lines += [
+            f"  {p.topic} {p.partition}: [{p.start}, {p.end})" for p in proposal.parts if p.table == table["table"]
+        ]
     return "\n".join(lines)
 
 

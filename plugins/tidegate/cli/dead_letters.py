@@ -31,13 +31,18 @@ def run_dead_letters(words: argparse.Namespace) -> int:
     if words.replay:
         return _run_replay(words, ports)
     name = resource_names.name_dead_letter_table(ports.pipeline)
-    found = ports.dead_letters.read_dead_letters(name, max(0, words.limit))
-    letters = [format_dead_letter(row) for row in found.newest]
-    data = {"pipeline": words.pipeline, "table": name, "waiting": found.waiting, "replayed": found.replayed}
+    dead_letters = ports.dead_letters.read_dead_letters(name, max(0, words.limit))
+    letters = [format_dead_letter(row) for row in dead_letters.newest]
+    data = {
+        "pipeline": words.pipeline,
+        "table": name,
+        "waiting": dead_letters.waiting,
+        "replayed": dead_letters.replayed,
+    }
     print(
         json.dumps({**data, "dead_letters": letters})
         if words.json
-        else _format_dead_letters(words.pipeline, found, letters)
+        else _format_dead_letters(words.pipeline, dead_letters, letters)
     )
     return 0
 
@@ -53,8 +58,8 @@ def _run_replay(words: argparse.Namespace, ports: Ports) -> int:
     return 0
 
 
-def _format_dead_letters(pipeline: str, found: DeadLetters, letters: list[dict[str, Any]]) -> str:
-    lines = [f"{pipeline}: {found.waiting} dead letters wait, {found.replayed} were replayed"]
+def _format_dead_letters(pipeline: str, dead_letters: DeadLetters, letters: list[dict[str, Any]]) -> str:
+    lines = [f"{pipeline}: {dead_letters.waiting} dead letters wait, {dead_letters.replayed} were replayed"]
     for letter in letters:
         place = f"topic={letter['topic']} partition={letter['partition']} offset={letter['offset']}"
         lines.append(f"{letter['table']}: {place} batch={letter['batch']} {letter['stage']}: {letter['message']}")

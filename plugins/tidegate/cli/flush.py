@@ -22,8 +22,8 @@ def add_flush(commands: Any) -> None:
     parser.add_argument("pipeline")
     bound = parser.add_mutually_exclusive_group()
     bound.add_argument("--until-current", action="store_true", help="flush until nothing is left")
-    told = "flush up to there and no further: latest, group, group:<id>, a time, or offsets as JSON"
-    bound.add_argument("--until", metavar="END", help=told)
+    help_text = "flush up to there and no further: latest, group, group:<id>, a time, or offsets as JSON"
+    bound.add_argument("--until", metavar="END", help=help_text)
     parser.add_argument(
         "--merges-at-once",
         type=_parse_positive_int,

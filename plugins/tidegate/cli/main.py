@@ -111,22 +111,22 @@ def _run_plan(words: argparse.Namespace) -> int:
 
 
 def _run_status(words: argparse.Namespace) -> int:
-    asked, found = words.pipeline, list[dict[str, Any]]()
-    names = [asked] if asked else [name for name, _ in load_all_pipelines(find_include_folder())]
-    published = read_statuses(asked) if asked is None or is_publication(asked) else []
-    if asked and published and not (find_include_folder() / "pipelines" / f"{asked}.yaml").exists():
+    requested_name, statuses = words.pipeline, list[dict[str, Any]]()
+    names = [requested_name] if requested_name else [name for name, _ in load_all_pipelines(find_include_folder())]
+    published = read_statuses(requested_name) if requested_name is None or is_publication(requested_name) else []
+    if requested_name and published and not (find_include_folder() / "pipelines" / f"{requested_name}.yaml").exists():
         names = []
     for name in names:
         find_pipeline_file(find_include_folder(), name)
         try:
-            found.append(read_status(assemble_pipeline(find_include_folder(), name, read_connection_from_env)))
+            statuses.append(read_status(assemble_pipeline(find_include_folder(), name, read_connection_from_env)))
         except TidegateError as problem:
             if words.pipeline:
                 raise
-            found.append({"pipeline": name, "error": str(problem)})
-    texts = [output.format_status(one) for one in found] + [format_publication_status(one) for one in published]
-    print(json.dumps({"pipelines": found, "publications": published}) if words.json else "\n\n".join(texts))
-    return 1 if any("error" in one for one in (*found, *published)) else 0
+            statuses.append({"pipeline": name, "error": str(problem)})
+    texts = [output.format_status(one) for one in statuses] + [format_publication_status(one) for one in published]
+    print(json.dumps({"pipelines": statuses, "publications": published}) if words.json else "\n\n".join(texts))
+    return 1 if any("error" in one for one in (*statuses, *published)) else 0
 
 
 def _run_rebase(words: argparse.Namespace) -> int:

@@ -36,10 +36,10 @@ def format_plan(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def format_moves(found: list[PartitionMove]) -> str:
+def format_moves(moves: list[PartitionMove]) -> str:
     """What a rebase does to each partition."""
     lines = []
-    for move in found:
+    for move in moves:
         effect = f"skips {move.skipped}" if move.skipped else f"reads again {move.read_again}"
         before = "none" if move.before is None else move.before
         lines.append(f"{move.table}  {move.topic} {move.partition}: {before} -> {move.after}, {effect} offsets")
@@ -53,23 +53,23 @@ def format_maintenance(done: dict[str, Any]) -> str:
     return f"{done['table']}: {what}: {counts} orphans_removed={done['orphans_removed']}"
 
 
-def format_status(found: dict[str, Any]) -> str:
+def format_status(status: dict[str, Any]) -> str:
     """One pipeline."""
-    if "error" in found:
-        return f"{found['pipeline']}: {found['error']}"
-    lines = [f"{found['pipeline']}: lag={found['lag']} freshness={found['freshness'] or 'unknown'}"]
-    lines += [f"  {t['table']}: batch={t['batch']} rows={t['rows']} lag={t['lag']}" for t in found["tables"]]
-    lines += [f"    {t['problem']}" for t in found["tables"] if t["problem"]]
-    lines += [f"    warning: {warning}" for warning in found["warnings"]]
-    if found["newest_dead_letter"]:
-        newest = found["newest_dead_letter"]
+    if "error" in status:
+        return f"{status['pipeline']}: {status['error']}"
+    lines = [f"{status['pipeline']}: lag={status['lag']} freshness={status['freshness'] or 'unknown'}"]
+    lines += [f"  {t['table']}: batch={t['batch']} rows={t['rows']} lag={t['lag']}" for t in status["tables"]]
+    lines += [f"    {t['problem']}" for t in status["tables"] if t["problem"]]
+    lines += [f"    warning: {warning}" for warning in status["warnings"]]
+    if status["newest_dead_letter"]:
+        newest = status["newest_dead_letter"]
         place = f"{newest['topic']} {newest['partition']} {newest['offset']}"
-        lines.append(f"    dead letters: {found['dead_letters']}, the newest at {place}: {newest['message']}")
-    for one in found["backfills"]:
+        lines.append(f"    dead letters: {status['dead_letters']}, the newest at {place}: {newest['message']}")
+    for one in status["backfills"]:
         applied = ", ".join(f"{t}: {len(numbers)} of {one['slices']} slices" for t, numbers in one["applied"].items())
         lines.append(f"  open backfill={one['backfill']}: applied {applied}")
     lines.append("  topic                            partition      begin  published  committed        end    lag")
-    for row in found["partitions"]:
+    for row in status["partitions"]:
         numbers = "".join(
             f"{'-' if row[k] is None else row[k]:>11}" for k in ("begin", "published", "committed", "end")
         )

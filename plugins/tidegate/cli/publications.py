@@ -49,12 +49,12 @@ def run_publish(words: argparse.Namespace) -> int:
 
 def is_publication(name: str) -> bool:
     """Whether there is a publication of that name."""
-    return any(name == known for known, _ in load_publications(find_include_folder()))
+    return any(name == publication_name for publication_name, _ in load_publications(find_include_folder()))
 
 
 def read_statuses(name: str | None) -> list[dict[str, Any]]:
     """Where one publication stands, or all of them; one that cannot tell says why."""
-    names = [name] if name else [known for known, _ in load_publications(find_include_folder())]
+    names = [name] if name else [publication_name for publication_name, _ in load_publications(find_include_folder())]
     return [_read_status(one) for one in names]
 
 
@@ -65,23 +65,23 @@ def _read_status(name: str) -> dict[str, Any]:
         return {"publication": name, "error": str(problem)}
 
 
-def format_publication_status(found: dict[str, Any]) -> str:
+def format_publication_status(status: dict[str, Any]) -> str:
     """One publication, for people."""
-    if "error" in found:
-        return f"{found['publication']}: {found['error']}"
-    state = "unfinished" if found["unfinished"] else "waiting" if found["waiting"] else "current"
+    if "error" in status:
+        return f"{status['publication']}: {status['error']}"
+    state = "unfinished" if status["unfinished"] else "waiting" if status["waiting"] else "current"
     text = (
-        f"{found['publication']}: {found['table']} to {', '.join(found['topics'])}: {state} "
-        f"published={found['published_snapshot_id']} table={found['table_snapshot_id']}"
+        f"{status['publication']}: {status['table']} to {', '.join(status['topics'])}: {state} "
+        f"published={status['published_snapshot_id']} table={status['table_snapshot_id']}"
     )
     lines = [text]
-    if found["waiting"] or found["problem"]:
-        behind = f"snapshots={found['snapshots_behind']} rows<={found['rows_behind']}"
-        lines.append(f"    behind: {behind} seconds={round(found['behind_seconds'] or 0)}")
-    if last := found["last_run"]:
+    if status["waiting"] or status["problem"]:
+        behind = f"snapshots={status['snapshots_behind']} rows<={status['rows_behind']}"
+        lines.append(f"    behind: {behind} seconds={round(status['behind_seconds'] or 0)}")
+    if last := status["last_run"]:
         counts = " ".join(f"{name}={last[name]}" for name in COUNT_NAMES)
         lines.append(f"    last run: {format_time_ms(last['at_ms'])} compared_with={last['compared_with']} {counts}")
-    return "\n".join([*lines, *([f"    {found['problem']}"] if found["problem"] else [])])
+    return "\n".join([*lines, *([f"    {status['problem']}"] if status["problem"] else [])])
 
 
 def _assemble_ports(name: str) -> PublicationPorts:

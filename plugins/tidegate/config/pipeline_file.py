@@ -96,9 +96,9 @@ def _load_or_problem(path: Path, shared: Any) -> Pipeline | ConfigurationError:
 
 def check_tables_of_others(include: Path, name: str) -> None:
     """ConfigurationError where a pipeline needs a table that a pipeline before it has for another purpose."""
-    found = dict(load_all_pipelines(include)).get(name)
-    if isinstance(found, ConfigurationError):
-        raise found
+    pipeline = dict(load_all_pipelines(include)).get(name)
+    if isinstance(pipeline, ConfigurationError):
+        raise pipeline
 
 
 def _refuse_shared_tables(
@@ -115,11 +115,11 @@ def _refuse_shared_tables(
         if isinstance(pipeline, Pipeline):
             needed = {table.name: DESTINATION_OWNERSHIP for table in pipeline.tables if table.naming is None}
             needed |= list_product_tables(pipeline)
-            taken = [t for t, own in needed.items() if owners.get(t.casefold(), (own, name))[0] != own]
-            if taken:
-                shown = format_path(include / "pipelines" / f"{name}.yaml")
-                other = owners[taken[0].casefold()][1]
-                problem = f"{shown}: pipeline {other} needs {taken[0]} too; rename one of the two files or destinations"
+            tables = [t for t, own in needed.items() if owners.get(t.casefold(), (own, name))[0] != own]
+            if tables:
+                file = format_path(include / "pipelines" / f"{name}.yaml")
+                other = owners[tables[0].casefold()][1]
+                problem = f"{file}: pipeline {other} needs {tables[0]} too; rename one of the two files or destinations"
                 answer.append((name, ConfigurationError(problem)))
                 continue
             for table, own in needed.items():

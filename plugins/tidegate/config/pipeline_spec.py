@@ -57,7 +57,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         ),
         spark=to_spark_target(model.spark),
         freshness_target_seconds=model.freshness_target,
-        on_failure=tuple(Notifier(told.notifier, dict(told.kwargs)) for told in model.on_failure),
+        on_failure=tuple(Notifier(entry.notifier, dict(entry.kwargs)) for entry in model.on_failure),
         **_copy_texts(model),
     )
 
@@ -115,7 +115,7 @@ def _to_key_format(key: KeyModel, value: ValueModel) -> KeyFormat:
 
 def to_format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
     """The options that stand beside the format under its own name, without those left out."""
-    given = {
+    format_model = {
         "csv": part.csv,
         "avro": part.avro,
         "debezium-avro": part.avro,
@@ -126,13 +126,13 @@ def to_format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
     if part.format in CHANGE_EVENT_FORMATS and part.json_ is not None:
         shared = part.json_.model_dump(include=set(CHANGE_EVENT_OPTIONS), exclude_none=True)
         return {**shared, **_truncate(part)}
-    options = {} if given is None else given.model_dump(exclude_none=True, by_alias=True)
+    options = {} if format_model is None else format_model.model_dump(exclude_none=True, by_alias=True)
     return {**options, **_truncate(part)}
 
 
 def _truncate(part: KeyModel | ValueModel) -> dict[str, Any]:
-    given = part.truncate if isinstance(part, ValueModel) else "refuse"
-    return {} if given == "refuse" else {"truncate": given}
+    truncation = part.truncate if isinstance(part, ValueModel) else "refuse"
+    return {} if truncation == "refuse" else {"truncate": truncation}
 
 
 def _resolve_key_columns(key: KeyModel, value: ValueModel) -> tuple[Column, ...] | None:

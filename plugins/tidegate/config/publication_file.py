@@ -50,9 +50,9 @@ def load_publications(include: Path) -> list[tuple[str, Publication | Configurat
     owners: dict[str, str] = {}
     for file in files:
         try:
-            found = load_publication(file)
-            _refuse_shared_topics(found, file, owners)
-            answer.append((file.stem, found))
+            publication = load_publication(file)
+            _refuse_shared_topics(publication, file, owners)
+            answer.append((file.stem, publication))
         except ConfigurationError as fault:
             answer.append((file.stem, fault))
     return answer
@@ -77,7 +77,7 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
     if model.key.format in SINGLE_COLUMN_FORMATS and len(model.key.fields) > 1:
         findings.add(("key", "fields"), f"a key of format {model.key.format} is one value; use format json")
     for index, name in enumerate(model.key.fields):
-        if name.casefold() in [known.casefold() for known in model.key.fields[:index]]:
+        if name.casefold() in [field.casefold() for field in model.key.fields[:index]]:
             findings.add(("key", "fields", index), "listed twice; keep one")
         if not name.startswith(model.key.fields_prefix) or name == model.key.fields_prefix:
             findings.add(("key", "fields", index), f"does not begin with fields_prefix={model.key.fields_prefix}")
@@ -108,10 +108,10 @@ def _refuse_bigquery(table: str, catalogs: Mapping[str, Catalog | str], findings
     """Two states of a table are compared through Spark, which reads no BigQuery here."""
     catalog = catalogs.get(table.split(".", 1)[0])
     if isinstance(catalog, Catalog) and catalog.type == "bigquery":
-        told = (
+        problem = (
             "a BigQuery table cannot be published; let the pipeline write an Iceberg table beside it, and publish that"
         )
-        findings.add(("table",), told)
+        findings.add(("table",), problem)
 
 
 def _check_topics(model: PublicationModel, findings: Problems) -> None:
@@ -137,8 +137,8 @@ def _check_format(what: str, part: KeyOutModel | ValueOutModel, findings: Proble
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (what, "avro"), findings)
     if part.protobuf is not None and part.protobuf.descriptor is not None:
-        told = "a publication makes its message from the columns; give registry and subject"
-        findings.add((what, "protobuf", "descriptor"), told)
+        problem = "a publication makes its message from the columns; give registry and subject"
+        findings.add((what, "protobuf", "descriptor"), problem)
 
 
 def _to_publication(name: str, model: PublicationModel) -> Publication:

@@ -39,6 +39,6 @@ class MergeJob:
     def from_json(cls, text: str) -> "MergeJob":
         """Inverse of `to_json`."""
         data = json.loads(text)
-        asked = data["audits"]
-        audits = None if asked is None else Audits(**{**asked, "questions": tuple(asked["questions"])})
+        audit_data = data["audits"]
+        audits = None if audit_data is None else Audits(**{**audit_data, "questions": tuple(audit_data["questions"])})
         return cls(**{**data, "statements": tuple(data["statements"]), "audits": audits})

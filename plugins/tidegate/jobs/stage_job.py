@@ -101,8 +101,8 @@ class StageJob:
         tables = tuple(_parse_stage_table(table) for table in data["tables"])
         letters = DeadLetterSource(**data["letters"]) if data["letters"] else None
         finder = None if data["finder"] is None else _parse_stage_table(data["finder"])
-        known = {"ranges": Ranges.from_dict(data["ranges"]), "tables": tables, "letters": letters, "finder": finder}
-        return cls(**{**data, **known})
+        fields = {"ranges": Ranges.from_dict(data["ranges"]), "tables": tables, "letters": letters, "finder": finder}
+        return cls(**{**data, **fields})
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ class JobFailure:
 
     def to_error(self, where: str) -> TidegateError:
         """The error again, of its own kind; `RetryLater` for one that is not ours. `where` names the job."""
-        known = find_kind(self.kind)
-        return known(self.message) if known else RetryLater(f"{where} failed: {self.kind}: {self.message}")
+        error_type = find_kind(self.kind)
+        return error_type(self.message) if error_type else RetryLater(f"{where} failed: {self.kind}: {self.message}")
 
     def to_json(self) -> str:
         """One line of JSON."""

@@ -40,8 +40,8 @@ def prepare_audits(ports: Ports, table: Table, staged: StagedBatch, branch: str,
         _render_audit(ports.sql_for(table.name), audit, _select_audited_rows(table, staged), values)
         for audit in table.audits
     )
-    asked = Audits(questions, values["source"], resource_names.name_audit_property(staged.attempt), attempt)
-    return BatchAudits(table.audits, asked, staged.attempt)
+    audits = Audits(questions, values["source"], resource_names.name_audit_property(staged.attempt), attempt)
+    return BatchAudits(table.audits, audits, staged.attempt)
 
 
 def is_query(audit: str) -> bool:
@@ -85,5 +85,5 @@ def _render_audit(sql: Sql, audit: str, rows: str, values: Mapping[str, Any]) ->
 
 def _describe_violation(audit: str, rows: int) -> str:
     text = " ".join(audit.split())
-    shown = text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 1] + "…"
-    return f"audit={shown} does not hold" + ("" if is_query(audit) else f": rows={rows}")
+    short_text = text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 1] + "…"
+    return f"audit={short_text} does not hold" + ("" if is_query(audit) else f": rows={rows}")

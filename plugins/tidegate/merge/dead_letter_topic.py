@@ -32,7 +32,7 @@ def _build_message(pipeline: str, table: Table, letter: dict[str, Any]) -> Messa
     """The record as it was, its own headers first; errors as text under Kafka Connect's names."""
     part = table.key.format if letter["stage"] == "key" else table.value.format
     error, message = letter["error_class"], letter["message"]
-    told = {
+    header_values = {
         "topic": letter["topic"],
         "partition": letter["partition"],
         "offset": letter["offset"],
@@ -45,5 +45,5 @@ def _build_message(pipeline: str, table: Table, letter: dict[str, Any]) -> Messa
         "exception.stacktrace": f"{error}: {message}\n\tat table={table.name} attempt={letter['attempt']}",
     }
     own = tuple((header["key"], header["value"]) for header in letter["headers"] or ())
-    headers = ((CONNECT_HEADER_PREFIX + word, str(value).encode()) for word, value in told.items())
+    headers = ((CONNECT_HEADER_PREFIX + word, str(value).encode()) for word, value in header_values.items())
     return Message(letter["key"], letter["value"], (*own, *headers))

@@ -24,18 +24,18 @@ def list_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column,
     """The columns of the table that remembers changes: the destination's, and of each change its time and place."""
     made = {c.name for c in list_version_columns(table, metadata)}
     own = tuple(Column(c.name, c.type) for c in list_destination_columns(table, metadata) if c.name not in made)
-    held = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
+    items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
     place = {"valid_from": get_axis_type(table, metadata), "kind": "STRING", "topic": "STRING", "partition": "INT"}
     place |= {"offset": "BIGINT", "i": "BIGINT", "timestamp": "TIMESTAMP"}
-    place |= {"sequence": f"STRUCT<{held}>"} if held else {}
+    place |= {"sequence": f"STRUCT<{items}>"} if items else {}
     return (*own, *(Column(RESERVED_PREFIX + name, data_type) for name, data_type in place.items()))
 
 
 def list_change_columns_as_held(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The same with the types that the destination holds, where a row's values go from one to the other as they are."""
-    held = {name.casefold(): format_type(kind) for name, kind in table.held.fields} if table.held else {}
-    found = list_change_columns(table, metadata)
-    return tuple(Column(c.name, held.get(c.name.casefold(), c.type)) for c in found)
+    destination_types = {name.casefold(): format_type(kind) for name, kind in table.held.fields} if table.held else {}
+    columns = list_change_columns(table, metadata)
+    return tuple(Column(c.name, destination_types.get(c.name.casefold(), c.type)) for c in columns)
 
 
 def get_axis_type(table: Table, metadata: dict[str, str]) -> str:
@@ -50,7 +50,7 @@ def render_history_statements(
     assert table.history is not None
     metadata, changes = pipeline.source.metadata, resource_names.name_changes_table(table)
     ordered = list_sequence_columns(table, metadata)
-    asked = {
+    variables = {
         **values,
         **_name_history_columns(table.history),
         "changes": changes,
@@ -61,11 +61,11 @@ def render_history_statements(
     # of what Kafka itself tells nothing is missing; a value, and what its format tells, is not in every delete
     always = [name for name, word in metadata.items() if not word.startswith("value.")]
     untimed = bool(ordered) and ordered[0].name not in always and staged.deletes > 0
-    held = ", ".join(f"{quote(c.name)}: {c.type}" for c in ordered)
-    more = {"axis_type": axis, "is_time": axis in TIME_TYPES, "asks_rows": untimed, "sequence_type": f"STRUCT<{held}>"}
+    items = ", ".join(f"{quote(c.name)}: {c.type}" for c in ordered)
+    more = {"axis_type": axis, "is_time": axis in TIME_TYPES, "asks_rows": untimed, "sequence_type": f"STRUCT<{items}>"}
     unused = ("compared", "written", "is_current")
-    remember = sql.render("remember_changes", **{k: v for k, v in asked.items() if k not in unused}, **more)
-    return remember, sql.render("merge_history", **asked)
+    remember = sql.render("remember_changes", **{k: v for k, v in variables.items() if k not in unused}, **more)
+    return remember, sql.render("merge_history", **variables)
 
 
 def _name_history_columns(history: History) -> dict[str, str]:
@@ -81,8 +81,8 @@ def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list
     apart = {name.casefold() for name in (*table.sequence_by, *metadata, "topic", "partition", "offset", "timestamp")}
     stamps = apart - {c.name.casefold() for c in table.value.columns or ()}
     stamps |= {name.casefold() for name in table.sequence_by}
-    found = [(name, types.get(name.casefold())) for name in columns]
-    return {"written": found, "compared": [(name, kind) for name, kind in found if name.casefold() not in stamps]}
+    pairs = [(name, types.get(name.casefold())) for name in columns]
+    return {"written": pairs, "compared": [(name, kind) for name, kind in pairs if name.casefold() not in stamps]}
 
 
 def render_comparable(column: TypedColumn, of: str) -> str:

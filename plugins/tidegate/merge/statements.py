@@ -49,8 +49,8 @@ def render_merge_statements(
 
 def _folded(ports: Ports, table: Table, values: dict[str, Any], *, late: bool = False) -> dict[str, Any]:
     """What folds a key's records; `late` ones leave a group of an equal sequence as a newer record may have left it."""
-    given = _list_given_conditions(table, _get_metadata(ports.pipeline), values["values"])
-    return {"flag": None, **values, "given": given, "groups": bool(table.sequence_groups), "late": late}
+    conditions = _list_given_conditions(table, _get_metadata(ports.pipeline), values["values"])
+    return {"flag": None, **values, "given": conditions, "groups": bool(table.sequence_groups), "late": late}
 
 
 def _render_history(ports: Ports, table: Table, staged: StagedBatch, values: dict[str, Any]) -> tuple[str, ...]:
@@ -190,13 +190,13 @@ def build_merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, br
     return {**values, **_cast_to_destination(values, staged_as, table.held)}
 
 
-def _cast_to_destination(values: dict[str, Any], staged: Struct, held: Struct) -> dict[str, Any]:
+def _cast_to_destination(values: dict[str, Any], staged: Struct, target: Struct) -> dict[str, Any]:
     """Columns by the table's own names, and SQL for those that are staged under another name, or as another type."""
-    keys = [(held.named(column) or column, field) for column, field in values["keys"]]
-    columns = dict.fromkeys(held.named(column) or column for column in values["values"])
-    found = {c: render_aligned_field("value", staged, held, c) for c in columns if c not in dict(keys)}
-    expressions = {c: sql for c, sql in found.items() if sql not in (None, f"value.{quote(c)}")}
-    return {"keys": keys, "values": list(found), "expressions": expressions, "as_held": (staged, held)}
+    keys = [(target.named(column) or column, field) for column, field in values["keys"]]
+    columns = dict.fromkeys(target.named(column) or column for column in values["values"])
+    fields = {c: render_aligned_field("value", staged, target, c) for c in columns if c not in dict(keys)}
+    expressions = {c: sql for c, sql in fields.items() if sql not in (None, f"value.{quote(c)}")}
+    return {"keys": keys, "values": list(fields), "expressions": expressions, "as_held": (staged, target)}
 
 
 def _list_key_paths(table: Table) -> list[tuple[str, ...]]:
@@ -216,17 +216,17 @@ def _list_given_conditions(
     for column in list_value_columns(table) if table.select is None else list_staged_columns(table, metadata):
         own = table.held.named(column.name) if table.held else None
         staged.setdefault(own or column.name, []).append(column.name)
-    unchanged, found = set(list_unavailable_columns(table)), dict[str, tuple[str, list[str]]]()
+    unchanged, conditions = set(list_unavailable_columns(table)), dict[str, tuple[str, list[str]]]()
     grouped = find_sequences(table, columns)
     for name in columns:
         fields = staged.get(name, [])
         if name in grouped:
-            found[name] = ("by_sequence", [grouped[name]])
+            conditions[name] = ("by_sequence", [grouped[name]])
         elif table.partial_updates:
-            found[name] = ("not_null" if fields else "always", fields)
+            conditions[name] = ("not_null" if fields else "always", fields)
         else:
-            found[name] = ("not_kept" if unchanged & set(fields) else "always", fields)
-    return found
+            conditions[name] = ("not_kept" if unchanged & set(fields) else "always", fields)
+    return conditions
 
 
 def _is_unsequenced(table: Table) -> str:

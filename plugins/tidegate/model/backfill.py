@@ -106,8 +106,8 @@ def find_reach(pieces: list[Ranges], start: Offsets) -> Offsets:
     """How far `pieces` reach from `start` without a gap, per partition."""
     reach = {topic: dict(parts) for topic, parts in start.items()}
     for topic, partition, begin, end in sorted(entry for piece in pieces for entry in piece):
-        known = get_offset(reach, topic, partition)
-        if known is not None and begin <= known < end:
+        offset = get_offset(reach, topic, partition)
+        if offset is not None and begin <= offset < end:
             reach[topic][partition] = end
     return reach
 

@@ -53,8 +53,8 @@ class Counts:
         """A sentence when the records do not add up, None when they do."""
         if self.read == sum(getattr(self, name) for name in DISPOSITIONS) and self.gaps >= 0:
             return None
-        told = " ".join(f"{name}={value}" for name, value in asdict(self).items())
-        return f"the records do not add up: {told}; nothing was merged"
+        counts_text = " ".join(f"{name}={value}" for name, value in asdict(self).items())
+        return f"the records do not add up: {counts_text}; nothing was merged"
 
 
 def exceeds_tolerance(bad: int, set_aside: int) -> bool:
@@ -117,8 +117,8 @@ class PlannedBatch:
     def from_dict(cls, data: Mapping[str, Any]) -> "PlannedBatch":
         """Inverse of `to_dict`."""
         ranges = Ranges.from_dict(data["ranges"])
-        told = (data[name] for name in ("resumed_attempt", "follows", "watermark", "last_per_key", "superseded_share"))
-        return cls(data["table"], data["batch"], ranges, *told)
+        rest = (data[name] for name in ("resumed_attempt", "follows", "watermark", "last_per_key", "superseded_share"))
+        return cls(data["table"], data["batch"], ranges, *rest)
 
 
 @dataclass(frozen=True)

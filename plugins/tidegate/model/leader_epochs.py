@@ -14,15 +14,15 @@ def find_epoch_starts(look: EpochLookup, start: int, end: int) -> list[tuple[int
     Epochs only grow with the offset, so two looks are enough for a range of one epoch, and some twenty more find each
     change in a million records.
     """
-    found: list[tuple[int, int]] = []
+    epoch_starts: list[tuple[int, int]] = []
     at = start
     while at < end:
-        seen = look(at)
-        if seen is None or seen[1] is None:
-            return found
-        found.append((at, seen[1]))
-        at = _find_next_epoch_offset(look, at, end, seen[1])
-    return found
+        record = look(at)
+        if record is None or record[1] is None:
+            return epoch_starts
+        epoch_starts.append((at, record[1]))
+        at = _find_next_epoch_offset(look, at, end, record[1])
+    return epoch_starts
 
 
 def _find_next_epoch_offset(look: EpochLookup, start: int, end: int, epoch: int) -> int:
@@ -30,9 +30,9 @@ def _find_next_epoch_offset(look: EpochLookup, start: int, end: int, epoch: int)
     same, other = start, end
     probe = end - 1  # most ranges are of one epoch: looked at first, the last record ends the search
     while other - same > 1:
-        seen = look(probe)
-        if seen is not None and seen[1] == epoch:
-            same = max(probe, min(seen[0], end - 1))
+        record = look(probe)
+        if record is not None and record[1] == epoch:
+            same = max(probe, min(record[0], end - 1))
         else:
             other = probe
         probe = (same + other) // 2

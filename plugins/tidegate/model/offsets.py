@@ -49,8 +49,8 @@ def find_lowest(*parts: Offsets) -> Offsets:
     result: Offsets = {}
     for part in parts:
         for topic, partition, offset in iterate_offsets(part):
-            known = result.setdefault(topic, {})
-            known[partition] = min(offset, known.get(partition, offset))
+            partitions = result.setdefault(topic, {})
+            partitions[partition] = min(offset, partitions.get(partition, offset))
     return result
 
 
@@ -59,8 +59,8 @@ def find_highest(*parts: Offsets) -> Offsets:
     result: Offsets = {}
     for part in parts:
         for topic, partition, number in iterate_offsets(part):
-            known = result.setdefault(topic, {})
-            known[partition] = max(number, known.get(partition, number))
+            partitions = result.setdefault(topic, {})
+            partitions[partition] = max(number, partitions.get(partition, number))
     return result
 
 
@@ -138,10 +138,10 @@ def cap_ranges(start: Offsets, end: Offsets, max_records: int) -> Ranges:
     backlogs are taken whole, and large ones share what is left evenly, so that no partition starves.
     """
     backlog = {(t, p): (get_offset(end, t, p) or o) - o for t, p, o in iterate_offsets(start)}
-    left, takes = max_records, {}
+    remaining_records, takes = max_records, {}
     waiting = sorted(backlog, key=lambda tp: (backlog[tp], tp))
     for position, partition in enumerate(waiting):
-        takes[partition] = min(backlog[partition], left // (len(waiting) - position))
-        left -= takes[partition]
+        takes[partition] = min(backlog[partition], remaining_records // (len(waiting) - position))
+        remaining_records -= takes[partition]
     stop = {t: {p: o + takes[t, p] for p, o in parts.items()} for t, parts in start.items()}
     return Ranges.between(start, merge_offsets(start, stop))

@@ -67,19 +67,19 @@ def is_marked(name: str, own: Ownership, mark: Mapping[str, str], present: Mappi
         return False
     if all(present.get(key, "") == value for key, value in mark.items()):
         return True
-    found = " ".join(f"{key.removeprefix('tidegate')[1:]}={present[key]}" for key in mark if present.get(key))
+    mark_text = " ".join(f"{key.removeprefix('tidegate')[1:]}={present[key]}" for key in mark if present.get(key))
     raise GiveUp(
-        f"table={name} is needed as {own.words}, and it is marked as {found}; nothing was changed; "
+        f"table={name} is needed as {own.words}, and it is marked as {mark_text}; nothing was changed; "
         "rename one of the pipelines or destinations whose tables would have this name"
     )
 
 
 def check_recognised(name: str, own: Ownership, columns: Collection[str], shape: str | None) -> None:
     """`GiveUp` unless a table without a mark is one that version 0.1 made for this purpose."""
-    found = {column.casefold() for column in columns}
+    column_names = {column.casefold() for column in columns}
     if own.kind in STAGING_KINDS and shape is not None:
         return
-    if own.needs and own.needs <= found and (not own.is_exact or found <= own.needs):
+    if own.needs and own.needs <= column_names and (not own.is_exact or column_names <= own.needs):
         return
     raise GiveUp(
         f"table={name} is needed as {own.words}, and it is not a table that Tidegate made; nothing was changed; "

@@ -27,10 +27,10 @@ class Position:
     @property
     def valid_through_ms(self) -> int | None:
         """Later records have a greater timestamp than this; None while some partition has shown no record."""
-        known = {(t, p): ms for t, p, ms in iterate_offsets(self.timestamps)}
-        all_of_them = [known.get((t, p)) for t, p, _ in iterate_offsets(self.offsets)]
-        seen = [ms for ms in all_of_them if ms is not None]
-        return min(seen) if seen and len(seen) == len(all_of_them) else None
+        timestamps = {(t, p): ms for t, p, ms in iterate_offsets(self.timestamps)}
+        all_of_them = [timestamps.get((t, p)) for t, p, _ in iterate_offsets(self.offsets)]
+        known_timestamps = [ms for ms in all_of_them if ms is not None]
+        return min(known_timestamps) if known_timestamps and len(known_timestamps) == len(all_of_them) else None
 
     def to_properties(self, pipeline: str) -> dict[str, str]:
         """The snapshot summary's and the table's properties that hold this position."""

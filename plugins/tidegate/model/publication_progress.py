@@ -104,11 +104,11 @@ class PartProgress:
     @property
     def settled(self) -> Progress | None:
         """The position, where all parts have the same one; behind a comparison with the topic, if all were compared."""
-        known, last = self.known, self.last
-        if last is None or last.state is None or len(known) < len(self.raw):
+        known_parts, last = self.known, self.last
+        if last is None or last.state is None or len(known_parts) < len(self.raw):
             return None
-        is_one = all((part.state, part.identity) == (last.state, last.identity) for part in known)
-        return last if is_one and (last.mode != TOPIC or all(part.mode == TOPIC for part in known)) else None
+        is_one = all((part.state, part.identity) == (last.state, last.identity) for part in known_parts)
+        return last if is_one and (last.mode != TOPIC or all(part.mode == TOPIC for part in known_parts)) else None
 
     @property
     def unfinished(self) -> Progress | None:

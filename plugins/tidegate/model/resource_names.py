@@ -30,14 +30,14 @@ def name_registry_property(pipeline: Pipeline) -> str:
     return name_pipeline_property(pipeline.name, "named")
 
 
-def build_reserved_pattern(pipeline: Pipeline, taken: Iterable[str]) -> str:
-    """A regular expression of names that no record may give to a table: the product's own, and those in `taken`."""
+def build_reserved_pattern(pipeline: Pipeline, table_names: Iterable[str]) -> str:
+    """A regular expression of names that no record may give to a table: the product's own, and `table_names`."""
     suffix = re.escape(pipeline.merge.intermediate_suffix.lower())
     beside = [".*_deletes", ".*_tidegate_position"]
     if pipeline.template is not None and pipeline.template.history is not None:
         beside.append(".*_changes")
     own = ("tidegate_.*", *beside, f".*{suffix}", f".*_{re.escape(pipeline.name)}_.*")
-    return "|".join([*own, *(re.escape(name.lower()) for name in taken)])
+    return "|".join([*own, *(re.escape(name.lower()) for name in table_names)])
 
 
 def _find_home_namespace(pipeline: Pipeline) -> str:
@@ -122,8 +122,8 @@ def parse_backfill_slice(pipeline: str, backfill: str, name: str) -> int | None:
 
 
 def _parse_attempt_number(prefix: str, name: str) -> int | None:
-    found = re.fullmatch(rf"{re.escape(prefix)}(\d+)_([A-Za-z0-9]+)", name)
-    return int(found[1]) if found else None
+    match = re.fullmatch(rf"{re.escape(prefix)}(\d+)_([A-Za-z0-9]+)", name)
+    return int(match[1]) if match else None
 
 
 def is_ours(reference: str) -> bool:
@@ -168,8 +168,8 @@ def name_applied_property(number: int) -> str:
 
 def parse_applied_slice(name: str) -> int | None:
     """The slice that such a property is of, None for any other."""
-    found = re.fullmatch(r"tidegate\.applied\.(\d+)", name)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"tidegate\.applied\.(\d+)", name)
+    return int(match[1]) if match else None
 
 
 def name_backfill_property(pipeline: str, backfill: str) -> str:

@@ -106,50 +106,50 @@ class BacklogMonitor:
         return tuple(t for t in topics if not any(re.fullmatch(pattern, t) for pattern in watch.ignored))
 
     def _match_topics(self, broker: Broker, pattern: str) -> tuple[str, ...]:
-        known = self._matching.get(pattern)
-        if known is None or self._now() - known[0] > METADATA_TTL_SECONDS:
-            known = self._matching[pattern] = (self._now(), broker.list_topics(pattern))
-        return known[1]
+        entry = self._matching.get(pattern)
+        if entry is None or self._now() - entry[0] > METADATA_TTL_SECONDS:
+            entry = self._matching[pattern] = (self._now(), broker.list_topics(pattern))
+        return entry[1]
 
     def _count_waiting(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> int:
         """Offsets between what is published, as far as it is known, and the end of the log."""
-        seen = self._seen[watch]
-        age = None if seen.asked_at is None else self._now() - seen.asked_at
-        is_large = _count_beyond(seen.published, ends) >= watch.threshold
+        progress = self._seen[watch]
+        age = None if progress.asked_at is None else self._now() - progress.asked_at
+        is_large = _count_beyond(progress.published, ends) >= watch.threshold
         if age is None or age >= PROGRESS_TTL_SECONDS or (is_large and age >= BUSY_PROGRESS_TTL_SECONDS):
             try:
                 self._refresh_progress(broker, watch, ends)
             except TidegateError as reason:
                 self.failures[watch.pipeline] = str(reason)
                 return 0
-        return _count_beyond(seen.published, ends)
+        return _count_beyond(progress.published, ends)
 
     def _refresh_progress(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> None:
-        seen, topics = self._seen[watch], tuple(ends)
+        progress, topics = self._seen[watch], tuple(ends)
         committed = broker.read_committed(watch.group, topics)
-        first = ends if watch.from_end and seen.asked_at is None else seen.published
+        first = ends if watch.from_end and progress.asked_at is None else progress.published
         if not watch.from_end and any(get_offset(committed, t, p) is None for t, p, _ in iterate_offsets(ends)):
             first = broker.read_log(topics, watch.isolation).begin
-        seen.published, seen.asked_at = merge_offsets(first, committed), self._now()
+        progress.published, progress.asked_at = merge_offsets(first, committed), self._now()
 
     def _claim_call(self, watch: MonitoredPipeline) -> bool:
-        seen, now = self._seen[watch], self._now()
+        progress, now = self._seen[watch], self._now()
         if (
-            seen.called_at is not None
-            and seen.called_from == seen.published
-            and now - seen.called_at < REPEAT_CALL_SECONDS
+            progress.called_at is not None
+            and progress.called_from == progress.published
+            and now - progress.called_at < REPEAT_CALL_SECONDS
         ):
             return False
-        seen.called_at, seen.called_from = now, seen.published
+        progress.called_at, progress.called_from = now, progress.published
         return True
 
 
 def _read_end_offsets(broker: Broker, topics: dict[MonitoredPipeline, tuple[str, ...]]) -> dict[str, Offsets]:
     """The ends of all topics by isolation level."""
-    wanted: dict[str, set[str]] = {}
+    levels: dict[str, set[str]] = {}
     for watch, names in topics.items():
-        wanted.setdefault(watch.isolation, set()).update(names)
-    return {isolation: broker.read_end_offsets(tuple(sorted(names)), isolation) for isolation, names in wanted.items()}
+        levels.setdefault(watch.isolation, set()).update(names)
+    return {isolation: broker.read_end_offsets(tuple(sorted(names)), isolation) for isolation, names in levels.items()}
 
 
 def _count_beyond(published: Offsets, ends: Offsets) -> int:

@@ -37,8 +37,8 @@ def read_offsets(ports: Ports) -> list[dict[str, Any]]:
 
 def read_group_retention(ports: Ports) -> dict[str, Any]:
     """For how many seconds brokers keep the offsets of a quiet group; their default where they will not say."""
-    told = ports.broker.read_group_retention()
-    return {"seconds": DEFAULT_GROUP_RETENTION_SECONDS if told is None else told, "assumed": told is None}
+    seconds = ports.broker.read_group_retention()
+    return {"seconds": DEFAULT_GROUP_RETENTION_SECONDS if seconds is None else seconds, "assumed": seconds is None}
 
 
 def find_warnings(ports: Ports) -> list[str]:
@@ -123,9 +123,9 @@ def _describe_staged_batch(batch: StagedBatch) -> dict[str, Any]:
 def read_backfills(ports: Ports) -> list[dict[str, Any]]:
     """Backfills that are under way, stopped or given up, with how many of their slices each table has."""
     ports = expand_template(ports)
-    found = []
+    backfills = []
     for one in read_open_backfills(ports).values():
         applied = read_applied_slices(ports, one)
         rows = [{"table": t.table, "applied": len(applied.get(t.table, ()))} for t in one.tables]
-        found.append({"backfill": one.id, "slices": len(one.numbers), "tables": rows})
-    return found
+        backfills.append({"backfill": one.id, "slices": len(one.numbers), "tables": rows})
+    return backfills

@@ -43,8 +43,8 @@ def render_openmetrics(rows: Iterable[dict[str, Any]], publications: Iterable[di
     ):
         samples[sample[0]].append(sample)
     lines = []
-    for name, unit, told in FAMILIES:
-        lines += [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else []), f"# HELP {name} {told}"]
+    for name, unit, description in FAMILIES:
+        lines += [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else []), f"# HELP {name} {description}"]
         lines += [f"{name}{_format_labels(labels)} {_format_number(value)}" for _, labels, value in samples[name]]
     return "\n".join([*lines, "# EOF", ""])
 

@@ -79,8 +79,8 @@ def _describe_table(ports: Ports, one: TableProgress) -> dict[str, Any]:
 
 def _find_oldest_age(ages: list[float | None]) -> float | None:
     """The greatest age; one that is not known matters only while no other is greater than 0."""
-    known = max((age for age in ages if age is not None), default=0.0)
-    return None if known == 0.0 and None in ages else known
+    oldest_age = max((age for age in ages if age is not None), default=0.0)
+    return None if oldest_age == 0.0 and None in ages else oldest_age
 
 
 def read_recent(ports: Ports) -> dict[str, Any]:
@@ -93,11 +93,11 @@ def read_recent(ports: Ports) -> dict[str, Any]:
 
 def _read_last_flush(ports: Ports) -> dict[str, Any] | None:
     try:
-        found = ports.history.read_history(resource_names.name_control_table(ports.pipeline), RECENT_BATCHES)
+        history = ports.history.read_history(resource_names.name_control_table(ports.pipeline), RECENT_BATCHES)
     except (GiveUp, RetryLater) as reason:
         log.warning("pipeline=%s: no history: %s", ports.pipeline.name, reason)
         return None
-    rows = [row for row in found if not row["backfill"]]
+    rows = [row for row in history if not row["backfill"]]
     newest = [row for row in rows if row["batch"] == rows[0]["batch"]]
     return _summarize_flush(newest) if newest else None
 

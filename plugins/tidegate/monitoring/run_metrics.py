@@ -45,8 +45,12 @@ def measure_pipeline(ports: Ports) -> RunMetrics:
 
 def _compute_valid_through_age(progress: PipelineProgress) -> float | None:
     times = [one.valid_through_ms for one in progress.tables]
-    known = [time for time in times if time is not None]
-    return max(0.0, (progress.ports.now_ms() - min(known)) / 1000) if known and len(known) == len(times) else None
+    known_times = [time for time in times if time is not None]
+    return (
+        max(0.0, (progress.ports.now_ms() - min(known_times)) / 1000)
+        if known_times and len(known_times) == len(times)
+        else None
+    )
 
 
 def to_merge_metrics(published: Mapping[str, Any]) -> dict[str, float]:

@@ -130,12 +130,12 @@ def measure_lag_seconds(ports: Ports, topic: str, partition: int, offset: int, e
 
 
 def _describe_dead_letters(ports: Ports) -> dict[str, Any]:
-    found = ports.dead_letters.read_dead_letters(resource_names.name_dead_letter_table(ports.pipeline), 1)
-    told = ("table", "topic", "partition", "offset", "batch", "stage", "message")
-    newest = [{name: row[name] for name in told} for row in found.newest]
+    dead_letters = ports.dead_letters.read_dead_letters(resource_names.name_dead_letter_table(ports.pipeline), 1)
+    column_names = ("table", "topic", "partition", "offset", "batch", "stage", "message")
+    newest = [{name: row[name] for name in column_names} for row in dead_letters.newest]
     return {
-        "dead_letters": found.waiting,
-        "dead_letters_replayed": found.replayed,
+        "dead_letters": dead_letters.waiting,
+        "dead_letters_replayed": dead_letters.replayed,
         "newest_dead_letter": newest[0] if newest else None,
     }
 

@@ -58,19 +58,19 @@ class BatchSizer:
         return size.records
 
 
-def compute_batch_size(ports: Ports, backlog: int, found: MeasuredThroughput) -> BatchSize:
+def compute_batch_size(ports: Ports, backlog: int, throughput: MeasuredThroughput) -> BatchSize:
     """The cap of the pipeline file, or less: what takes `merge.batch_time`, what stages `merge.max_bytes`."""
     merge = ports.pipeline.merge
     cap = merge.cap(backlog)
     limits = [BatchSize(cap)]
-    if merge.batch_seconds and found.records_per_second:
-        rate = round(found.records_per_second)
-        told = f"earlier batches took {rate} records a second, and merge.batch_time={merge.batch_seconds}s"
-        limits.append(BatchSize(int(found.records_per_second * merge.batch_seconds), told))
-    if merge.max_bytes and found.bytes_per_record:
-        each = round(found.bytes_per_record)
-        told = f"earlier batches staged {each} bytes for each record, and merge.max_bytes={merge.max_bytes}"
-        limits.append(BatchSize(int(merge.max_bytes / found.bytes_per_record), told))
+    if merge.batch_seconds and throughput.records_per_second:
+        rate = round(throughput.records_per_second)
+        reason = f"earlier batches took {rate} records a second, and merge.batch_time={merge.batch_seconds}s"
+        limits.append(BatchSize(int(throughput.records_per_second * merge.batch_seconds), reason))
+    if merge.max_bytes and throughput.bytes_per_record:
+        each = round(throughput.bytes_per_record)
+        reason = f"earlier batches staged {each} bytes for each record, and merge.max_bytes={merge.max_bytes}"
+        limits.append(BatchSize(int(merge.max_bytes / throughput.bytes_per_record), reason))
     least = min(limits, key=lambda size: size.records)
     records = max(least.records, min(cap, MIN_BATCH_RECORDS))
     return BatchSize(records, least.reason if records < min(cap, backlog) else "")
@@ -96,13 +96,13 @@ def measure_throughput(ports: Ports) -> MeasuredThroughput:
 
 def _sum_by_batch(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
     """Batches that tell, newest first: tables share a batch's read, and its merges add up."""
-    found: dict[int, dict[str, float]] = {}
+    batches: dict[int, dict[str, float]] = {}
     for row in rows:
         if row["backfill"] is None and row.get("stage_seconds"):
-            one = found.setdefault(row["batch"], {"read": 0, "seconds": 0.0, "staging": 0.0, "bytes": 0})
+            one = batches.setdefault(row["batch"], {"read": 0, "seconds": 0.0, "staging": 0.0, "bytes": 0})
             one["read"] = max(one["read"], row["read"])
             one["seconds"] += row["seconds"]
             one["staging"] = max(one["staging"], row["stage_seconds"])
             one["bytes"] += row["staged_bytes"] or 0
-    telling = (batch for batch in sorted(found, reverse=True) if found[batch]["read"] >= MEASURED_MIN_RECORDS)
-    return [{**found[batch], "seconds": found[batch]["seconds"] + found[batch]["staging"]} for batch in telling]
+    telling = (batch for batch in sorted(batches, reverse=True) if batches[batch]["read"] >= MEASURED_MIN_RECORDS)
+    return [{**batches[batch], "seconds": batches[batch]["seconds"] + batches[batch]["staging"]} for batch in telling]

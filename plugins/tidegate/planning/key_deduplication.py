@@ -69,11 +69,11 @@ def estimate_superseded_share(keys: Mapping[tuple[str, int], Sequence[bytes | No
     as two of the whole range. Keys that are seen often stand for themselves; a record without a key is of no other.
     """
     spans = {(topic, partition): end - start for topic, partition, start, end in ranges}
-    known = {place: sample for place, sample in keys.items() if len(sample) >= MIN_SAMPLED_KEYS}
-    weight = sum(spans[place] for place in known)
+    samples = {place: sample for place, sample in keys.items() if len(sample) >= MIN_SAMPLED_KEYS}
+    weight = sum(spans[place] for place in samples)
     if not weight:
         return None
-    shares = (spans[place] * _estimate_partition_share(sample, spans[place]) for place, sample in known.items())
+    shares = (spans[place] * _estimate_partition_share(sample, spans[place]) for place, sample in samples.items())
     return round(sum(shares) / weight, 2)
 
 

@@ -17,5 +17,5 @@ def read_connector_heartbeat_ms(ports: Ports) -> int | None:
         ports.broker.read_newest_timestamps(ports.broker.read_end_offsets(topics, isolation)) if topics else {}
     )
     times = [max(newest[topic].values(), default=None) if topic in newest else None for topic in topics]
-    known = [time for time in times if time is not None]
-    return min(known) if known and len(known) == len(times) else None
+    known_times = [time for time in times if time is not None]
+    return min(known_times) if known_times and len(known_times) == len(times) else None

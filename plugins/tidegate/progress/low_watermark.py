@@ -74,9 +74,11 @@ def _hold_absent_tables(ports: Ports, reached: Offsets, absent: list[Table]) -> 
     topics = tuple(topic for topic in reached if topic in of_absent)
     if not topics:
         return reached
-    stands = ports.broker.read_committed(ports.pipeline.source.group, _find_existing_topics(ports, topics))
-    held = {t: {p: min(o, stands[t][p]) for p, o in reached[t].items() if p in stands.get(t, {})} for t in topics}
-    return {**reached, **held}
+    committed = ports.broker.read_committed(ports.pipeline.source.group, _find_existing_topics(ports, topics))
+    capped_offsets = {
+        t: {p: min(o, committed[t][p]) for p, o in reached[t].items() if p in committed.get(t, {})} for t in topics
+    }
+    return {**reached, **capped_offsets}
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ def apply_offset_hook(ports: Ports, published: Offsets, quiet: Offsets) -> Offse
     where = f"pipeline={ports.pipeline.name} heartbeat.hook={ports.pipeline.heartbeat.hook}"
     proposed = _call_hook(ports.heartbeat_hook, where, ports.pipeline.name, offsets)
     for topic, partition, offset in iterate_offsets(offsets):
-        given = get_offset(proposed, topic, partition)
-        if given is None or given < offset:
+        result = get_offset(proposed, topic, partition)
+        if result is None or result < offset:
             raise GiveUp(
-                f"{where}: topic={topic} partition={partition} offset={offset} became {given}: a hook may raise and "
+                f"{where}: topic={topic} partition={partition} offset={offset} became {result}: a hook may raise and "
                 "add offsets, never lower or remove them; correct it, or take it out of the pipeline file"
             )
     _check_limits(ports, where, proposed, published)

@@ -89,16 +89,16 @@ def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) ->
 
 
 def _check_topic(where: str, topic: str, recorded: str, position: Position, log: Log) -> None:
-    found = log.topic_ids.get(topic, "")
-    if not found or recorded == NO_TOPIC_ID:
+    topic_id = log.topic_ids.get(topic, "")
+    if not topic_id or recorded == NO_TOPIC_ID:
         return
-    if found == NO_TOPIC_ID:
+    if topic_id == NO_TOPIC_ID:
         raise RetryLater(
             f"{where}: topic={topic}: the brokers do not tell its id now, recorded={recorded}; it will be tried again"
         )
-    if found != recorded:
+    if topic_id != recorded:
         raise PositionLost(
-            f"{where}: topic={topic} was deleted and created again: topic_id={found} "
+            f"{where}: topic={topic} was deleted and created again: topic_id={topic_id} "
             f"recorded={recorded}; its offsets mean other records now; move the position with: tidegate rebase"
         )
     named = sorted(log.begin.get(topic, {}))
@@ -127,9 +127,9 @@ def _check_offset(where: str, topic: str, partition: int, offset: int, log: Log)
         )
 
 
-def check_start(pipeline: Pipeline, table: Table, asked: Offsets, log: Log) -> None:
+def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log: Log) -> None:
     """Raise when a first batch cannot start where it is asked to: the log has lost those records already."""
-    for topic, partition, offset in iterate_offsets(asked):
+    for topic, partition, offset in iterate_offsets(configured_start):
         begin = get_offset(log.begin, topic, partition)
         if begin is not None and offset < begin:
             raise PositionLost(

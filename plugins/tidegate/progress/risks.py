@@ -17,52 +17,52 @@ def find_risks(ports: Ports, log: Log, following: Offsets) -> list[str]:
     What the pipeline's file says and probably does not mean comes first. What the brokers will not tell, for want of
     rights, is a sentence of its own.
     """
-    found: list[str] = [*ports.pipeline.warnings]
+    risks: list[str] = [*ports.pipeline.warnings]
     for look in (_find_hanging_transactions, _find_expiring_records, _lone_tombstones):
         try:
-            found += look(ports, log, following)
+            risks += look(ports, log, following)
         except TidegateError as reason:
-            found.append(f"pipeline={ports.pipeline.name}: dangers cannot be told: {reason}")
-    return found
+            risks.append(f"pipeline={ports.pipeline.name}: dangers cannot be told: {reason}")
+    return risks
 
 
 def _find_hanging_transactions(ports: Ports, log: Log, _: Offsets) -> list[str]:
     """Open transactions hold back everything behind them from readers of committed records."""
     if ports.pipeline.source.isolation != "read_committed":
         return []
-    found = []
+    risks = []
     high = ports.broker.read_end_offsets(tuple(log.end), "read_uncommitted")
     for topic, partition, stable in iterate_offsets(log.end):
         behind = (get_offset(high, topic, partition) or 0) - stable
         began = ports.broker.read_timestamp(topic, partition, stable, "read_uncommitted") if behind > 0 else None
         if began is not None and ports.now_ms() - began >= HANGING_TRANSACTION_MS:
-            found.append(
+            risks.append(
                 f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: a transaction has been open at "
                 f"offset={stable} since {_format_duration(began)}, and hides records={behind} behind it; find "
                 f"its producer with "
                 "kafka-transactions.sh find-hanging, and end it with kafka-transactions.sh abort"
             )
-    return found
+    return risks
 
 
 def _find_expiring_records(ports: Ports, log: Log, following: Offsets) -> list[str]:
     """Records that wait for more than half of the time that their topic keeps them, or its tombstones."""
     late = {t for t, p, end in iterate_offsets(log.end) if (get_offset(following, t, p) or 0) < end}
     retentions = ports.broker.read_retention(tuple(sorted(late))) if late else {}
-    found = []
+    risks = []
     for topic, partition, end in iterate_offsets(log.end):
-        start, kept = get_offset(following, topic, partition) or 0, retentions.get(topic)
-        oldest = ports.broker.read_timestamp(topic, partition, start) if kept and start < end else None
-        if kept is not None and oldest is not None:
+        start, retention = get_offset(following, topic, partition) or 0, retentions.get(topic)
+        oldest = ports.broker.read_timestamp(topic, partition, start) if retention and start < end else None
+        if retention is not None and oldest is not None:
             waits = ports.now_ms() - oldest
-            found += [
+            risks += [
                 f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: records wait since "
                 f"{_format_duration(oldest)}, more than half of {name}={limit}: {danger}; let the pipeline "
                 f"catch up, or raise it"
-                for name, limit, danger in _list_retention_limits(kept)
+                for name, limit, danger in _list_retention_limits(retention)
                 if waits >= RETENTION_WARNING_SHARE * limit
             ]
-    return found
+    return risks
 
 
 def _lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:
@@ -77,13 +77,13 @@ def _lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:
     ]
 
 
-def _list_retention_limits(kept: Retention) -> list[tuple[str, int, str]]:
-    found = []
-    if kept.records_ms is not None:
-        found.append(("retention.ms", kept.records_ms, "then they are gone before they are read"))
-    if kept.tombstones_ms is not None:
-        found.append(("delete.retention.ms", kept.tombstones_ms, "then deletes are gone before they are read"))
-    return found
+def _list_retention_limits(retention: Retention) -> list[tuple[str, int, str]]:
+    limits = []
+    if retention.records_ms is not None:
+        limits.append(("retention.ms", retention.records_ms, "then they are gone before they are read"))
+    if retention.tombstones_ms is not None:
+        limits.append(("delete.retention.ms", retention.tombstones_ms, "then deletes are gone before they are read"))
+    return limits
 
 
 def _format_duration(milliseconds: int) -> str:

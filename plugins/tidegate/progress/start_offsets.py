@@ -16,10 +16,10 @@ def resolve_batch_start(ports: Ports, one: TableWithLog) -> Offsets:
 
 def resolve_complete_start(ports: Ports, table: Table, log: Log) -> Offsets:
     """Where a table without a position begins; refused where that leaves out what was asked for, or keys for good."""
-    asked = _read_configured_start(ports, log)
-    start = _clamp_to_log(asked, log)
+    configured_start = _read_configured_start(ports, log)
+    start = _clamp_to_log(configured_start, log)
     if ports.pipeline.on_incomplete_start == "fail":
-        check_start(ports.pipeline, table, asked, log)
+        check_start(ports.pipeline, table, configured_start, log)
     if table.upsert and ports.pipeline.on_incomplete_start == "fail":
         behind = tuple(sorted({t for t, p, offset in iterate_offsets(start) if offset > log.begin[t][p]}))
         check_complete(ports.pipeline, table, ports.broker.filter_compacted(behind) if behind else (), start, log)
@@ -38,21 +38,21 @@ def resolve_first_start(ports: Ports, log: Log) -> Offsets:
 def _read_configured_start(ports: Ports, log: Log) -> Offsets:
     source = ports.pipeline.source
     topics = tuple(log.begin)
-    wanted: Offsets = {}
+    configured_start: Offsets = {}
     match source.start.kind:
         case "latest":
-            wanted = merge_offsets(log.end, ports.broker.read_committed(source.group, topics))
+            configured_start = merge_offsets(log.end, ports.broker.read_committed(source.group, topics))
         case "group":
-            wanted = ports.broker.read_committed(source.group, topics)
+            configured_start = ports.broker.read_committed(source.group, topics)
         case "timestamp":
-            wanted = ports.broker.find_offsets_at(topics, source.start.timestamp_ms or 0)
+            configured_start = ports.broker.find_offsets_at(topics, source.start.timestamp_ms or 0)
         case "offsets":
-            wanted = source.start.offsets
-    return merge_offsets(log.begin, {t: parts for t, parts in wanted.items() if t in log.begin})
+            configured_start = source.start.offsets
+    return merge_offsets(log.begin, {t: parts for t, parts in configured_start.items() if t in log.begin})
 
 
-def _clamp_to_log(asked: Offsets, log: Log) -> Offsets:
+def _clamp_to_log(configured_start: Offsets, log: Log) -> Offsets:
     return {
-        t: {p: min(max(asked[t][p], begin), log.end[t][p]) for p, begin in parts.items()}
+        t: {p: min(max(configured_start[t][p], begin), log.end[t][p]) for p, begin in parts.items()}
         for t, parts in log.begin.items()
     }

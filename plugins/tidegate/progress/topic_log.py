@@ -20,20 +20,20 @@ def read_known_log(ports: Ports) -> tuple[Log, dict[str, GiveUp]]:
     except GiveUp:
         if not ports.pipeline.has_several:
             raise
-    log, gone = Log("", {}, {}, {}), dict[str, GiveUp]()
+    log, missing_topics = Log("", {}, {}, {}), dict[str, GiveUp]()
     for topic in list_row_topics(ports):
         try:
             part = ports.broker.read_log((topic,), ports.pipeline.source.isolation)
         except GiveUp as error:
-            gone[topic] = error
+            missing_topics[topic] = error
         else:
             log = Log(part.cluster_id, log.topic_ids | part.topic_ids, log.begin | part.begin, log.end | part.end)
-    return log, gone
+    return log, missing_topics
 
 
-def find_missing_topic(table: Table, gone: Mapping[str, GiveUp]) -> GiveUp | None:
+def find_missing_topic(table: Table, missing_topics: Mapping[str, GiveUp]) -> GiveUp | None:
     """Why the table cannot be read: one of its topics is not there."""
-    return next((error for topic, error in gone.items() if not table.topics or topic in table.topics), None)
+    return next((error for topic, error in missing_topics.items() if not table.topics or topic in table.topics), None)
 
 
 def list_row_topics(ports: Ports) -> tuple[str, ...]:

@@ -22,23 +22,23 @@ def send_heartbeat(ports: PublicationPorts) -> dict[str, Any] | None:
         return None
     looked_ms = ports.now_ms()
     try:
-        found = read_publication_status(ports)
-        behind = found["behind_seconds"]
+        status = read_publication_status(ports)
+        behind = status["behind_seconds"]
         valid = (
-            looked_ms if not found["snapshots_behind"] else None if behind is None else looked_ms - behind * 1000 - 1
+            looked_ms if not status["snapshots_behind"] else None if behind is None else looked_ms - behind * 1000 - 1
         )
-        told = {
+        value = {
             "publication": publication.name,
             "table": publication.table,
             "topics": list(publication.topics),
-            "published_snapshot_id": found["published_snapshot_id"],
-            "snapshots_behind": found["snapshots_behind"],
-            "valid_through_ms": None if valid is None or found["published_snapshot_id"] is None else int(valid),
+            "published_snapshot_id": status["published_snapshot_id"],
+            "snapshots_behind": status["snapshots_behind"],
+            "valid_through_ms": None if valid is None or status["published_snapshot_id"] is None else int(valid),
             "sent_ms": ports.now_ms(),
         }
         key = {"publication": publication.name, "table": publication.table}
-        ports.topics.send(publication.heartbeat_topic, encode_records([(key, told)]))
+        ports.topics.send(publication.heartbeat_topic, encode_records([(key, value)]))
     except TidegateError as reason:
         log.warning("publication=%s: the heartbeat was not sent: %s", publication.name, reason)
         return None
-    return told
+    return value

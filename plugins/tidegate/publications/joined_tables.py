@@ -11,13 +11,13 @@ Snapshots = Mapping[str, int]
 
 def read_joined_snapshots(ports: PublicationPorts) -> dict[str, int]:
     """The current snapshot of each; NothingToDo while one has none."""
-    found: dict[str, int] = {}
+    snapshot_ids: dict[str, int] = {}
     for name in ports.publication.joined:
         table = ports.snapshots.table(name)
         if table is None or table.snapshot_id is None:
             raise NothingToDo(f"publication={ports.publication.name}: joined table={name} does not exist yet")
-        found[name] = table.snapshot_id
-    return found
+        snapshot_ids[name] = table.snapshot_id
+    return snapshot_ids
 
 
 def is_unchanged(ports: PublicationPorts, old: Snapshots, new: Snapshots) -> bool:

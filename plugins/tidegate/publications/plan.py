@@ -47,22 +47,24 @@ def plan_run(ports: PublicationPorts, resynchronise: bool = False) -> PlannedRun
 
     `NothingToDo` when no row can have changed; `GiveUp` when the recorded progress no longer fits table or topic.
     """
-    table, found, standing = observe_publication(ports)
+    table, topics, progress = observe_publication(ports)
     if not resynchronise:
-        refuse_lost_progress(ports, standing, found, table)
-        if standing.is_new:
-            return _plan_next(ports, standing, found, table)
-        rest = _find_next_group(ports, standing, found, table)
-        wanted = rest.position if rest else standing.settled
+        refuse_lost_progress(ports, progress, topics, table)
+        if progress.is_new:
+            return _plan_next(ports, progress, topics, table)
+        rest = _find_next_group(ports, progress, topics, table)
+        position = rest.position if rest else progress.settled
         if (
-            wanted is not None
-            and _is_compatible(ports, found, table, wanted)
-            and _find_missing_snapshot(ports, wanted, rest) is None
+            position is not None
+            and _is_compatible(ports, topics, table, position)
+            and _find_missing_snapshot(ports, position, rest) is None
         ):
             return (
-                _plan_next(ports, standing, found, table) if rest is None else _plan_group(ports, standing, rest, found)
+                _plan_next(ports, progress, topics, table)
+                if rest is None
+                else _plan_group(ports, progress, rest, topics)
             )
-    return plan_all_parts(ports, standing, found, _build_position(ports, TOPIC, None, table, found))
+    return plan_all_parts(ports, progress, topics, _build_position(ports, TOPIC, None, table, topics))
 
 
 def observe_publication(ports: PublicationPorts) -> tuple[TableNow, FoundTopics, PartProgress]:
@@ -71,60 +73,60 @@ def observe_publication(ports: PublicationPorts) -> tuple[TableNow, FoundTopics,
     table = ports.snapshots.table(publication.table)
     if table is None or table.snapshot_id is None:
         raise NothingToDo(f"publication={publication.name}: table={publication.table} does not exist yet")
-    found, standing = ports.topics.find_topics(publication), ports.topics.read_progress(publication)
-    _refuse_growth(ports, standing, found)
-    return table, found, standing
+    topics, progress = ports.topics.find_topics(publication), ports.topics.read_progress(publication)
+    _refuse_growth(ports, progress, topics)
+    return table, topics, progress
 
 
-def refuse_lost_progress(ports: PublicationPorts, standing: PartProgress, found: FoundTopics, table: TableNow) -> None:
+def refuse_lost_progress(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow) -> None:
     """GiveUp where the recorded progress says nothing about this table and this topic any more."""
-    reason = _find_mismatch(ports, standing, found, table)
+    reason = _find_mismatch(ports, progress, topics, table)
     if reason:
         raise GiveUp(f"publication={ports.publication.name}: {reason}; {REMEDY.format(name=ports.publication.name)}")
 
 
-def _find_mismatch(ports: PublicationPorts, standing: PartProgress, found: FoundTopics, table: TableNow) -> str | None:
-    publication, last = ports.publication, standing.last
+def _find_mismatch(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow) -> str | None:
+    publication, last = ports.publication, progress.last
     if last is None:
         full = publication.start.kind == "full"
         return (
-            f"no progress is recorded, and topics={_format_topics(found.ids)} hold records"
-            if full and _has_records(found)
+            f"no progress is recorded, and topics={_format_topics(topics.ids)} hold records"
+            if full and _has_records(topics)
             else None
         )
-    if not any(_is_compatible(ports, found, table, part, same_table=False) for part in standing.known):
+    if not any(_is_compatible(ports, topics, table, part, same_table=False) for part in progress.known):
         if last.digest != publication.digest:
             return "its file has changed what the topic's records look like since the last run"
-        topic = next(topic for topic in publication.topics if last.topic_ids.get(topic) != found.ids.get(topic))
+        topic = next(topic for topic in publication.topics if last.topic_ids.get(topic) != topics.ids.get(topic))
         return f"topic={topic} was deleted or made anew since the last run"
     if publication.on_expired == "fail":
-        if not any(_is_compatible(ports, found, table, part) for part in standing.known):
+        if not any(_is_compatible(ports, topics, table, part) for part in progress.known):
             return f"table={publication.table} was replaced by another of that name since the last run"
-        rest = _find_next_group(ports, standing, found, table)
-        wanted = rest.position if rest else standing.settled
-        gone = None if wanted is None else _find_missing_snapshot(ports, wanted, rest)
-        if gone is not None:
-            return f"{gone}, which was published last, has expired"
+        rest = _find_next_group(ports, progress, topics, table)
+        position = rest.position if rest else progress.settled
+        missing_snapshot = None if position is None else _find_missing_snapshot(ports, position, rest)
+        if missing_snapshot is not None:
+            return f"{missing_snapshot}, which was published last, has expired"
     return None
 
 
 def _is_compatible(
-    ports: PublicationPorts, found: FoundTopics, table: TableNow, part: Progress, same_table: bool = True
+    ports: PublicationPorts, topics: FoundTopics, table: TableNow, part: Progress, same_table: bool = True
 ) -> bool:
     """Whether a position is one of records that look like those of now, in these very topics and of this very table."""
     publication = ports.publication
-    is_ours = all(part.topic_ids.get(topic) == found.ids.get(topic) for topic in publication.topics)
+    is_ours = all(part.topic_ids.get(topic) == topics.ids.get(topic) for topic in publication.topics)
     return is_ours and part.digest == publication.digest and (not same_table or part.table_uuid == table.uuid)
 
 
 def _find_next_group(
-    ports: PublicationPorts, standing: PartProgress, found: FoundTopics, table: TableNow
+    ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow
 ) -> UnfinishedGroup | None:
-    return find_next_group(ports, standing, lambda part: _is_compatible(ports, found, table, part))
+    return find_next_group(ports, progress, lambda part: _is_compatible(ports, topics, table, part))
 
 
-def _has_records(found: FoundTopics) -> bool:
-    return found.holds_records
+def _has_records(topics: FoundTopics) -> bool:
+    return topics.holds_records
 
 
 def _format_topics(ids: dict[str, str]) -> str:
@@ -141,12 +143,12 @@ def _find_missing_snapshot(ports: PublicationPorts, position: Progress, rest: Un
     return find_lost_snapshot(ports, position.joined, {} if rest is None else position.joined_origin)
 
 
-def _refuse_growth(ports: PublicationPorts, standing: PartProgress, found: FoundTopics) -> None:
+def _refuse_growth(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics) -> None:
     """Keys of a topic with another number of partitions lie elsewhere: their old records would never be replaced."""
-    for part in standing.parts:
+    for part in progress.parts:
         for topic, partitions in (part.partitions if part else {}).items():
-            now = found.partitions.get(topic)
-            is_same = part is not None and found.ids.get(topic) == part.topic_ids.get(topic)
+            now = topics.partitions.get(topic)
+            is_same = part is not None and topics.ids.get(topic) == part.topic_ids.get(topic)
             if is_same and now not in (None, partitions):
                 raise GiveUp(
                     f"publication={ports.publication.name} topic={topic}: it had {partitions} partitions and "
@@ -154,8 +156,8 @@ def _refuse_growth(ports: PublicationPorts, standing: PartProgress, found: Found
                 )
 
 
-def _plan_next(ports: PublicationPorts, standing: PartProgress, found: FoundTopics, table: TableNow) -> PlannedRun:
-    publication, settled = ports.publication, standing.settled
+def _plan_next(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow) -> PlannedRun:
+    publication, settled = ports.publication, progress.settled
     origin = settled.to if settled else _find_start_snapshot(ports)
     to = table.snapshot_id
     joined, before = read_joined_snapshots(ports), settled.joined if settled else {}
@@ -163,10 +165,10 @@ def _plan_next(ports: PublicationPorts, standing: PartProgress, found: FoundTopi
     if origin == to and is_same:
         raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
     mode = EVERYTHING if origin is None else CHANGES
-    position = _build_position(ports, mode, origin, table, found)
+    position = _build_position(ports, mode, origin, table, topics)
     if mode == CHANGES:
         position = replace(position, joined=joined, joined_origin=joined if is_same else before)
-    following = plan_all_parts(ports, standing, found, position)
+    following = plan_all_parts(ports, progress, topics, position)
     if following.touched == TouchedFiles() and settled is not None:
         raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
     return following
@@ -177,32 +179,32 @@ def _find_start_snapshot(ports: PublicationPorts) -> int | None:
     publication, start = ports.publication, ports.publication.start
     if start.kind == "full":
         return None
-    wanted = start.snapshot_id
+    snapshot_id = start.snapshot_id
     if start.timestamp_ms is not None:
-        wanted = ports.snapshots.at(publication.table, start.timestamp_ms)
-    if wanted is None or not ports.snapshots.has(publication.table, wanted):
+        snapshot_id = ports.snapshots.at(publication.table, start.timestamp_ms)
+    if snapshot_id is None or not ports.snapshots.has(publication.table, snapshot_id):
         raise GiveUp(
             f"publication={publication.name} table={publication.table}: there is no snapshot for its start "
             f"(snapshot={start.snapshot_id} timestamp_ms={start.timestamp_ms}); choose a later one, or start: full"
         )
-    return wanted
+    return snapshot_id
 
 
 def _build_position(
-    ports: PublicationPorts, mode: str, origin: int | None, table: TableNow, found: FoundTopics
+    ports: PublicationPorts, mode: str, origin: int | None, table: TableNow, topics: FoundTopics
 ) -> Progress:
     to, digest = table.snapshot_id or 0, ports.publication.digest
-    return Progress(ports.new_run(), mode, origin, to, digest, table.uuid, found.ids, found.partitions,
+    return Progress(ports.new_run(), mode, origin, to, digest, table.uuid, topics.ids, topics.partitions,
         joined=read_joined_snapshots(ports),
     )  # fmt: skip
 
 
 def plan_all_parts(
-    ports: PublicationPorts, standing: PartProgress, found: FoundTopics, position: Progress
+    ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, position: Progress
 ) -> PlannedRun:
     """A run of all parts, from where each of them stands."""
-    parts = tuple(Part(number, raw) for number, raw in enumerate(standing.raw))
-    return PlannedRun(position, parts, _find_touched_files(ports, position), found)
+    parts = tuple(Part(number, raw) for number, raw in enumerate(progress.raw))
+    return PlannedRun(position, parts, _find_touched_files(ports, position), topics)
 
 
 def _find_touched_files(ports: PublicationPorts, position: Progress) -> TouchedFiles | None:
@@ -214,17 +216,17 @@ def _find_touched_files(ports: PublicationPorts, position: Progress) -> TouchedF
 
 
 def _plan_group(
-    ports: PublicationPorts, standing: PartProgress, rest: UnfinishedGroup, found: FoundTopics
+    ports: PublicationPorts, progress: PartProgress, rest: UnfinishedGroup, topics: FoundTopics
 ) -> PlannedRun:
     """The run of one group; parts that are between its two states go on behind the key that they have come to."""
     position = replace(
-        rest.position, run=ports.new_run(), topic_ids=found.ids, partitions=found.partitions,
+        rest.position, run=ports.new_run(), topic_ids=topics.ids, partitions=topics.partitions,
         after=None, counts={}, at_ms=0,
     )  # fmt: skip
     parts = []
     for number in rest.numbers:
-        part = standing.parts[number]
+        part = progress.parts[number]
         is_on_the_way = part is not None and part.state is None and part.pair == position.pair and part.mode != TOPIC
         after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})
-        parts.append(Part(number, standing.raw[number], after, counts))
-    return PlannedRun(position, tuple(parts), _find_touched_files(ports, position), found, resumed=True)
+        parts.append(Part(number, progress.raw[number], after, counts))
+    return PlannedRun(position, tuple(parts), _find_touched_files(ports, position), topics, resumed=True)

@@ -78,9 +78,9 @@ def publish_changes(
     for _ in range(MAX_ROUNDS):
         for table, snapshot in _list_needed_snapshots(ports, planned.position):
             pins.setdefault(table, set()).add(format_pin_name(publication.name, snapshot))
-        standing = _produce_round(ports, planned)
-        counts.update(_count_changes(ports, planned, standing))
-        if (settled := standing.settled) is not None:
+        progress = _produce_round(ports, planned)
+        counts.update(_count_changes(ports, planned, progress))
+        if (settled := progress.settled) is not None:
             _release_pins(ports, settled, pins)
             counted = {name: counts[name] for name in COUNT_NAMES}
             one = first.position
@@ -99,9 +99,9 @@ def _produce_round(ports: PublicationPorts, planned: PlannedRun) -> PartProgress
     publication = ports.publication
     if planned.position.mode == TOPIC:  # also where the file asks for it
         ports.topics.create(publication)
-        found = ports.topics.find_topics(publication)
-        position = replace(planned.position, topic_ids=found.ids, partitions=found.partitions)
-        planned = replace(planned, found=found, position=position)
+        topics = ports.topics.find_topics(publication)
+        position = replace(planned.position, topic_ids=topics.ids, partitions=topics.partitions)
+        planned = replace(planned, found=topics, position=position)
     for table, snapshot in _list_needed_snapshots(ports, planned.position):
         ports.snapshots.pin(table, snapshot, format_pin_name(publication.name, snapshot))
     log.info("publishing: publication=%s %s", publication.name, planned.to_dict())
@@ -118,23 +118,23 @@ def _list_needed_snapshots(ports: PublicationPorts, position: Progress) -> list[
 
 def build_publish_job(ports: PublicationPorts, planned: PlannedRun) -> PublishJob:
     """What Spark is asked for."""
-    asked = ports.publication
+    publication = ports.publication
     return PublishJob(
-        publication=asked.name,
-        table=asked.table,
-        sql=asked.sql,
-        key=asked.key,
-        value=asked.value,
-        metadata=asked.metadata,
-        topics=asked.topics,
-        delivery=asked.delivery,
-        state_topic=asked.state_topic,
-        parallelism=asked.parallelism,
-        transaction_records=asked.transaction_records,
+        publication=publication.name,
+        table=publication.table,
+        sql=publication.sql,
+        key=publication.key,
+        value=publication.value,
+        metadata=publication.metadata,
+        topics=publication.topics,
+        delivery=publication.delivery,
+        state_topic=publication.state_topic,
+        parallelism=publication.parallelism,
+        transaction_records=publication.transaction_records,
         position=planned.position,
         parts=planned.parts,
         touched=planned.touched,
-        grouped=asked.grouped,
+        grouped=publication.grouped,
         ranges=planned.found.ranges if planned.position.mode == TOPIC else None,
     )
 
@@ -149,18 +149,18 @@ def format_pin_name(publication: str, snapshot_id: int) -> str:
     return f"{format_pin_prefix(publication)}{snapshot_id}"
 
 
-def _count_changes(ports: PublicationPorts, planned: PlannedRun, standing: PartProgress) -> dict[str, int]:
+def _count_changes(ports: PublicationPorts, planned: PlannedRun, progress: PartProgress) -> dict[str, int]:
     """The counts of the round's parts; PublishedElsewhere or RetryLater where another run has taken some of them over.
 
     Where it brought them to the very same state, nothing is missing; but not where every record was asked for anew.
     """
     publication, position = ports.publication, planned.position
-    parts = [standing.parts[part.number] for part in planned.parts]
+    parts = [progress.parts[part.number] for part in planned.parts]
     ours = [part for part in parts if part is not None and part.is_complete and part.run == position.run]
     is_short = len(ours) < len(parts)
     is_same = all(part is not None and part.state == position.target for part in parts)
     if is_short and (position.mode in (REPUBLISH, TOPIC) or not is_same):
-        kind = RetryLater if ours or standing.is_new else PublishedElsewhere
+        kind = RetryLater if ours or progress.is_new else PublishedElsewhere
         raise kind(
             f"publication={publication.name} snapshot={position.to}: {len(ours)} of {len(planned.parts)} parts arrived "
             "there, others are where another run has brought them; run it again"

@@ -28,46 +28,48 @@ class RepublishRequest:
     end: str | None = None
 
 
-def plan_republish(ports: PublicationPorts, asked: RepublishRequest) -> PlannedRun:
+def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> PlannedRun:
     """The run that produces again; changes nothing. NothingToDo where no row changed in the range."""
     publication = ports.publication
-    table, found, standing = observe_publication(ports)
-    refuse_lost_progress(ports, standing, found, table)
-    if standing.is_new:
+    table, topics, progress = observe_publication(ports)
+    refuse_lost_progress(ports, progress, topics, table)
+    if progress.is_new:
         raise NothingToDo(f"publication={publication.name}: nothing was published yet, so nothing is produced again")
-    stands = standing.settled
-    if stands is None:
+    settled = progress.settled
+    if settled is None:
         raise GiveUp(
             f"publication={publication.name}: a run is unfinished; finish it by `bin/tidegate publish "
             f"{publication.name}`, and then ask again"
         )
-    origin = None if asked.begin is None else _resolve_snapshot(ports, "from", asked.begin)
-    until = None if asked.end is None else _resolve_snapshot(ports, "to", asked.end)
-    if asked.end is not None and until is None:
+    origin = None if request.begin is None else _resolve_snapshot(ports, "from", request.begin)
+    until = None if request.end is None else _resolve_snapshot(ports, "to", request.end)
+    if request.end is not None and until is None:
         raise NothingToDo(
-            f"publication={publication.name}: table={publication.table} had no snapshot by to={asked.end}"
+            f"publication={publication.name}: table={publication.table} had no snapshot by to={request.end}"
         )
     position = Progress(
-        ports.new_run(), REPUBLISH, origin, stands.to, publication.digest, table.uuid, found.ids, found.partitions,
-        until=None if until == stands.to else until, joined=stands.joined, joined_origin=stands.joined,
+        ports.new_run(), REPUBLISH, origin, settled.to, publication.digest, table.uuid, topics.ids, topics.partitions,
+        until=None if until == settled.to else until, joined=settled.joined, joined_origin=settled.joined,
     )  # fmt: skip
-    run = plan_all_parts(ports, standing, found, position)
+    run = plan_all_parts(ports, progress, topics, position)
     if run.touched == TouchedFiles():
-        raise NothingToDo(f"publication={publication.name}: no row changed between from={asked.begin} to={asked.end}")
+        raise NothingToDo(
+            f"publication={publication.name}: no row changed between from={request.begin} to={request.end}"
+        )
     return run
 
 
 def _resolve_snapshot(ports: PublicationPorts, name: str, text: str) -> int | None:
     """The snapshot that `text` stands for; None where the table had none at that time."""
     publication = ports.publication
-    wanted = (
+    bound = (
         int(text)
         if text.isdecimal()
         else ports.snapshots.at(publication.table, parse_timestamp_ms(name, text, INVALID_BOUND))
     )
-    if wanted is not None and not ports.snapshots.has(publication.table, wanted):
+    if bound is not None and not ports.snapshots.has(publication.table, bound):
         raise GiveUp(
-            f"publication={publication.name} table={publication.table} {name}={text}: snapshot={wanted} has expired or "
+            f"publication={publication.name} table={publication.table} {name}={text}: snapshot={bound} has expired or "
             f"never was; choose a later one, or leave {name} out"
         )
-    return wanted
+    return bound

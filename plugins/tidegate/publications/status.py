@@ -19,41 +19,41 @@ def read_publication_status(ports: PublicationPorts) -> dict[str, Any]:
     `behind_seconds` is the age of the oldest of it. All are 0 when nothing waits.
     """
     publication = ports.publication
-    standing, table = ports.topics.read_progress(publication), ports.snapshots.table(publication.table)
+    progress, table = ports.topics.read_progress(publication), ports.snapshots.table(publication.table)
     waiting, problem = _plan_next_run(ports)
-    stands, current = standing.settled or standing.unfinished, table.snapshot_id if table else None
-    behind = _measure_lag(ports, stands) if waiting or problem else Behind()
+    position, current = progress.settled or progress.unfinished, table.snapshot_id if table else None
+    behind = _measure_lag(ports, position) if waiting or problem else Behind()
     age = None if behind.since_ms is None else max(0.0, (ports.now_ms() - behind.since_ms) / 1000)
-    last = describe_last_run(standing)
+    last = describe_last_run(progress)
     return {
         "publication": publication.name,
         "description": publication.description,
         "table": publication.table,
         "topics": list(publication.topics),
         "delivery": publication.delivery,
-        "published_snapshot_id": standing.settled.to if standing.settled else None,
+        "published_snapshot_id": progress.settled.to if progress.settled else None,
         "published_at_ms": last["at_ms"] if last else None,
         "table_snapshot_id": current,
         "snapshots_behind": behind.snapshots,
         "rows_behind": behind.rows,
         "behind_seconds": age if behind.snapshots else 0.0,
-        "unfinished": standing.unfinished is not None,
+        "unfinished": progress.unfinished is not None,
         "waiting": waiting,
         "last_run": last,
         "problem": problem,
     }
 
 
-def _measure_lag(ports: PublicationPorts, stands: Progress | None) -> Behind:
+def _measure_lag(ports: PublicationPorts, position: Progress | None) -> Behind:
     """What the table and those that the SQL joins have come to since."""
-    before = {ports.publication.table: stands.to, **stands.joined} if stands else {}
-    found = []
+    before = {ports.publication.table: position.to, **position.joined} if position else {}
+    lags = []
     for name in (ports.publication.table, *ports.publication.joined):
         table = ports.snapshots.table(name)
         if table is not None and table.snapshot_id is not None:
-            found.append(ports.snapshots.behind(name, before.get(name), table.snapshot_id))
-    since = min((one.since_ms for one in found if one.since_ms is not None), default=None)
-    return Behind(sum(one.snapshots for one in found), sum(one.rows for one in found), since)
+            lags.append(ports.snapshots.behind(name, before.get(name), table.snapshot_id))
+    since = min((one.since_ms for one in lags if one.since_ms is not None), default=None)
+    return Behind(sum(one.snapshots for one in lags), sum(one.rows for one in lags), since)
 
 
 def _plan_next_run(ports: PublicationPorts) -> tuple[dict[str, Any] | None, str | None]:
@@ -66,9 +66,9 @@ def _plan_next_run(ports: PublicationPorts) -> tuple[dict[str, Any] | None, str 
         return None, str(reason)
 
 
-def describe_last_run(standing: PartProgress) -> dict[str, Any] | None:
+def describe_last_run(progress: PartProgress) -> dict[str, Any] | None:
     """What the run did that was recorded last; None before the first."""
-    parts: tuple[Progress, ...] = standing.newest
+    parts: tuple[Progress, ...] = progress.newest
     if not parts:
         return None
     return {
@@ -84,15 +84,15 @@ def describe_state(row: dict[str, Any], schedule: Schedule) -> tuple[str, str]:
     """State and reason, in the words of pipelines; `row` is a status, or an `error` that may `needs_person`."""
     if row.get("problem") or (row.get("error") and row.get("needs_person")):
         return STUCK, str(row.get("problem") or row["error"])
-    told = _describe_lag(row)
+    lag_text = _describe_lag(row)
     if schedule.paused:
-        return PAUSED, row.get("error") or told
+        return PAUSED, row.get("error") or lag_text
     if schedule.failed:
         return FAILING, schedule.failed
     if row.get("error"):
         return UNKNOWN, row["error"]
     is_behind = row["unfinished"] or (row["behind_seconds"] or 0) > MIN_BEHIND_SECONDS
-    return (CATCHING_UP if is_behind and row["waiting"] else CURRENT), told
+    return (CATCHING_UP if is_behind and row["waiting"] else CURRENT), lag_text
 
 
 def _describe_lag(row: dict[str, Any]) -> str:
@@ -104,10 +104,10 @@ def _describe_lag(row: dict[str, Any]) -> str:
 
 def to_metrics(row: dict[str, Any]) -> dict[str, float]:
     """The numbers of a status for those who watch many, without what nobody can tell."""
-    known = {
+    metrics = {
         "snapshots_behind": row["snapshots_behind"],
         "rows_behind": row["rows_behind"],
         "behind": row["behind_seconds"],
         "problems": int(row["problem"] is not None),
     }
-    return {name: float(value) for name, value in known.items() if value is not None}
+    return {name: float(value) for name, value in metrics.items() if value is not None}

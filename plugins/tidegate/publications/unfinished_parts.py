@@ -22,7 +22,7 @@ class UnfinishedGroup:
 
 
 def find_next_group(
-    ports: PublicationPorts, standing: PartProgress, fits: Callable[[Progress], bool]
+    ports: PublicationPorts, progress: PartProgress, fits: Callable[[Progress], bool]
 ) -> UnfinishedGroup | None:
     """The group to bring on next; None where all parts stand together, or none has begun.
 
@@ -33,25 +33,25 @@ def find_next_group(
     3. Parts without a position: they begin where the others began.
     4. Parts that stay behind: from their state to the newest one that any part is in.
     """
-    if standing.settled is not None and fits(standing.settled):
+    if progress.settled is not None and fits(progress.settled):
         return None
     return (
-        _find_not_compared(ports, standing, fits)
-        or _find_in_progress(ports, standing)
-        or _find_not_begun(ports, standing)
-        or _find_behind(ports, standing)
+        _find_not_compared(ports, progress, fits)
+        or _find_in_progress(ports, progress)
+        or _find_not_begun(ports, progress)
+        or _find_behind(ports, progress)
     )
 
 
 def _find_not_compared(
-    ports: PublicationPorts, standing: PartProgress, fits: Callable[[Progress], bool]
+    ports: PublicationPorts, progress: PartProgress, fits: Callable[[Progress], bool]
 ) -> UnfinishedGroup | None:
-    last, good = standing.last, [part for part in standing.known if fits(part)]
+    last, good = progress.last, [part for part in progress.known if fits(part)]
     if last is None or not good:
         return None
     compared = [part for part in good if part.mode == TOPIC]
     is_begun = last.mode == TOPIC or any(part.state is None for part in compared)
-    if not is_begun and len(good) == len(standing.known):
+    if not is_begun and len(good) == len(progress.known):
         return None
     goal = _find_newest(ports, compared or good)
     done = (TOPIC, goal.target) if is_begun else None
@@ -61,13 +61,13 @@ def _find_not_compared(
             return False
         return done is None or (part.is_complete and (part.mode, part.target) == done)
 
-    numbers = tuple(number for number, part in enumerate(standing.parts) if not is_done(part))
+    numbers = tuple(number for number, part in enumerate(progress.parts) if not is_done(part))
     position = replace(goal, mode=TOPIC, origin=None, until=None, joined_origin={})
     return UnfinishedGroup(position, numbers) if numbers else None
 
 
-def _find_in_progress(ports: PublicationPorts, standing: PartProgress) -> UnfinishedGroup | None:
-    begun = [part for part in standing.known if part.state is None]
+def _find_in_progress(ports: PublicationPorts, progress: PartProgress) -> UnfinishedGroup | None:
+    begun = [part for part in progress.known if part.state is None]
     if not begun:
         return None
     goal = _find_newest(ports, begun)
@@ -77,7 +77,7 @@ def _find_in_progress(ports: PublicationPorts, standing: PartProgress) -> Unfini
             return True
         return part.pair == goal.pair if part.state is None else _is_origin(ports, part, goal)
 
-    return UnfinishedGroup(goal, tuple(number for number, part in enumerate(standing.parts) if belongs(part)))
+    return UnfinishedGroup(goal, tuple(number for number, part in enumerate(progress.parts) if belongs(part)))
 
 
 def _is_origin(ports: PublicationPorts, part: Progress, run: Progress) -> bool:
@@ -91,22 +91,22 @@ def _is_origin(ports: PublicationPorts, part: Progress, run: Progress) -> bool:
     )
 
 
-def _find_not_begun(ports: PublicationPorts, standing: PartProgress) -> UnfinishedGroup | None:
-    numbers = tuple(number for number, part in enumerate(standing.parts) if part is None)
-    if not numbers or not standing.known:
+def _find_not_begun(ports: PublicationPorts, progress: PartProgress) -> UnfinishedGroup | None:
+    numbers = tuple(number for number, part in enumerate(progress.parts) if part is None)
+    if not numbers or not progress.known:
         return None
-    goal = _find_newest(ports, standing.known)
+    goal = _find_newest(ports, progress.known)
     return UnfinishedGroup(goal, numbers)
 
 
-def _find_behind(ports: PublicationPorts, standing: PartProgress) -> UnfinishedGroup | None:
-    if not standing.known:
+def _find_behind(ports: PublicationPorts, progress: PartProgress) -> UnfinishedGroup | None:
+    if not progress.known:
         return None
-    goal = _find_newest(ports, standing.known)
-    stays = next((part for part in standing.known if part.target != goal.target), None)
+    goal = _find_newest(ports, progress.known)
+    stays = next((part for part in progress.known if part.target != goal.target), None)
     if stays is None:
         return None
-    numbers = tuple(n for n, part in enumerate(standing.parts) if part is not None and part.target == stays.target)
+    numbers = tuple(n for n, part in enumerate(progress.parts) if part is not None and part.target == stays.target)
     is_same = find_lost_snapshot(ports, stays.joined, goal.joined) is None and is_unchanged(
         ports, stays.joined, goal.joined
     )
@@ -126,8 +126,8 @@ def _find_newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress
     ages = {name: _read_snapshot_ages(ports, name) for name in (ports.publication.table, *ports.publication.joined)}
 
     def age(part: Progress) -> tuple[int, ...]:
-        found = {ports.publication.table: part.to, **part.joined}
-        return tuple(ages[name].get(found.get(name, 0), sys.maxsize) for name in ages)
+        snapshot_ids = {ports.publication.table: part.to, **part.joined}
+        return tuple(ages[name].get(snapshot_ids.get(name, 0), sys.maxsize) for name in ages)
 
     return min(parts, key=lambda part: (age(part), -part.at_ms))
 

@@ -20,15 +20,15 @@ from tidegate.tables.batch_history import record_slice
 log = logging.getLogger(__name__)
 
 
-def apply_backfill(ports: Ports, planned: Backfill, told: Callable[[AppliedSlice], None]) -> None:
-    """Apply every slice, newest first, and clean up; `told` hears of each slice and table.
+def apply_backfill(ports: Ports, planned: Backfill, report: Callable[[AppliedSlice], None]) -> None:
+    """Apply every slice, newest first, and clean up; `report` is called for each slice and table.
 
     A repeat call goes on where the last one stopped: what is staged and what is applied stand in the backfill's own
     intermediate tables. A slice that is applied twice changes nothing.
     """
     for number in planned.numbers:
         for result in apply_slice(ports, planned, number):
-            told(result)
+            report(result)
     drop_backfill(ports, planned.id)
 
 
@@ -78,14 +78,14 @@ def read_open_backfills(ports: Ports) -> dict[str, Backfill]:
     notes = [
         n for table in ports.pipeline.tables for n in ports.history.list_backfills(table.name, ports.pipeline.name)
     ]
-    found = [Backfill.from_dict(json.loads(note)) for note in notes]
-    return {one.id: one for one in found}
+    backfills = [Backfill.from_dict(json.loads(note)) for note in notes]
+    return {one.id: one for one in backfills}
 
 
 def read_applied_slices(ports: Ports, planned: Backfill) -> dict[str, list[int]]:
     """The slices of each table of the pipeline that are applied and need not be again, newest first."""
-    known = {table.name for table in ports.pipeline.tables}
-    slices = [Slice.from_backfill(ports, planned, mine.table, 1) for mine in planned.tables if mine.table in known]
+    names = {table.name for table in ports.pipeline.tables}
+    slices = [Slice.from_backfill(ports, planned, mine.table, 1) for mine in planned.tables if mine.table in names]
     return {
         one.table.name: sorted(ports.history.list_applied_slices(one.intermediate, one.shape), reverse=True)
         for one in slices
@@ -111,10 +111,10 @@ def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:
 
 def abandon_backfill(ports: Ports, backfill_id: str) -> list[str]:
     """Give up an open backfill; its slices that are applied stay applied."""
-    known = read_open_backfills(ports)
-    if backfill_id not in known:
+    open_backfills = read_open_backfills(ports)
+    if backfill_id not in open_backfills:
         raise GiveUp(
             f"pipeline={ports.pipeline.name} backfill={backfill_id}: there is no such backfill; "
-            f"open ones: {', '.join(sorted(known)) or 'none'}"
+            f"open ones: {', '.join(sorted(open_backfills)) or 'none'}"
         )
     return drop_backfill(ports, backfill_id)

@@ -77,7 +77,7 @@ def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:
     one, ports = cut.slice, cut.slice.ports
     name, attempt = ports.pipeline.name, ports.new_attempt()
     branch = resource_names.name_backfill_branch(name, one.backfill.id, one.number, attempt)
-    told = {"id": one.backfill.id, "slice": one.number, "slices": len(one.all_ranges), "attempt": cut.staged.attempt}
+    summary = {"id": one.backfill.id, "slice": one.number, "slices": len(one.all_ranges), "attempt": cut.staged.attempt}
     swap = Swap(
         ports=ports,
         where=one.where,
@@ -89,7 +89,7 @@ def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:
         guard=partial(_check_same_table, cut),
         summary={
             "tidegate.pipeline": name,
-            resource_names.BACKFILL_PROPERTY: json.dumps({**told, "ranges": cut.staged.ranges.to_dict()}),
+            resource_names.BACKFILL_PROPERTY: json.dumps({**summary, "ranges": cut.staged.ranges.to_dict()}),
         },
         source=Source(one.intermediate, cut.staged.batch, cut.staged.attempt),
     )

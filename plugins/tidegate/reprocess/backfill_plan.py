@@ -101,7 +101,7 @@ def parse_request(
     return BackfillRequest(None, begin, end, tables)
 
 
-def propose_backfill(ports: Ports, asked: BackfillRequest) -> ProposedBackfill:
+def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill:
     """What a backfill would apply.
 
     1. Read each table and then the log, once, and check that they still fit each other.
@@ -113,21 +113,23 @@ def propose_backfill(ports: Ports, asked: BackfillRequest) -> ProposedBackfill:
     refuse_history(pipeline, "backfill")
     states = {t.name: ports.tables.read_state(t.name, pipeline.name) for t in pipeline.tables}
     log = read_log(ports)  # after the tables: a flush between the two must not put a position beyond the log's end
-    chosen = _choose_tables(ports, asked, log)
+    chosen = _choose_tables(ports, request, log)
     positions = {table.name: _require_backfillable(ports, table, states[table.name], log) for table in chosen}
-    found = _find_open_backfill(ports, asked, chosen, log)
-    if found is None:
-        parts = [TableBackfill(t.name, _compute_table_ranges(ports, t, asked, positions[t.name], log)) for t in chosen]
+    backfill = _find_open_backfill(ports, request, chosen, log)
+    if backfill is None:
+        parts = [
+            TableBackfill(t.name, _compute_table_ranges(ports, t, request, positions[t.name], log)) for t in chosen
+        ]
         busy = tuple(part for part in parts if part.ranges.span)
         if not busy:
             raise NothingToDo(f"pipeline={pipeline.name}: no offset lies in the wanted range")
         ids = {t: i for t, i in log.topic_ids.items() if any(t in part.ranges.by_topic for part in busy)}
-        content = {"asked": asked.text, "max_records": pipeline.merge.max_records, "tables": busy}
-        found, resumed = Backfill.of(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids), False
-        _check_size(pipeline, found)
+        content = {"asked": request.text, "max_records": pipeline.merge.max_records, "tables": busy}
+        backfill, resumed = Backfill.of(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids), False
+        _check_size(pipeline, backfill)
     else:
         resumed = True
-    return ProposedBackfill(found, tuple(_list_parts(ports, found, positions)), resumed)
+    return ProposedBackfill(backfill, tuple(_list_parts(ports, backfill, positions)), resumed)
 
 
 def _check_size(pipeline: Pipeline, backfill: Backfill) -> None:
@@ -139,15 +141,15 @@ def _check_size(pipeline: Pipeline, backfill: Backfill) -> None:
 
 
 def _list_parts(ports: Ports, backfill: Backfill, positions: Mapping[str, Position]) -> list[BackfillPart]:
-    found = []
+    parts = []
     for mine in backfill.tables:
         table = next(t for t in ports.pipeline.tables if t.name == mine.table)
         tail = (
             find_missing_ranges(mine.ranges.end, positions[mine.table].offsets) if needs_later_records(table) else None
         )
         later = {(t, p): end - start for t, p, start, end in tail} if tail else {}
-        found += [BackfillPart(mine.table, t, p, s, e, later.get((t, p), 0)) for t, p, s, e in mine.ranges if e > s]
-    return found
+        parts += [BackfillPart(mine.table, t, p, s, e, later.get((t, p), 0)) for t, p, s, e in mine.ranges if e > s]
+    return parts
 
 
 def needs_later_records(table: Table) -> bool:
@@ -155,39 +157,39 @@ def needs_later_records(table: Table) -> bool:
     return table.mode != "append"
 
 
-def _find_open_backfill(ports: Ports, asked: BackfillRequest, chosen: list[Table], log: Log) -> Backfill | None:
+def _find_open_backfill(ports: Ports, request: BackfillRequest, chosen: list[Table], log: Log) -> Backfill | None:
     for table in chosen:
         for note in ports.history.list_backfills(table.name, ports.pipeline.name):
-            found = Backfill.from_dict(json.loads(note))
-            ids = {topic: log.topic_ids.get(topic) for topic in found.topic_ids}
-            if found.asked == asked.text and found.topic_ids == ids and found.cluster_id == log.cluster_id:
-                return found
+            backfill = Backfill.from_dict(json.loads(note))
+            ids = {topic: log.topic_ids.get(topic) for topic in backfill.topic_ids}
+            if backfill.asked == request.text and backfill.topic_ids == ids and backfill.cluster_id == log.cluster_id:
+                return backfill
     return None
 
 
-def _choose_tables(ports: Ports, asked: BackfillRequest, log: Log) -> list[Table]:
+def _choose_tables(ports: Ports, request: BackfillRequest, log: Log) -> list[Table]:
     """The tables that are named, or all that the named topics feed."""
-    pipeline, known = ports.pipeline, {table.name: table for table in ports.pipeline.tables}
-    unknown = [name for name in asked.tables if name not in known]
+    pipeline, tables_by_name = ports.pipeline, {table.name: table for table in ports.pipeline.tables}
+    unknown = [name for name in request.tables if name not in tables_by_name]
     if unknown:
         raise ConfigurationError(
-            f"pipeline={pipeline.name}: no table={unknown[0]}; it has {', '.join(known)}: name one of those"
+            f"pipeline={pipeline.name}: no table={unknown[0]}; it has {', '.join(tables_by_name)}: name one of those"
         )
-    _check_topics(ports, asked, log)
-    chosen = [known[name] for name in asked.tables] or list(known.values())
-    if asked.ranges is None:
+    _check_topics(ports, request, log)
+    chosen = [tables_by_name[name] for name in request.tables] or list(tables_by_name.values())
+    if request.ranges is None:
         return chosen
-    fed = [t for t in chosen if set(filter_table_log(log, t).begin) & set(asked.ranges.by_topic)]
-    if (asked.tables and fed != chosen) or not fed:
+    fed = [t for t in chosen if set(filter_table_log(log, t).begin) & set(request.ranges.by_topic)]
+    if (request.tables and fed != chosen) or not fed:
         raise ConfigurationError(
-            f"pipeline={pipeline.name}: topics={sorted(asked.ranges.by_topic)} do not feed "
+            f"pipeline={pipeline.name}: topics={sorted(request.ranges.by_topic)} do not feed "
             f"table={next(t.name for t in chosen if t not in fed)}; name topics that do, or another table"
         )
     return fed
 
 
-def _check_topics(ports: Ports, asked: BackfillRequest, log: Log) -> None:
-    for topic, partition, _, _ in asked.ranges or ():
+def _check_topics(ports: Ports, request: BackfillRequest, log: Log) -> None:
+    for topic, partition, _, _ in request.ranges or ():
         where = f"pipeline={ports.pipeline.name} topic={topic}"
         if topic not in log.begin:
             reason = (
@@ -227,12 +229,12 @@ def require_position(ports: Ports, table: Table, state: TableState | None) -> Po
 
 
 def _compute_table_ranges(
-    ports: Ports, table: Table, asked: BackfillRequest, position: Position, whole_log: Log
+    ports: Ports, table: Table, request: BackfillRequest, position: Position, whole_log: Log
 ) -> Ranges:
     log = filter_table_log(whole_log, table)
-    if asked.ranges is None:
-        return _resolve_times(ports, asked, position, log)
-    mine = asked.ranges.only(tuple(log.begin))
+    if request.ranges is None:
+        return _resolve_times(ports, request, position, log)
+    mine = request.ranges.only(tuple(log.begin))
     for topic, partition, start, end in mine:
         where = f"pipeline={ports.pipeline.name} table={table.name} topic={topic} partition={partition}"
         begin, flushed = log.begin[topic][partition], get_offset(position.offsets, topic, partition) or 0
@@ -255,9 +257,9 @@ def check_log_holds(where: str, start: int, end: int, begin: int) -> None:
         )
 
 
-def _resolve_times(ports: Ports, asked: BackfillRequest, position: Position, log: Log) -> Ranges:
+def _resolve_times(ports: Ports, request: BackfillRequest, position: Position, log: Log) -> Ranges:
     topics = tuple(topic for topic in log.begin if topic in position.offsets)
-    first, after = (ports.broker.find_offsets_at(topics, ms) for ms in (asked.from_ms, asked.to_ms))
+    first, after = (ports.broker.find_offsets_at(topics, ms) for ms in (request.from_ms, request.to_ms))
     flushed = {t: dict(position.offsets[t]) for t in topics}
     end: Offsets = {t: {p: min(o, after[t].get(p, o)) for p, o in flushed[t].items()} for t in topics}
     start: Offsets = {t: {p: min(first[t].get(p, o), end[t][p]) for p, o in flushed[t].items()} for t in topics}
@@ -267,11 +269,11 @@ def _resolve_times(ports: Ports, asked: BackfillRequest, position: Position, log
 def _parse_ranges(words: Any) -> Ranges:
     try:
         data = json.loads(words) if isinstance(words, str) else words
-        found = Ranges.from_dict(data)
+        ranges = Ranges.from_dict(data)
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigurationError(
             f"ranges={words}: not half-open offset ranges: {error}; write e.g. {RANGES_EXAMPLE}"
         ) from error
-    if not found.by_topic:
+    if not ranges.by_topic:
         raise ConfigurationError(f"ranges={words}: no topic is named; write e.g. {RANGES_EXAMPLE}")
-    return found
+    return ranges

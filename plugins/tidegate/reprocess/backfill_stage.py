@@ -96,9 +96,9 @@ def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
             groups.setdefault(key, []).append((one, piece))
     if not groups:
         return
-    held = read_log(work[0][0].ports)
+    topic_log = read_log(work[0][0].ports)
     for key in sorted(groups):
-        _check_log(*groups[key][0], held)
+        _check_log(*groups[key][0], topic_log)
     for key in sorted(groups, reverse=True):
         _stage_group(groups[key])
 
@@ -139,21 +139,23 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
     plan = Plan((), backfill.cluster_id, backfill.topic_ids)
     note = json.dumps(backfill.to_dict())
     planned = [PlannedBatch(one.table.name, piece.number, piece.ranges, last_per_key=True) for one, _ in group]
-    asked = [
+    stage_tables = [
         replace(
             build_stage_table(ports, plan, batch, intermediate=one.intermediate, note=note), keys_only=piece.keys_only
         )
         for batch, (one, _) in zip(planned, group, strict=True)
     ]
-    job = StageJob(ports.pipeline.name, piece.number, piece.ranges, ports.pipeline.source.isolation, tuple(asked))
+    job = StageJob(
+        ports.pipeline.name, piece.number, piece.ranges, ports.pipeline.source.isolation, tuple(stage_tables)
+    )
     what = "keys" if piece.keys_only else "records"
     log.info("staging: %s batch=%s offsets=%s of %s", first.where, piece.number, piece.ranges.span, what)
     for batch, table in zip(planned, run_or_take_over(ports, job), strict=True):
         read_outcome(ports, batch, table)
 
 
-def _check_log(one: Slice, piece: StagePiece, held: Log) -> None:
+def _check_log(one: Slice, piece: StagePiece, topic_log: Log) -> None:
     what = "later offsets, which decide what may be written" if piece.keys_only else "offsets"
     for topic, partition, start, end in piece.ranges:
         where = f"{one.where} topic={topic} partition={partition}: {what} [{start}, {end})"
-        check_log_holds(where, start, end, get_offset(held.begin, topic, partition) or 0)
+        check_log_holds(where, start, end, get_offset(topic_log.begin, topic, partition) or 0)

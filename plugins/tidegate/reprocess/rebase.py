@@ -50,9 +50,9 @@ class TableMove:
     @property
     def moves(self) -> list[PartitionMove]:
         """Partition by partition."""
-        name, known = self.table.name, self.before.offsets
+        name, current_offsets = self.table.name, self.before.offsets
         return [
-            PartitionMove(name, t, p, get_offset(known, t, p), after)
+            PartitionMove(name, t, p, get_offset(current_offsets, t, p), after)
             for t, p, after in iterate_offsets(self.after.offsets)
         ]
 

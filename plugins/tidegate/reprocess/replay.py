@@ -58,8 +58,8 @@ def replay_dead_letters(ports: Ports) -> list[ReplayResult]:
     source = replace(ports.pipeline.source, errors=UNLIMITED_ERRORS)
     tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in ports.pipeline.tables)
     tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))
-    found = (_replay_table(Replay(tolerant, table)) for table in tables)
-    return [result for result in found if result is not None]
+    results = (_replay_table(Replay(tolerant, table)) for table in tables)
+    return [result for result in results if result is not None]
 
 
 def _replay_table(work: Replay) -> ReplayResult | None:

@@ -48,15 +48,15 @@ class Replay:
 
     def read_staging(self) -> Staging | None:
         """The intermediate table, if the dead letters are staged in it: they are its first batch."""
-        found = self.ports.staging.read_staging(self.intermediate, self.table.name)
-        return found if found is not None and any(batch.batch == 1 for batch in found.batches) else None
+        staging = self.ports.staging.read_staging(self.intermediate, self.table.name)
+        return staging if staging is not None and any(batch.batch == 1 for batch in staging.batches) else None
 
 
 def find_letter_ranges(work: Replay, position: Offsets) -> Ranges:
     """Where the table's dead letters lie that are published: from the first to the last of each partition."""
-    found = work.ports.dead_letters.list_waiting_letters(work.letters, work.table.name)
+    letter_offsets = work.ports.dead_letters.list_waiting_letters(work.letters, work.table.name)
     ends: dict[str, dict[int, tuple[int, int]]] = {}
-    for topic, partition, offset in sorted(found):
+    for topic, partition, offset in sorted(letter_offsets):
         if offset < (get_offset(position, topic, partition) or 0):
             first, _ = ends.setdefault(topic, {}).get(partition, (offset, offset))
             ends[topic][partition] = (first, offset + 1)
@@ -96,11 +96,13 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, position: Position) 
         _check_log(work, ranges)
     planned = PlannedBatch(work.table.name, number, ranges, last_per_key=True)
     plan = Plan((), position.cluster_id, position.topic_ids)
-    asked = replace(build_stage_table(ports, plan, planned, intermediate=work.intermediate), keys_only=not are_letters)
+    stage_table = replace(
+        build_stage_table(ports, plan, planned, intermediate=work.intermediate), keys_only=not are_letters
+    )
     source = _copy_dead_letters(work) if are_letters else None
     isolation = ports.pipeline.source.isolation
-    ports.engine.run(StageJob(ports.pipeline.name, number, ranges, isolation, (asked,), source))
-    read_outcome(ports, planned, asked)
+    ports.engine.run(StageJob(ports.pipeline.name, number, ranges, isolation, (stage_table,), source))
+    read_outcome(ports, planned, stage_table)
 
 
 def _copy_dead_letters(work: Replay) -> DeadLetterSource:

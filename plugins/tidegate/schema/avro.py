@@ -157,10 +157,10 @@ def get_decimal(node: Any) -> tuple[int, int] | None:
 
 def is_variable_scale(node: Any, names: Names) -> bool:
     """Whether a field holds Debezium's VariableScaleDecimal, or null."""
-    found = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
-    if len(found) != 1 or not is_record(found[0]):
+    branches = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
+    if len(branches) != 1 or not is_record(branches[0]):
         return False
-    return VARIABLE_SCALE in (found[0].get("connect.name"), get_full_name(found[0]))
+    return VARIABLE_SCALE in (branches[0].get("connect.name"), get_full_name(branches[0]))
 
 
 def get_full_name(node: Any) -> str:
@@ -205,21 +205,22 @@ def collect_named_types(schema: Any) -> Names:
     return names
 
 
-def inline_references(node: Any, known: Names, defined: set[str] | None = None) -> Any:
-    """A schema with the types that it refers to put in where each is first named; `known` is by full name."""
+def inline_references(node: Any, named_types: Names, defined: set[str] | None = None) -> Any:
+    """A schema with the types that it refers to put in where each is first named; `named_types` by full name."""
     defined = set() if defined is None else defined
-    if isinstance(node, str) and node in known and node not in defined:
+    if isinstance(node, str) and node in named_types and node not in defined:
         defined.add(node)
-        return inline_references(known[node], known, defined)
+        return inline_references(named_types[node], named_types, defined)
     if isinstance(node, list):
-        return [inline_references(branch, known, defined) for branch in node]
+        return [inline_references(branch, named_types, defined) for branch in node]
     if not isinstance(node, dict):
         return node
     if node.get("type") in NAMED_TYPES:
         defined.add(get_full_name(node))
     ready = {
-        k: inline_references(v, known, defined) if k in ("type", "items", "values") else v for k, v in node.items()
+        k: inline_references(v, named_types, defined) if k in ("type", "items", "values") else v
+        for k, v in node.items()
     }
     if "fields" in node:
-        ready["fields"] = [{**f, "type": inline_references(f["type"], known, defined)} for f in node["fields"]]
+        ready["fields"] = [{**f, "type": inline_references(f["type"], named_types, defined)} for f in node["fields"]]
     return ready

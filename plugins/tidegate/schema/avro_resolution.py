@@ -58,15 +58,15 @@ def strip_logical_types(node: Any) -> Any:
         return [strip_logical_types(branch) for branch in node]
     if not isinstance(node, dict):
         return node
-    kept = {k: strip_logical_types(v) if k in ("type", "items", "values") else v for k, v in node.items()}
-    if kept.get("logicalType") in CONVERTED_LOGICAL_TYPES:
-        del kept["logicalType"]
-    decimal = get_decimal(kept)
+    schema = {k: strip_logical_types(v) if k in ("type", "items", "values") else v for k, v in node.items()}
+    if schema.get("logicalType") in CONVERTED_LOGICAL_TYPES:
+        del schema["logicalType"]
+    decimal = get_decimal(schema)
     if decimal:
-        kept["precision"] = decimal[0]
-    if "fields" in kept:
-        kept["fields"] = [{**f, "type": strip_logical_types(f["type"])} for f in kept["fields"]]
-    return kept
+        schema["precision"] = decimal[0]
+    if "fields" in schema:
+        schema["fields"] = [{**f, "type": strip_logical_types(f["type"])} for f in schema["fields"]]
+    return schema
 
 
 def append_end_field(schema: Any) -> Any:
@@ -94,8 +94,8 @@ def find_meaning_lost(writer: Any, reader: Any) -> str:
 def _find_lost(theirs: Any, ours: Any, path: str, below: Callable[[Any, Any, str], str]) -> str:
     if is_record(ours) and is_record(theirs):
         fields = {f["name"]: f["type"] for f in theirs["fields"]}
-        found = ((find_written_type(f, fields), f["type"], f"{path}.{f['name']}") for f in ours["fields"])
-        pairs = [pair for pair in found if pair[0] is not None]
+        candidates = ((find_written_type(f, fields), f["type"], f"{path}.{f['name']}") for f in ours["fields"])
+        pairs = [pair for pair in candidates if pair[0] is not None]
     elif get_type_name(ours) == get_type_name(theirs) and get_type_name(ours) in ("array", "map"):
         part = "items" if get_type_name(ours) == "array" else "values"
         pairs = [(theirs[part], ours[part], path)]
@@ -106,8 +106,8 @@ def _find_lost(theirs: Any, ours: Any, path: str, below: Callable[[Any, Any, str
 
 
 def _drop_other_branches(node: Any, names: dict[str, Any]) -> Any:
-    found = list_branches(node)
-    return resolve_name(found[0], names) if len(found) == 1 else None
+    branches = list_branches(node)
+    return resolve_name(branches[0], names) if len(branches) == 1 else None
 
 
 def _get_meaning(node: Any) -> str:

@@ -36,17 +36,17 @@ def join_records(newest: Sequence[Any]) -> Any:
     What only the others have is added as dropped fields are. ConfigurationError names a field of two types.
     """
     whole = [_inline_types(schema, collect_named_types(schema)) for schema in newest]
-    known = [{field["name"]: field for field in schema["fields"]} for schema in whole]
-    for other, fields in zip(whole[1:], known[1:], strict=True):
-        for name in known[0].keys() & fields.keys():
-            ours, theirs = (to_spark_type(of[name]["type"], {}) for of in (known[0], fields))
+    fields_by_record = [{field["name"]: field for field in schema["fields"]} for schema in whole]
+    for other, fields in zip(whole[1:], fields_by_record[1:], strict=True):
+        for name in fields_by_record[0].keys() & fields.keys():
+            ours, theirs = (to_spark_type(of[name]["type"], {}) for of in (fields_by_record[0], fields))
             if ours != theirs:
                 first = f"field={name} is {ours} in record={get_full_name(whole[0])}"
                 second = f"{theirs} in record={get_full_name(other)}"
                 raise ConfigurationError(f"{first} and {second}; read them into tables of their own")
-    shared = set.intersection(*(set(fields) for fields in known))
-    kept = [field if field["name"] in shared else _optional(field) for field in whole[0]["fields"]]
-    return _define_types_once({**whole[0], "fields": kept}, set())
+    shared = set.intersection(*(set(fields) for fields in fields_by_record))
+    joined_fields = [field if field["name"] in shared else _optional(field) for field in whole[0]["fields"]]
+    return _define_types_once({**whole[0], "fields": joined_fields}, set())
 
 
 def _optional(field: Any) -> Any:
@@ -72,8 +72,8 @@ def _adopt_fields(ours: Any, theirs: Any) -> Any:
 
 
 def _adopt_record_fields(ours: Any, theirs: Any) -> list[Any]:
-    known = {field["name"]: field["type"] for field in theirs["fields"]}
-    pairs = ((field, find_written_type(field, known)) for field in ours["fields"])
+    written_types = {field["name"]: field["type"] for field in theirs["fields"]}
+    pairs = ((field, find_written_type(field, written_types)) for field in ours["fields"])
     return [field if old is None else {**field, "type": _adopt_fields(field["type"], old)} for field, old in pairs]
 
 
@@ -83,8 +83,8 @@ def find_written_type(field: Any, written: dict[str, Any]) -> Any:
 
 
 def _list_dropped_fields(ours: Any, theirs: Any) -> list[Any]:
-    known = {name for field in ours["fields"] for name in (field["name"], *field.get("aliases", ()))}
-    return [_optional(field) for field in theirs["fields"] if field["name"] not in known]
+    known_names = {name for field in ours["fields"] for name in (field["name"], *field.get("aliases", ()))}
+    return [_optional(field) for field in theirs["fields"] if field["name"] not in known_names]
 
 
 def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tuple[str, ...] = ()) -> Any:

@@ -61,8 +61,8 @@ class Struct:
     def named(self, name: str) -> str | None:
         """The field that goes by this name, without case: its own name before any other."""
         own = {field.casefold(): field for field, _ in self.fields}
-        known = {alias.casefold(): field for alias, field in self.aliases} | own
-        return known.get(name.casefold())
+        fields_by_name = {alias.casefold(): field for alias, field in self.aliases} | own
+        return fields_by_name.get(name.casefold())
 
 
 DataType = Primitive | Array | Map | Struct
@@ -120,9 +120,9 @@ def parse_type(text: str) -> DataType:
     if name == "MAP" and len(parts) == 2:
         return Map(parse_type(parts[0]), parse_type(parts[1]))
     if name == "STRUCT":
-        found = [_parse_field(part) for part in parts]
-        required = frozenset(name for name, _, is_required in found if is_required)
-        return Struct(tuple((name, inner) for name, inner, _ in found), required)
+        fields = [_parse_field(part) for part in parts]
+        required = frozenset(name for name, _, is_required in fields if is_required)
+        return Struct(tuple((name, inner) for name, inner, _ in fields), required)
     raise ValueError(f"type={text} is not one that Spark knows")
 
 

@@ -78,57 +78,57 @@ def replace_map(data_type: DataType) -> DataType:
 
 
 def find_changes(
-    table: str, held: Struct, columns: Sequence[Column], rules: EvolutionRules
+    table: str, current: Struct, columns: Sequence[Column], rules: EvolutionRules
 ) -> tuple[SchemaChange, ...]:
-    """What makes a table that holds `held` able to take `columns`; nothing where it can already.
+    """What makes a table of the `current` schema able to take `columns`; nothing where it can already.
 
     `IncompatibleSchema` names the column, both types, and the way out, where no allowed change is enough.
     """
-    compared, wanted = _Compared(table, rules), to_struct(columns)
-    found = tuple(_compare_structs(compared, (), held, wanted))
-    filled = {held.named(name) for name, _ in wanted.fields}
-    for name in sorted(held.required - filled):
-        raise _check_unfilled(compared, (name,), held, "make it optional, or add it to value.schema")
-    return found
+    compared, expected = _Compared(table, rules), to_struct(columns)
+    changes = tuple(_compare_structs(compared, (), current, expected))
+    filled = {current.named(name) for name, _ in expected.fields}
+    for name in sorted(current.required - filled):
+        raise _check_unfilled(compared, (name,), current, "make it optional, or add it to value.schema")
+    return changes
 
 
-def _compare_structs(compared: _Compared, path: Path, held: Struct, wanted: Struct) -> Iterable[SchemaChange]:
-    types = dict(held.fields)
-    for name, data_type in wanted.fields:
-        own = held.named(name)
+def _compare_structs(compared: _Compared, path: Path, current: Struct, expected: Struct) -> Iterable[SchemaChange]:
+    types = dict(current.fields)
+    for name, data_type in expected.fields:
+        own = current.named(name)
         if own is None:
             yield _check_added(compared, (*path, name), data_type)
             continue
         here = (*path, own)
         yield from _compare_types(compared, here, types[own], data_type)
-        is_relaxed = own in held.required and name not in wanted.required and own not in held.identifying
+        is_relaxed = own in current.required and name not in expected.required and own not in current.identifying
         if is_relaxed and compared.rules.relax:
             yield SchemaChange("relax", here, format_type(types[own]))
-    missing = held.required - {held.named(name) for name, _ in wanted.fields} if path else frozenset()
+    missing = current.required - {current.named(name) for name, _ in expected.fields} if path else frozenset()
     for own in sorted(missing):
-        if own in held.identifying or not compared.rules.relax:
-            raise _check_unfilled(compared, (*path, own), held, "make it optional, or allow evolve.relax")
+        if own in current.identifying or not compared.rules.relax:
+            raise _check_unfilled(compared, (*path, own), current, "make it optional, or allow evolve.relax")
         yield SchemaChange("relax", (*path, own), format_type(types[own]))
 
 
-def _compare_types(compared: _Compared, path: Path, held: DataType, wanted: DataType) -> Iterable[SchemaChange]:
-    match held, wanted:
+def _compare_types(compared: _Compared, path: Path, current: DataType, expected: DataType) -> Iterable[SchemaChange]:
+    match current, expected:
         case Struct(), Struct():
-            yield from _compare_structs(compared, path, held, wanted)
+            yield from _compare_structs(compared, path, current, expected)
         case Array(), Array():
-            yield from _compare_types(compared, (*path, ELEMENT), held.element, wanted.element)
-            if held.required and compared.rules.relax:
-                yield SchemaChange("relax", (*path, ELEMENT), format_type(held.element))
-        case Map(), Map() if _is_wider(held.key, wanted.key) or _is_same_type(held.key, wanted.key):
-            yield from _compare_types(compared, (*path, VALUE), held.value, wanted.value)
-            if held.required and compared.rules.relax:
-                yield SchemaChange("relax", (*path, VALUE), format_type(held.value))
-        case Primitive(), Primitive() if _is_wider(held, wanted):
+            yield from _compare_types(compared, (*path, ELEMENT), current.element, expected.element)
+            if current.required and compared.rules.relax:
+                yield SchemaChange("relax", (*path, ELEMENT), format_type(current.element))
+        case Map(), Map() if _is_wider(current.key, expected.key) or _is_same_type(current.key, expected.key):
+            yield from _compare_types(compared, (*path, VALUE), current.value, expected.value)
+            if current.required and compared.rules.relax:
+                yield SchemaChange("relax", (*path, VALUE), format_type(current.value))
+        case Primitive(), Primitive() if _is_wider(current, expected):
             return
-        case Primitive(), Primitive() if _is_wider(wanted, held) and compared.rules.widen:
-            yield SchemaChange("widen", path, format_type(wanted), format_type(held))
+        case Primitive(), Primitive() if _is_wider(expected, current) and compared.rules.widen:
+            yield SchemaChange("widen", path, format_type(expected), format_type(current))
         case _:
-            raise _refuse_change(compared, path, held, wanted)
+            raise _refuse_change(compared, path, current, expected)
 
 
 def _check_added(compared: _Compared, path: Path, data_type: DataType) -> SchemaChange:
@@ -138,16 +138,16 @@ def _check_added(compared: _Compared, path: Path, data_type: DataType) -> Schema
     raise compared.incompatible(path, why, "add the column by hand, or allow it")
 
 
-def _check_unfilled(compared: _Compared, path: Path, held: Struct, remedy: str) -> IncompatibleSchema:
-    if path[-1] not in held.identifying:
+def _check_unfilled(compared: _Compared, path: Path, current: Struct, remedy: str) -> IncompatibleSchema:
+    if path[-1] not in current.identifying:
         return compared.incompatible(path, "required, and the pipeline does not fill it", remedy)
     why = "one of the table's identifier fields, so it is required, and the pipeline does not fill it"
     return compared.incompatible(path, why, "add it to value.schema, or drop the table's identifier fields")
 
 
-def _refuse_change(compared: _Compared, path: Path, held: DataType, wanted: DataType) -> IncompatibleSchema:
-    why = f"incompatible change from type={format_type(held)} to type={format_type(wanted)}"
-    if _is_wider(wanted, held):
+def _refuse_change(compared: _Compared, path: Path, current: DataType, expected: DataType) -> IncompatibleSchema:
+    why = f"incompatible change from type={format_type(current)} to type={format_type(expected)}"
+    if _is_wider(expected, current):
         return compared.incompatible(path, f"{why}, and evolve.widen=false", "widen it by hand, or allow it")
     remedy = "correct the schema in the pipeline file, change the column by hand, or write to another table"
     return compared.incompatible(path, why, remedy)
@@ -172,55 +172,55 @@ def _is_same_type(one: DataType, other: DataType) -> bool:
     return format_type(one).casefold() == format_type(other).casefold()
 
 
-def render_aligned(expr: str, staged: DataType, held: DataType) -> str:
+def render_aligned(expr: str, staged: DataType, target: DataType) -> str:
     """SQL text: `expr`, staged as one type, as the other: by the table's names and order, what is missing as NULL."""
-    if _is_same_type(staged, held):
+    if _is_same_type(staged, target):
         return expr
-    match staged, held:
+    match staged, target:
         case Struct(), Struct():
-            return _render_aligned_struct(expr, staged, held)
+            return _render_aligned_struct(expr, staged, target)
         case Array(), Array():
-            return f"transform({expr}, e -> {render_aligned('e', staged.element, held.element)})"
+            return f"transform({expr}, e -> {render_aligned('e', staged.element, target.element)})"
         case Map(), Map():
-            return f"transform_values({expr}, (k, v) -> {render_aligned('v', staged.value, held.value)})"
-    return f"CAST({expr} AS {format_type(held)})"
+            return f"transform_values({expr}, (k, v) -> {render_aligned('v', staged.value, target.value)})"
+    return f"CAST({expr} AS {format_type(target)})"
 
 
-def _render_aligned_struct(expr: str, staged: Struct, held: Struct) -> str:
+def _render_aligned_struct(expr: str, staged: Struct, target: Struct) -> str:
     parts = []
-    for name, data_type in held.fields:
-        found = render_aligned_field(expr, staged, held, name) or f"CAST(NULL AS {format_type(data_type)})"
-        parts.append(f"{render_literal(name)}, {found}")
+    for name, data_type in target.fields:
+        field_sql = render_aligned_field(expr, staged, target, name) or f"CAST(NULL AS {format_type(data_type)})"
+        parts.append(f"{render_literal(name)}, {field_sql}")
     return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
 
 
-def render_aligned_field(expr: str, staged: Struct, held: Struct, name: str) -> str | None:
+def render_aligned_field(expr: str, staged: Struct, target: Struct, name: str) -> str | None:
     """SQL text: the table's field `name` out of a staged struct, None where nothing of it is staged.
 
     Under several of its names the field's own comes first, then the older ones.
     """
-    types = dict(held.fields)
-    sources = [(n, t) for n, t in staged.fields if held.named(n) == name]
+    types = dict(target.fields)
+    sources = [(n, t) for n, t in staged.fields if target.named(n) == name]
     sources.sort(key=lambda source: source[0].casefold() != name.casefold())
-    found = [render_aligned(f"{expr}.{quote(n)}", t, types[name]) for n, t in sources]
-    return f"coalesce({', '.join(found)})" if len(found) > 1 else next(iter(found), None)
+    expressions = [render_aligned(f"{expr}.{quote(n)}", t, types[name]) for n, t in sources]
+    return f"coalesce({', '.join(expressions)})" if len(expressions) > 1 else next(iter(expressions), None)
 
 
-def add_old_names(held: Struct) -> Struct:
+def add_old_names(schema: Struct) -> Struct:
     """What a table holds, as records may be read into it: with every old name of a field beside its own."""
-    fields = [(name, _add_names_in_type(inner)) for name, inner in held.fields]
+    fields = [(name, _add_names_in_type(inner)) for name, inner in schema.fields]
     types = dict(fields)
     own = {name.casefold() for name in types}
-    fields += [(old, types[name]) for old, name in held.aliases if old.casefold() not in own]
+    fields += [(old, types[name]) for old, name in schema.aliases if old.casefold() not in own]
     return Struct(tuple(fields))
 
 
-def _add_names_in_type(held: DataType) -> DataType:
-    match held:
+def _add_names_in_type(data_type: DataType) -> DataType:
+    match data_type:
         case Struct():
-            return add_old_names(held)
+            return add_old_names(data_type)
         case Array(element):
             return Array(_add_names_in_type(element))
         case Map(key, value):
             return Map(key, _add_names_in_type(value))
-    return held
+    return data_type

@@ -29,16 +29,16 @@ def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> t
     `logical` properties, and lists of such, are of the type that Connect means by them; see `kinds_of`.
     ConfigurationError names a property that has no single type.
     """
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for version in (text, *older):
         schema = json.loads(version)
         properties = schema.get("properties") if isinstance(schema, dict) else None
         if not properties and version is text:
             raise ConfigurationError("the JSON Schema has no properties; declare the columns in the pipeline file")
         for name, node in (properties or {}).items():
-            if name not in found:
-                found[name] = Column(name, _to_type(_Node(node, schema, (name,), is_logical=logical)))
-    return tuple(found.values())
+            if name not in columns:
+                columns[name] = Column(name, _to_type(_Node(node, schema, (name,), is_logical=logical)))
+    return tuple(columns.values())
 
 
 def kinds_of(text: str) -> dict[str, dict[str, Any]]:
@@ -115,13 +115,13 @@ class _Node(NamedTuple):
         )
 
 
-def _to_type(given: _Node) -> str:
-    place = given.present()
+def _to_type(schema_node: _Node) -> str:
+    place = schema_node.present()
     node = place.node
     if not isinstance(node, dict):  # true and false are schemas too: of anything, and of nothing
         raise place.open()
-    if place.is_logical and (meant := _logical_type(place)):
-        return meant
+    if place.is_logical and (logical_type := _logical_type(place)):
+        return logical_type
     words = node.get("type", "string" if "enum" in node else None)
     kinds = [word for word in (words if isinstance(words, list) else [words]) if word != "null"]
     kind = kinds[0] if len(kinds) == 1 else None

@@ -30,13 +30,13 @@ class Ids(Protocol):
 
 def lay_out(word: str, versions: Iterable[Ids]) -> dict[str, Any] | None:
     """What the job is told of this wire format; None where the id stands before the bytes, as decoders expect it."""
-    known = list(versions)
+    schema_ids = list(versions)
     if word == "confluent-header":
-        guids = {f"01{v.guid.replace('-', '').upper()}": v.id for v in known if v.guid}
+        guids = {f"01{v.guid.replace('-', '').upper()}": v.id for v in schema_ids if v.guid}
         return {"format": word, "width": GUID_WIDTH, "headers": {CONFLUENT_HEADER: guids}}
     if word == "apicurio-header":
-        by_global = {f"{v.global_id:016X}": v.id for v in known if v.global_id is not None}
-        by_content = {f"{v.content_id:016X}": v.id for v in known if v.content_id is not None}
+        by_global = {f"{v.global_id:016X}": v.id for v in schema_ids if v.global_id is not None}
+        by_content = {f"{v.content_id:016X}": v.id for v in schema_ids if v.content_id is not None}
         return {"format": word, "headers": dict(zip(APICURIO_HEADERS, (by_global, by_content), strict=True))}
     return {"format": word} if word == "apicurio" else None
 

@@ -127,13 +127,13 @@ def resolve_projection(select: Select, record: Sequence[Field], where: str) -> t
 
     `record` are the columns that a star stands for; what is known of every record may be named beside them.
     """
-    found = [column for item in select.items for column in _resolve_item(select, item, record, where)]
-    seen: set[str] = set()
-    for column in found:
-        if column.name.casefold() in seen:
+    columns = [column for item in select.items for column in _resolve_item(select, item, record, where)]
+    names: set[str] = set()
+    for column in columns:
+        if column.name.casefold() in names:
             raise ConfigurationError(f"{where}: select has two columns of one name: {column.name}; rename one with AS")
-        seen.add(column.name.casefold())
-    return tuple(found)
+        names.add(column.name.casefold())
+    return tuple(columns)
 
 
 def list_record_fields(record: Sequence[Field]) -> tuple[Field, ...]:
@@ -148,8 +148,8 @@ def _resolve_item(select: Select, item: Item, record: Sequence[Field], where: st
         unknown = left_out - {c.name.casefold() for c in record}
         if unknown:
             raise ConfigurationError(f"{where}: EXCEPT ({', '.join(sorted(unknown))}) are no columns of the record")
-        kept = [c for c in record if c.name.casefold() not in left_out]
-        return [Selected(c.name, _format_path(select.alias, (c.name,)), c.type, c.nullable) for c in kept]
+        star_columns = [c for c in record if c.name.casefold() not in left_out]
+        return [Selected(c.name, _format_path(select.alias, (c.name,)), c.type, c.nullable) for c in star_columns]
     if not item.path:
         return [
             Selected(item.name, item.sql, item.type, is_checked=item.is_checked, is_computed=True, reads=item.reads)
@@ -165,8 +165,8 @@ def _resolve_item(select: Select, item: Item, record: Sequence[Field], where: st
 
 
 def _find_column(columns: Sequence[Field], path: tuple[str, ...], where: str) -> tuple[DataType, bool]:
-    known = {c.name.casefold(): c for c in columns}
-    column = known.get(path[0].casefold())
+    columns_by_name = {c.name.casefold(): c for c in columns}
+    column = columns_by_name.get(path[0].casefold())
     if column is None:
         raise ConfigurationError(f"{where}: there is no such column; there are {', '.join(c.name for c in columns)}")
     data_type = parse_type(column.type)
@@ -185,13 +185,13 @@ def _format_path(alias: str, path: tuple[str, ...]) -> str:
 
 def list_passed_columns(select: Select, record: Sequence[Field]) -> set[str]:
     """Names, without case, of the record's columns that are selected as they are, under their own name."""
-    found: set[str] = set()
+    names: set[str] = set()
     for item in select.items:
         if item.name is None:
-            found |= {c.name.casefold() for c in record} - {name.casefold() for name in item.left_out}
+            names |= {c.name.casefold() for c in record} - {name.casefold() for name in item.left_out}
         elif _is_passed(select, item):
-            found.add(item.path[0].casefold())
-    return found
+            names.add(item.path[0].casefold())
+    return names
 
 
 def find_made(select: Select) -> dict[str, Item]:

@@ -30,22 +30,22 @@ def render_constant(value: Any) -> str | None:
     """A value as a constant that prunes partitions and blocks; None for types that are never compared with one."""
     match value:
         case bool() | None:
-            found = None
+            constant = None
         case int():
-            found = str(value)
+            constant = str(value)
         case str():
-            found = render_literal(value)
+            constant = render_literal(value)
         case Decimal():
-            found = f"{'BIGNUMERIC' if _is_big_numeric(value) else 'NUMERIC'} '{value:f}'"
+            constant = f"{'BIGNUMERIC' if _is_big_numeric(value) else 'NUMERIC'} '{value:f}'"
         case datetime() if value.tzinfo is not None:
-            found = f"TIMESTAMP '{value.astimezone(UTC).isoformat(sep=' ')}'"
+            constant = f"TIMESTAMP '{value.astimezone(UTC).isoformat(sep=' ')}'"
         case datetime():
-            found = f"DATETIME '{value.isoformat(sep=' ')}'"
+            constant = f"DATETIME '{value.isoformat(sep=' ')}'"
         case date():
-            found = f"DATE '{value.isoformat()}'"
+            constant = f"DATE '{value.isoformat()}'"
         case _:
-            found = None
-    return found
+            constant = None
+    return constant
 
 
 def _is_big_numeric(value: Decimal) -> bool:

@@ -8,32 +8,34 @@ from tidegate.model.batch import Counts, PlannedBatch, StagedBatch
 from tidegate.ports.context import Ports
 
 
-def read_outcome(ports: Ports, planned: PlannedBatch, asked: StageTable) -> StagedBatch:
+def read_outcome(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> StagedBatch:
     """What the job left behind for one table; a bad record, or records that do not add up, are errors.
 
     Files in a folder are first brought into the table.
     """
-    if asked.folder:
-        ports.staging.load_staged_files(asked.intermediate, planned.batch, asked.attempt, asked.summary)
+    if stage_table.folder:
+        ports.staging.load_staged_files(
+            stage_table.intermediate, planned.batch, stage_table.attempt, stage_table.summary
+        )
     where = f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}"
-    found = ports.staging.read_staged_outcome(asked.intermediate, asked.attempt)
-    if found is None:
-        raise RetryLater(f"{where}: the stage job ended without a result: attempt={asked.attempt}; stage again")
-    if found.get("bad"):
-        raise BadRecord(f"{where}: {_describe_bad_records(found, asked.set_aside)}")
-    counts = Counts.of(planned.ranges.span, found)
+    outcome = ports.staging.read_staged_outcome(stage_table.intermediate, stage_table.attempt)
+    if outcome is None:
+        raise RetryLater(f"{where}: the stage job ended without a result: attempt={stage_table.attempt}; stage again")
+    if outcome.get("bad"):
+        raise BadRecord(f"{where}: {_describe_bad_records(outcome, stage_table.set_aside)}")
+    counts = Counts.of(planned.ranges.span, outcome)
     problem = counts.unexplained()
     if problem:
         raise GiveUp(f"{where}: {problem}")
-    return find_staged(ports, asked.intermediate, planned, asked.attempt)
+    return find_staged(ports, stage_table.intermediate, planned, stage_table.attempt)
 
 
-def _describe_bad_records(found: dict[str, Any], set_aside: int | None) -> str:
-    first = found["first_bad"]
+def _describe_bad_records(outcome: dict[str, Any], set_aside: int | None) -> str:
+    first = outcome["first_bad"]
     place = f"topic={first['topic']} partition={first['partition']} offset={first['offset']}"
     limit = "" if set_aside is None else f", more than errors.max_per_batch={set_aside}"
     return (
-        f"{found['bad']} records cannot be decoded{limit}; the first: {place} "
+        f"{outcome['bad']} records cannot be decoded{limit}; the first: {place} "
         f"reason={first['reason']}; nothing was merged; "
         "correct the schema in the pipeline file, or the producer"
     )

@@ -27,11 +27,13 @@ def run_or_take_over(ports: Ports, job: StageJob) -> tuple[StageTable, ...]:
     rows; an attempt with a bad record, or whose records do not add up, is not taken over.
     """
     if job.finder is None and job.letters is None and all(table.folder for table in job.tables):
-        found = [_take_over(ports, job, table) for table in job.tables]
-        known = tuple(table for table in found if table is not None)
-        if len(known) == len(job.tables):
-            log.info("taken over: pipeline=%s batch=%s attempts=%s", job.pipeline, job.batch, _replace_attempts(known))
-            return known
+        candidates = [_take_over(ports, job, table) for table in job.tables]
+        stage_tables = tuple(table for table in candidates if table is not None)
+        if len(stage_tables) == len(job.tables):
+            log.info(
+                "taken over: pipeline=%s batch=%s attempts=%s", job.pipeline, job.batch, _replace_attempts(stage_tables)
+            )
+            return stage_tables
     ports.engine.run(job)
     for table in job.tables:
         if table.folder:
@@ -62,8 +64,8 @@ def _take_over(ports: Ports, job: StageJob, table: StageTable) -> StageTable | N
     signed = ports.staging.list_signed_attempts(table.intermediate)
     attempt = next((one.attempt for one in signed if (one.batch, one.request) == (job.batch, request)), None)
     folder = None if attempt is None else ports.staging.find_landing_folder(table.intermediate, job.batch, attempt)
-    found = None if attempt is None else ports.staging.read_job_outcome(table.intermediate, job.batch, attempt)
-    if attempt is None or folder is None or found is None or Counts.of(job.ranges.span, found).unexplained():
+    outcome = None if attempt is None else ports.staging.read_job_outcome(table.intermediate, job.batch, attempt)
+    if attempt is None or folder is None or outcome is None or Counts.of(job.ranges.span, outcome).unexplained():
         return None
     return replace(table, attempt=attempt, folder=folder, summary={**table.summary, "tidegate.attempt": attempt})
 
@@ -71,8 +73,8 @@ def _take_over(ports: Ports, job: StageJob, table: StageTable) -> StageTable | N
 def compute_request_digest(job: StageJob, table: StageTable) -> str:
     """What is asked of Spark for one table, whichever attempt asks."""
     summary = {key: value for key, value in table.summary.items() if key != "tidegate.attempt"}
-    asked = replace(table, attempt="", property="", folder="", create=(), summary=summary)
-    text = replace(job, tables=(asked,), finder=None).to_json()
+    normalized_table = replace(table, attempt="", property="", folder="", create=(), summary=summary)
+    text = replace(job, tables=(normalized_table,), finder=None).to_json()
     return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
 
 

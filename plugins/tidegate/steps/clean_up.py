@@ -116,9 +116,9 @@ def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[s
     """
     times = {ports.pipeline.name: _read_valid_through_ms(state)}
     for other in ports.tables.list_pipelines(table.name):
-        found = ports.tables.read_state(table.name, other) if other != ports.pipeline.name else None
-        if found is not None and found.recorded is not None:
-            times[other] = _read_valid_through_ms(found)
+        other_state = ports.tables.read_state(table.name, other) if other != ports.pipeline.name else None
+        if other_state is not None and other_state.recorded is not None:
+            times[other] = _read_valid_through_ms(other_state)
     reached = [ms for ms in times.values() if ms is not None]
     if len(reached) < len(times):
         return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}

@@ -60,12 +60,12 @@ def _compact_table(ports: Ports, table: str) -> dict[str, Any]:
 
 
 def _render_compaction(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
-    render, asked = build_renderer(ports, table), dict[str, str]()
+    render, statements = build_renderer(ports, table), dict[str, str]()
     if is_worn(files):
-        asked["compact"] = render("compact", delete_files=DISABLED_COUNT, deleted_share=DELETED_SHARE)
+        statements["compact"] = render("compact", delete_files=DISABLED_COUNT, deleted_share=DELETED_SHARE)
     # one for each data file is what Spark keeps by itself; where all files are rewritten none is left
     if files.delete_files >= MIN_SMALL_FILES and files.delete_files > files.data_files > files.crowd:
-        asked["deletes"] = render("deletes")
+        statements["deletes"] = render("deletes")
     if has_many_manifests(files):
-        asked["manifests"] = render("manifests")
-    return asked
+        statements["manifests"] = render("manifests")
+    return statements

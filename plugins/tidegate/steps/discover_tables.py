@@ -79,22 +79,22 @@ def _render_registry_creation(ports: Ports, table: Table, planned: PlannedBatch,
     return tuple(ports.sql_for(table.name).render(name, **values) for name in ("create_namespace", statement))
 
 
-def discover_tables(ports: Ports, planned: PlannedBatch, asked: StageTable) -> list[Table]:
+def discover_tables(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> list[Table]:
     """Tables that records of the batch name and that are not there yet; an error for a name that may not be."""
     pipeline, where = ports.pipeline, f"pipeline={ports.pipeline.name} batch={planned.batch}"
-    found = _read_found_names(ports, planned, asked)
-    if found.get("attempt") != asked.attempt:
-        raise RetryLater(f"{where}: the names of attempt={asked.attempt} are not there; stage again")
-    if found["bad"]:
-        first = found["first_bad"]
+    outcome = _read_found_names(ports, planned, stage_table)
+    if outcome.get("attempt") != stage_table.attempt:
+        raise RetryLater(f"{where}: the names of attempt={stage_table.attempt} are not there; stage again")
+    if outcome["bad"]:
+        first = outcome["first_bad"]
         raise BadRecord(
-            f"{where}: {found['bad']} records name no table or cannot be decoded; the first: topic={first['topic']} "
+            f"{where}: {outcome['bad']} records name no table or cannot be decoded; the first: topic={first['topic']} "
             f"partition={first['partition']} offset={first['offset']} reason={first['reason']}; nothing was merged; "
             "correct the producer, or tables[].name and tables[].namespaces"
         )
-    known = {table.identifier for table in pipeline.tables}
+    known_names = {table.identifier for table in pipeline.tables}
     catalog = planned.table.partition(".")[0]
-    new = [name for name in found["names"] if name not in known]
+    new = [name for name in outcome["names"] if name not in known_names]
     made = [table for table in pipeline.tables if table.naming and not table.finds]
     table = next(table for table in pipeline.tables if table.name == planned.table)
     if len(made) + len(new) > table.max_tables:
@@ -105,15 +105,15 @@ def discover_tables(ports: Ports, planned: PlannedBatch, asked: StageTable) -> l
     return [make_concrete_table(pipeline, f"{catalog}.{name}") for name in new]
 
 
-def _read_found_names(ports: Ports, planned: PlannedBatch, asked: StageTable) -> dict[str, Any]:
+def _read_found_names(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> dict[str, Any]:
     pipeline = ports.pipeline
-    if asked.folder:
+    if stage_table.folder:
         table = next(table for table in pipeline.tables if table.name == planned.table)
         into = resource_names.name_intermediate_table(pipeline, table)
-        return ports.staging.read_job_outcome(into, planned.batch, asked.attempt) or {}
+        return ports.staging.read_job_outcome(into, planned.batch, stage_table.attempt) or {}
     state = ports.tables.read_state(planned.table, pipeline.name)
-    told = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
-    return dict(json.loads(told)) if told else {}
+    property_value = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
+    return dict(json.loads(property_value)) if property_value else {}
 
 
 def advance_registry(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:

@@ -37,23 +37,23 @@ def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -
     thread of its own; one that fails keeps its staged batches while the others go on, one that plan or stage refuses
     stays as it is, and `SomeTables` is raised at the end.
     """
-    known = expand_template(ports)  # the tables that records have named are looked for once, not by every step
+    expanded_ports = expand_template(ports)  # the tables that records have named are looked for once, not by every step
     try:
-        planned: Plan = plan(known, until=until)
+        planned: Plan = plan(expanded_ports, until=until)
     except (NothingToDo, SomeTables):
-        clean_up(known)  # of a run that was killed after its publish
-        heartbeat(known)
+        clean_up(expanded_ports)  # of a run that was killed after its publish
+        heartbeat(expanded_ports)
         raise
     refused = [*planned.refused]
     try:
-        staged = stage(known, planned, refused)
+        staged = stage(expanded_ports, planned, refused)
     except GiveUp:
-        clean_up(known)  # of attempts that nobody will merge
-        heartbeat(known)
+        clean_up(expanded_ports)  # of attempts that nobody will merge
+        heartbeat(expanded_ports)
         raise
     ports = (
-        known
-        if {batch.table for batch in staged} <= {t.name for t in known.pipeline.tables}
+        expanded_ports
+        if {batch.table for batch in staged} <= {t.name for t in expanded_ports.pipeline.tables}
         else expand_template(ports)
     )
     flushed = _merge_all(ports, staged, merges_at_once)
@@ -82,8 +82,10 @@ def _raise_failures(ports: Ports, flushed: FlushResult, refused: Sequence[Refusa
     lost_only = all(isinstance(error, PublishedElsewhere) for error in failures)
     if failures and not refused and (not ports.pipeline.has_several or lost_only):
         raise failures[0]
-    told = [f"pipeline={ports.pipeline.name}: {len(failures)} tables failed:", *map(str, failures)] if failures else []
-    told += [format_refusals(ports, refused)] if refused else []
-    if told:
+    messages = (
+        [f"pipeline={ports.pipeline.name}: {len(failures)} tables failed:", *map(str, failures)] if failures else []
+    )
+    messages += [format_refusals(ports, refused)] if refused else []
+    if messages:
         kinds = [*map(type, failures), *(find_kind(one.kind) for one in refused)]
-        raise join_tables("\n".join(told), kinds, flushed.published)
+        raise join_tables("\n".join(messages), kinds, flushed.published)

@@ -37,19 +37,21 @@ def list_maintained_tables(ports: Ports) -> list[str]:
     """
     pipeline = expand_template(ports).pipeline
     destinations = [table.name for table in pipeline.tables]
-    asked = [resource_names.name_intermediate_table(pipeline, table) for table in pipeline.tables]
-    asked += [resource_names.name_memory_table(table) for table in pipeline.tables if table.remembers]
-    asked += [resource_names.name_dead_letter_table(pipeline), resource_names.name_control_table(pipeline)]
+    candidate_names = [resource_names.name_intermediate_table(pipeline, table) for table in pipeline.tables]
+    candidate_names += [resource_names.name_memory_table(table) for table in pipeline.tables if table.remembers]
+    candidate_names += [resource_names.name_dead_letter_table(pipeline), resource_names.name_control_table(pipeline)]
     made = [
-        name for name in dict.fromkeys(asked) if _finds_table(ports, ports.tables.read_property, name, KIND_PROPERTY)
+        name
+        for name in dict.fromkeys(candidate_names)
+        if _finds_table(ports, ports.tables.read_property, name, KIND_PROPERTY)
     ]
     return [name for name in (*destinations, *made) if _finds_table(ports, ports.tables.read_files, name)]
 
 
-def _finds_table(ports: Ports, look: Callable[..., object], *asked: str) -> bool:
+def _finds_table(ports: Ports, look: Callable[..., object], *arguments: str) -> bool:
     """Whether a look at a table finds something; where it cannot be read now, that is not known, and so true."""
     try:
-        return look(*asked) is not None
+        return look(*arguments) is not None
     except RetryLater as failure:
         log.warning("pipeline=%s: %s", ports.pipeline.name, failure)
         return True
@@ -76,11 +78,11 @@ def maintain(ports: Ports, table: str) -> dict[str, Any]:
 
 def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> dict[str, Any]:
     """Run the statements on a table of these files, and return what changed; `RetryLater` when one of them failed."""
-    attempt, kept = ports.new_attempt(), resource_names.name_maintenance_property(ports.pipeline.name)
-    job = MaintainJob(ports.pipeline.name, table, attempt, kept, statements)
+    attempt, property_name = ports.new_attempt(), resource_names.name_maintenance_property(ports.pipeline.name)
+    job = MaintainJob(ports.pipeline.name, table, attempt, property_name, statements)
     log.info("maintaining: pipeline=%s table=%s %s", job.pipeline, table, ", ".join(job.statements))
     ports.engine.run(job)
-    outcome = json.loads(ports.tables.read_property(table, kept) or "{}")
+    outcome = json.loads(ports.tables.read_property(table, property_name) or "{}")
     if outcome.pop("attempt", None) != attempt:
         raise RetryLater(f"pipeline={job.pipeline} table={table}: another maintenance ran at once; try again later")
     _raise_failures(job, outcome)
@@ -149,14 +151,14 @@ def is_rewritten(ports: Ports, table: str) -> bool:
 
 
 def _render_rewrites(render: Callable[..., str], settings: Maintenance, files: TableFiles) -> dict[str, str]:
-    asked: dict[str, str] = {}
+    statements: dict[str, str] = {}
     if needs_compaction(settings, files):
-        asked["compact"] = render("compact", delete_files=DELETE_FILES, deleted_share=DELETED_SHARE)
+        statements["compact"] = render("compact", delete_files=DELETE_FILES, deleted_share=DELETED_SHARE)
     if settings.compact != "never" and files.delete_files >= MIN_SMALL_FILES:
-        asked["deletes"] = render("deletes")
+        statements["deletes"] = render("deletes")
     if settings.compact != "never" and has_many_manifests(files):
-        asked["manifests"] = render("manifests")
-    return asked
+        statements["manifests"] = render("manifests")
+    return statements
 
 
 def needs_compaction(settings: Maintenance, files: TableFiles) -> bool:
@@ -177,7 +179,7 @@ def has_many_manifests(files: TableFiles) -> bool:
 
 
 def _raise_failures(job: MaintainJob, outcome: dict[str, Any]) -> None:
-    failed = {name: told["failed"] for name, told in outcome.items() if "failed" in told}
+    failed = {name: step_outcome["failed"] for name, step_outcome in outcome.items() if "failed" in step_outcome}
     if failed:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise RetryLater(
@@ -186,12 +188,12 @@ def _raise_failures(job: MaintainJob, outcome: dict[str, Any]) -> None:
 
 
 def _build_report(table: str, before: TableFiles, after: TableFiles, outcome: dict[str, Any]) -> dict[str, Any]:
-    shown = ("data_files", "data_bytes", "delete_files", "snapshots", "manifests")
+    field_names = ("data_files", "data_bytes", "delete_files", "snapshots", "manifests")
     return {
         "table": table,
         "compacted": "compact" in outcome,
-        "before": {name: asdict(before)[name] for name in shown},
-        "after": {name: asdict(after)[name] for name in shown},
+        "before": {name: asdict(before)[name] for name in field_names},
+        "after": {name: asdict(after)[name] for name in field_names},
         "orphans_removed": outcome.get("orphans", {}).get("rows", 0),
         "steps": outcome,
     }

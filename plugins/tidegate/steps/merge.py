@@ -126,8 +126,8 @@ def _evolve_deletes(work: _MergeContext, table: Table) -> None:
     if not table.remembers:
         return
     has_history = table.history is not None
-    wanted = list_change_columns if ports.commits.has_branches(table.name) else list_change_columns_as_held
-    columns = (wanted if has_history else list_deletes_columns)(table, pipeline.source.metadata)
+    list_columns = list_change_columns if ports.commits.has_branches(table.name) else list_change_columns_as_held
+    columns = (list_columns if has_history else list_deletes_columns)(table, pipeline.source.metadata)
     is_there = ports.tables.claim(remembered, describe_memory(table, columns)) is not None
     state = ports.tables.read_state(remembered, pipeline.name) if is_there else None
     if state is not None:
@@ -153,7 +153,7 @@ def _is_unordered(work: _MergeContext, state: TableState) -> bool:
     return work.ports.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY) == name
 
 
-def _create_table(work: _MergeContext, *wanted: str) -> None:
+def _create_table(work: _MergeContext, *statement_names: str) -> None:
     table, pipeline = work.table, work.ports.pipeline
     if not table.create.enabled:
         raise GiveUp(f"{work.where}: the table does not exist and create.enabled=false; create it and run again")
@@ -166,7 +166,7 @@ def _create_table(work: _MergeContext, *wanted: str) -> None:
         "properties": table.create.properties,
         "pipeline": pipeline.name,
     }
-    chosen = [name for name in wanted if name != "order_table" or table.create.cluster_by]
+    chosen = [name for name in statement_names if name != "order_table" or table.create.cluster_by]
     rendered = (work.ports.sql_for(table.name).render(name, **values) for name in chosen)
     try:
         statements = tuple(statement for statement in rendered if statement)
@@ -189,10 +189,10 @@ def _read_state(work: _MergeContext) -> TableState | None:
 
 def _check_same_table(work: _MergeContext, state: TableState | None) -> None:
     """A batch from the middle of the log must not become the first of another table."""
-    staged_for, found = work.staged.table_uuid, state.uuid if state else None
-    if staged_for is not None and staged_for != found:
+    staged_for, current_uuid = work.staged.table_uuid, state.uuid if state else None
+    if staged_for is not None and staged_for != current_uuid:
         raise PositionLost(
-            f"{work.where}: the table was dropped, or replaced by another of the same name: uuid={found} "
+            f"{work.where}: the table was dropped, or replaced by another of the same name: uuid={current_uuid} "
             f"staged_for={staged_for}; nothing was merged; the next flush plans anew for the table as it is then"
         )
     if work.staged.follows and (state is None or state.recorded is None):
@@ -276,12 +276,12 @@ def _compute_end_position(work: _MergeContext, before: Position | None) -> Posit
 
 
 def _find_latest_timestamps(before: Position | None, staged: StagedBatch) -> dict[str, dict[int, int]]:
-    known = before.timestamps if before else {}
+    timestamps = before.timestamps if before else {}
     newer = {
-        topic: {p: max(ms, known.get(topic, {}).get(p, ms)) for p, ms in parts.items()}
+        topic: {p: max(ms, timestamps.get(topic, {}).get(p, ms)) for p, ms in parts.items()}
         for topic, parts in staged.timestamps.items()
     }
-    return merge_offsets(known, newer)
+    return merge_offsets(timestamps, newer)
 
 
 def _build_result(work: _MergeContext, head: Head | None, position: Position | None, outcome: str) -> PublishedBatch:

@@ -44,10 +44,10 @@ class _NewBatches:
 
     def superseded_share(self, ports: Ports, ranges: Ranges) -> float | None:
         """Of a large batch; tables that are in step share the look at it."""
-        known = str(ranges.to_dict())
-        if ranges.span >= SAMPLED_MIN_RECORDS and known not in self.samples:
-            self.samples[known] = estimate_superseded_share(ports.broker.sample_keys(ranges), ranges)
-        return self.samples.get(known)
+        range_key = str(ranges.to_dict())
+        if ranges.span >= SAMPLED_MIN_RECORDS and range_key not in self.samples:
+            self.samples[range_key] = estimate_superseded_share(ports.broker.sample_keys(ranges), ranges)
+        return self.samples.get(range_key)
 
 
 def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
@@ -190,5 +190,7 @@ def _classify_watermark(one: TableWithLog, others: Sequence[TableWithLog], range
     if not came_later:
         return "inside"
     reached = ranges.end
-    known = [(get_offset(reached, topic, p), offset) for topic, p, offset in iterate_offsets(find_lowest(*inside))]
-    return "joins" if all(mine is None or mine >= offset for mine, offset in known) else "outside"
+    offset_pairs = [
+        (get_offset(reached, topic, p), offset) for topic, p, offset in iterate_offsets(find_lowest(*inside))
+    ]
+    return "joins" if all(mine is None or mine >= offset for mine, offset in offset_pairs) else "outside"

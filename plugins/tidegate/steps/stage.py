@@ -83,7 +83,7 @@ def _resume_batch(ports: Ports, planned: PlannedBatch) -> StagedBatch:
 
 def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> tuple[list[StagedBatch], list[Failure]]:
     """Tables of the same ranges, by one job. One that fails, before or after it, leaves the others what they have."""
-    asked, failures = list[tuple[PlannedBatch, StageTable]](), list[Failure]()
+    requests, failures = list[tuple[PlannedBatch, StageTable]](), list[Failure]()
     named: tuple[PlannedBatch, StageTable] | None = None
     for planned in sorted(group, key=lambda one: find_table(ports, one.table).finds):
         table = find_table(ports, planned.table)
@@ -91,15 +91,17 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> t
             if table.finds:
                 named = planned, build_name_finder(ports, table, planned)
             else:
-                asked.append((planned, build_stage_table(ports, plan, planned)))
-    if not asked and named is None:
+                requests.append((planned, build_stage_table(ports, plan, planned)))
+    if not requests and named is None:
         return [], failures
     try:
-        found, took = _run_group(ports, group[0], [wanted for _, wanted in asked], named and named[1])
+        stage_tables, took = _run_group(
+            ports, group[0], [stage_table for _, stage_table in requests], named and named[1]
+        )
         staged: list[StagedBatch] = []
-        for (planned, _), wanted in zip(asked, found, strict=True):
+        for (planned, _), stage_table in zip(requests, stage_tables, strict=True):
             with isolate_failure(planned.table, failures):
-                staged.append(replace(read_outcome(ports, planned, wanted), stage_seconds=took))
+                staged.append(replace(read_outcome(ports, planned, stage_table), stage_seconds=took))
         if named is not None:
             with isolate_failure(named[0].table, failures):
                 staged += _stage_new_tables(ports, plan, *named)
@@ -141,9 +143,9 @@ def _read_epochs(ports: Ports, planned: PlannedBatch) -> Epochs:
     return ports.broker.read_leader_epochs(planned.ranges, ports.pipeline.source.isolation)
 
 
-def _stage_new_tables(ports: Ports, plan: Plan, named: PlannedBatch, asked: StageTable) -> list[StagedBatch]:
+def _stage_new_tables(ports: Ports, plan: Plan, named: PlannedBatch, stage_table: StageTable) -> list[StagedBatch]:
     """Stage what the batch holds for tables that it names first; only then are its names known."""
-    new = discover_tables(ports, named, asked)
+    new = discover_tables(ports, named, stage_table)
     staged: list[StagedBatch] = []
     if new:
         wider = replace(ports, pipeline=replace(ports.pipeline, tables=(*ports.pipeline.tables, *new)))
@@ -168,7 +170,7 @@ def build_stage_table(
         check_compatible(ports.pipeline, table, state, planned.ranges)
     attempt = ports.new_attempt()
     create = _render_table_creation(ports, table, planned.batch, into, {names.BACKFILL_PROPERTY: note} if note else {})
-    asked = _build_staged_batch(ports, plan, planned, table, state.uuid if state else None)
+    staged_batch = _build_staged_batch(ports, plan, planned, table, state.uuid if state else None)
     folder = _find_landing_folder(ports, planned, into, attempt, create)
     return StageTable(
         intermediate=into,
@@ -178,7 +180,7 @@ def build_stage_table(
         metadata=ports.pipeline.source.metadata,
         ignore_deletes=not table.delete,
         when=table.when, route=table.route, delete_when=table.delete_when, retracts=find_retracting_answers(table),
-        summary=_build_summary(ports, asked, attempt) | format_pins(table.select),
+        summary=_build_summary(ports, staged_batch, attempt) | format_pins(table.select),
         property=names.name_staged_property(attempt),
         epochs=_read_epochs(ports, planned),
         create=() if folder is not None else create,
@@ -212,10 +214,10 @@ def _render_table_creation(
     One of another shape is dropped: what waits in it was staged under another pipeline file and is never merged. A
     table of this name that is not ours is an error.
     """
-    wanted = compute_shape(table, ports.pipeline.source.metadata)
+    shape = compute_shape(table, ports.pipeline.source.metadata)
     own = describe_intermediate(ports.pipeline, table)
-    found = ports.tables.claim(intermediate, own)
-    if found is not None and found.get(SHAPE_PROPERTY) == wanted:
+    current_properties = ports.tables.claim(intermediate, own)
+    if current_properties is not None and current_properties.get(SHAPE_PROPERTY) == shape:
         return ()
     fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table))
     values = {
@@ -224,14 +226,18 @@ def _render_table_creation(
         "keys": fields or (Column("bytes", "BINARY"),),
         "values": list_staged_columns(table, ports.pipeline.source.metadata),
         "sequence": list_sequence_columns(table, ports.pipeline.source.metadata),
-        "shape": wanted,
+        "shape": shape,
         "batch": batch,
         "dead_letters": table.errors.set_aside is not None,
         "properties": properties,
         "own": own,
         "kept": stages_kept_columns(table),
     }
-    statements = (*(["drop_intermediate"] if found is not None else []), "create_namespace", "create_intermediate")
+    statements = (
+        *(["drop_intermediate"] if current_properties is not None else []),
+        "create_namespace",
+        "create_intermediate",
+    )
     return tuple(ports.sql_for(intermediate).render(name, **values) for name in statements)
 
 

@@ -37,8 +37,8 @@ def record_slice(ports: Ports, staged: StagedBatch, applied: AppliedSlice) -> No
     """Append one slice of a backfill, under the number of the batch that the table stood at."""
     if applied.outcome == "published":
         state = ports.tables.read_state(applied.table, ports.pipeline.name)
-        told = f"{applied.backfill} {applied.slice}/{applied.slices}"
-        more = {"batch": state.highest_batch if state else 0, "valid_through_ms": None, "backfill": told}
+        slice_text = f"{applied.backfill} {applied.slice}/{applied.slices}"
+        more = {"batch": state.highest_batch if state else 0, "valid_through_ms": None, "backfill": slice_text}
         _append_row(ports, {**_build_row(ports, staged, applied), **more})
 
 

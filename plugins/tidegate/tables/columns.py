@@ -165,9 +165,9 @@ def compute_shape(table: Table, metadata: dict[str, str]) -> str:
     """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
     parts = (list_key_columns(table), list_value_columns(table), metadata, table.key.format, table.value.format)
     conditions = (table.value.time_rules, table.mode, table.when, table.route, table.delete_when)
-    kept = (table.deletes, table.partial_updates, list_unavailable_columns(table))
+    updates = (table.deletes, table.partial_updates, list_unavailable_columns(table))
     template = (table.naming.template,) if table.naming else ()
-    text = repr((*parts, table.key.options, table.value.options, *conditions, *kept, *table.sequence_by, *template))
+    text = repr((*parts, table.key.options, table.value.options, *conditions, *updates, *table.sequence_by, *template))
     text += repr([(c.name, c.sql, c.type) for c in _list_selected_columns(table, metadata)]) if table.select else ""
     text += repr([d.on for d in table.select.dimensions]) if table.select else ""
     text += repr(table.history) if table.history else ""
@@ -184,9 +184,9 @@ def list_destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Co
     With `select` those that it makes, and the flag. `ConfigurationError` where two of them are one name to Spark, which
     does not tell cases apart.
     """
-    found = list_record_columns(table, metadata) if table.select is None else list_staged_columns(table, metadata)
+    data = list_record_columns(table, metadata) if table.select is None else list_staged_columns(table, metadata)
     flag = (Column(table.deleted_column, "BOOLEAN"),) if table.deletes == "soft" else ()
-    columns = (*found, *flag, *list_version_columns(table, metadata))
+    columns = (*data, *flag, *list_version_columns(table, metadata))
     _check_names(table, columns)
     return columns
 
@@ -228,10 +228,10 @@ def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Sele
     """What `select` makes, for a table that has one; rows are found and ordered by columns that it leaves alone."""
     assert table.select is not None
     record, where = _list_record_fields(table, metadata), f"table={table.name}"
-    columns, kept = resolve_projection(table.select, record, where), list_passed_columns(table.select, record)
-    ordered = kept | set(find_made(table.select))
-    for what, names, known in (("key.fields", table.key_columns, kept), ("sequence_by", table.sequence_by, ordered)):
-        changed = [name for name in names if name.casefold() not in known]
+    columns, passed = resolve_projection(table.select, record, where), list_passed_columns(table.select, record)
+    ordered = passed | set(find_made(table.select))
+    for what, names, usable in (("key.fields", table.key_columns, passed), ("sequence_by", table.sequence_by, ordered)):
+        changed = [name for name in names if name.casefold() not in usable]
         if changed:
             raise ConfigurationError(
                 f"{where}: select leaves out or changes {', '.join(changed)} of {what}, by which rows are found and "
@@ -257,9 +257,9 @@ def find_key_field(table: Table, column: str) -> str | None:
 
 
 def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for column in columns:
-        other = seen.setdefault(column.name.casefold(), column.name)
+        other = names.setdefault(column.name.casefold(), column.name)
         if other is not column.name:
             raise ConfigurationError(
                 f"table={table.name} would have two columns of one name: {other} and {column.name}, and cases are not "
@@ -269,32 +269,32 @@ def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
 
 def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns of `sequence_by` in its order, as the destination has them; empty without it."""
-    known = {c.name.casefold(): c for c in (*list_value_columns(table), *list_metadata_columns(metadata))}
-    known |= _made_of_record(table, metadata)
-    missing = [name for name in table.sequence_by if name.casefold() not in known]
+    columns_by_name = {c.name.casefold(): c for c in (*list_value_columns(table), *list_metadata_columns(metadata))}
+    columns_by_name |= _made_of_record(table, metadata)
+    missing = [name for name in table.sequence_by if name.casefold() not in columns_by_name]
     if missing:
         raise ConfigurationError(
             f"sequence_by={missing} of table={table.name} are no columns of the value or of metadata, and select "
             "makes none of them of the record: add them there"
         )
-    return tuple(known[name.casefold()] for name in table.sequence_by)
+    return tuple(columns_by_name[name.casefold()] for name in table.sequence_by)
 
 
 def _made_of_record(table: Table, metadata: dict[str, str]) -> dict[str, Column]:
     """The columns of `sequence_by` that `select` makes, by names without case."""
-    select, asked = table.select, {name.casefold() for name in table.sequence_by}
-    items = () if select is None else tuple(item for name, item in find_made(select).items() if name in asked)
+    select, sequence_names = table.select, {name.casefold() for name in table.sequence_by}
+    items = () if select is None else tuple(item for name, item in find_made(select).items() if name in sequence_names)
     if select is None or not items:
         return {}
-    found = resolve_projection(
+    columns = resolve_projection(
         replace(select, items=items), _list_record_fields(table, metadata), f"table={table.name}"
     )
-    return {c.name.casefold(): Column(c.name, c.type) for c in found}
+    return {c.name.casefold(): Column(c.name, c.type) for c in columns}
 
 
 def list_deletes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns of the table that remembers deletes: the destination's key, and the deleting record's place."""
-    held = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
+    items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
     place = (Column("topic", "STRING"), Column("partition", "INT"), Column("offset", "BIGINT"))
     keys = (Column(c.name, c.type) for c in list_key_columns(table))
-    return (*keys, Column("sequence", f"STRUCT<{held}>"), *place, Column("timestamp", "TIMESTAMP"))
+    return (*keys, Column("sequence", f"STRUCT<{items}>"), *place, Column("timestamp", "TIMESTAMP"))

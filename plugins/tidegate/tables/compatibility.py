@@ -54,10 +54,10 @@ def check_key(pipeline: Pipeline, table: Table, state: TableState) -> None:
     The columns of `sequence_by`, and then the key's too, keep their names: remembered deletes are found by them. With
     history all do.
     """
-    kept = table.key_columns if table.remembers else ()
+    fixed_names = table.key_columns if table.remembers else ()
     if table.history is not None:  # what remembers changes has the columns by the pipeline's names
-        kept = tuple(column.name for column in list_destination_columns(table, pipeline.source.metadata))
-    for name in dict.fromkeys((*table.sequence_by, *kept)):
+        fixed_names = tuple(column.name for column in list_destination_columns(table, pipeline.source.metadata))
+    for name in dict.fromkeys((*table.sequence_by, *fixed_names)):
         own = state.held.named(name) or name
         if own.casefold() != name.casefold():
             raise IncompatibleSchema(
@@ -69,33 +69,33 @@ def check_key(pipeline: Pipeline, table: Table, state: TableState) -> None:
     if mark is None or table.mode == "append":
         return
     before, now = [Column(*column) for column in json.loads(mark)], _list_declared_key(table)
-    held = {column.name.casefold(): column for column in before}
+    previous_columns = {column.name.casefold(): column for column in before}
     for column in now:
-        old = held.pop(column.name.casefold(), None)
+        old = previous_columns.pop(column.name.casefold(), None)
         if old is None and not column.nullable:
             raise _describe_key_change(
                 pipeline, table, f"column={column.name} is new and required: rows of before have none"
             )
         if old is not None:
             _check_column(pipeline, table, old, column)
-    if held:
-        gone = ", ".join(column.name for column in held.values())
-        raise _describe_key_change(pipeline, table, f"column={gone} is no longer part of it")
+    if previous_columns:
+        dropped_names = ", ".join(column.name for column in previous_columns.values())
+        raise _describe_key_change(pipeline, table, f"column={dropped_names} is no longer part of it")
 
 
 def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]) -> None:
     """Raise `IncompatibleSchema` where a column's struct has other fields than the table's."""
-    held = dict(state.held.fields)
-    for name, wanted in to_struct(columns).fields:
-        found = held.get(state.held.named(name) or name)
+    current_types = dict(state.held.fields)
+    for name, expected in to_struct(columns).fields:
+        current = current_types.get(state.held.named(name) or name)
         if (
-            isinstance(wanted, Struct)
-            and isinstance(found, Struct)
-            and _list_field_names(wanted) != _list_field_names(found)
+            isinstance(expected, Struct)
+            and isinstance(current, Struct)
+            and _list_field_names(expected) != _list_field_names(current)
         ):
             raise IncompatibleSchema(
-                f"table={table} column={name}: incompatible change from type={format_type(found)} to "
-                f"type={format_type(wanted)}"
+                f"table={table} column={name}: incompatible change from type={format_type(current)} to "
+                f"type={format_type(expected)}"
             )
 
 
@@ -108,12 +108,12 @@ def _check_column(pipeline: Pipeline, table: Table, old: Column, new: Column) ->
     if old.nullable and not new.nullable:
         raise _describe_key_change(pipeline, table, what)
     try:
-        found = find_changes(
+        changes = find_changes(
             table.name, to_struct([Column(old.name, old.type)]), [Column(new.name, new.type)], EvolutionRules()
         )
     except IncompatibleSchema:
         raise _describe_key_change(pipeline, table, what) from None
-    if any(change.kind == "add" for change in found):
+    if any(change.kind == "add" for change in changes):
         raise _describe_key_change(pipeline, table, what)
 
 

@@ -11,11 +11,11 @@ from tidegate.spec.table import Table
 
 def describe_table(ports: Ports, table: Table) -> Table:
     """`table` as its schemas describe it, and the columns of the dimension tables that its `select` joins."""
-    found = ports.schemas.describe_table(table)
-    if found.select is None or not found.select.dimensions:
-        return found
-    joined = tuple(_look_up_columns(ports, found, dimension) for dimension in found.select.dimensions)
-    return replace(found, select=replace(found.select, dimensions=joined))
+    described = ports.schemas.describe_table(table)
+    if described.select is None or not described.select.dimensions:
+        return described
+    joined = tuple(_look_up_columns(ports, described, dimension) for dimension in described.select.dimensions)
+    return replace(described, select=replace(described.select, dimensions=joined))
 
 
 def _look_up_columns(ports: Ports, table: Table, dimension: Dimension) -> Dimension:

@@ -8,5 +8,5 @@ from tidegate.tables.templated_tables import make_concrete_table
 
 def find_table(ports: Ports, name: str) -> Table:
     """The pipeline's table of that name, as its schemas describe it; one that is not among them its template made."""
-    found = next((table for table in ports.pipeline.tables if table.name == name), None)
-    return describe_table(ports, found or make_concrete_table(ports.pipeline, name))
+    configured_table = next((table for table in ports.pipeline.tables if table.name == name), None)
+    return describe_table(ports, configured_table or make_concrete_table(ports.pipeline, name))

@@ -30,12 +30,12 @@ def find_sequences(table: Table, columns: Iterable[str]) -> dict[str, str]:
     own = {name.casefold(): name for name in columns}
 
     def find(name: str) -> str:
-        found = own.get((named(name) or name).casefold())
-        if found is None:
+        column = own.get((named(name) or name).casefold())
+        if column is None:
             raise ConfigurationError(
                 f"table={table.name}: {name} of sequence_groups is no column of the table beside its key; there are "
                 f"{', '.join(own.values())}"
             )
-        return found
+        return column
 
     return {find(n): find(sequence) for sequence, members in table.sequence_groups for n in (sequence, *members)}

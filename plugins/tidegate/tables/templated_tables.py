@@ -19,11 +19,11 @@ def expand_template(ports: Ports) -> Ports:
     pipeline = ports.pipeline
     if pipeline.template is None or any(table.finds for table in pipeline.tables):
         return ports
-    known = {table.name for table in pipeline.tables}
+    table_names = {table.name for table in pipeline.tables}
     made = [
         name
         for name in _list_candidates(ports, pipeline.template)
-        if name not in known and _is_product_table(ports, name)
+        if name not in table_names and _is_product_table(ports, name)
     ]
     finder = replace(pipeline.template, name=resource_names.name_registry_table(pipeline), naming=get_naming(pipeline))
     tables = (*pipeline.tables, *(make_concrete_table(pipeline, name) for name in made), finder)
@@ -51,23 +51,23 @@ def get_naming(pipeline: Pipeline) -> TableTemplate:
     """How the pipeline's records name their table."""
     template = pipeline.template
     assert template is not None
-    taken = [table.identifier.rpartition(".")[2] for table in pipeline.tables if table.naming is None]
+    table_names = [table.identifier.rpartition(".")[2] for table in pipeline.tables if table.naming is None]
     return TableTemplate(
-        template.identifier, template.namespaces, resource_names.build_reserved_pattern(pipeline, taken)
+        template.identifier, template.namespaces, resource_names.build_reserved_pattern(pipeline, table_names)
     )
 
 
 def _list_candidates(ports: Ports, template: Table) -> list[str]:
     """Full names that the template can make, of tables that are there or have an intermediate table."""
     naming, suffix = get_naming(ports.pipeline), resource_names.get_intermediate_suffix(ports.pipeline)
-    found = set()
+    names = set()
     for namespace in template.namespaces:
         parent = f"{template.catalog}.{namespace}"
         for table in ports.tables.list_tables(parent):
             name = table.removesuffix(suffix)
             if naming.makes(name):
-                found.add(f"{parent}.{name}")
-    return sorted(found)
+                names.add(f"{parent}.{name}")
+    return sorted(names)
 
 
 def _is_product_table(ports: Ports, name: str) -> bool:

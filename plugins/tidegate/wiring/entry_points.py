@@ -27,12 +27,12 @@ def _load_entry_point(entry_point: str) -> Callable[..., Any]:
         if path not in sys.path:
             sys.path.append(path)
     try:
-        found = getattr(importlib.import_module(module), function)
+        hook = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as fault:
         raise ConfigurationError(
             f"heartbeat.hook={entry_point}: {fault}; put the module into plugins/ or dags/, and name module:function"
         ) from fault
-    if not callable(found):
+    if not callable(hook):
         raise ConfigurationError(f"heartbeat.hook={entry_point}: not a function; name one as module:function")
-    loaded: Callable[..., Any] = found
+    loaded: Callable[..., Any] = hook
     return loaded

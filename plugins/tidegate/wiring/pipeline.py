@@ -45,8 +45,8 @@ def find_file(include: Path, kind: str, name: str) -> Path:
     """The file of a pipeline or a publication; ConfigurationError names those there are."""
     path = include / f"{kind}s" / f"{name}.yaml"
     if not path.exists():
-        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
-        raise ConfigurationError(f"{kind}={name}: no such {kind}; there are: {known}")
+        known_names = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
+        raise ConfigurationError(f"{kind}={name}: no such {kind}; there are: {known_names}")
     return path
 
 
@@ -114,9 +114,9 @@ def build_iceberg_catalogs(
     catalogs: Iterable[Catalog], resolve: Resolve, clients: OpenClients | None = None
 ) -> Catalogs:
     """Those of the catalogs that are Iceberg's, with the logins of their connections."""
-    found = [catalog for catalog in catalogs if catalog.type == "iceberg"]
-    connections = {catalog.name: catalog.connection for catalog in found}
-    properties = {catalog.name: resolve_catalog_properties(catalog, resolve) for catalog in found}
+    selected = [catalog for catalog in catalogs if catalog.type == "iceberg"]
+    connections = {catalog.name: catalog.connection for catalog in selected}
+    properties = {catalog.name: resolve_catalog_properties(catalog, resolve) for catalog in selected}
     return Catalogs(properties, connections, clients)
 
 
@@ -129,10 +129,10 @@ def build_spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dic
 
 
 def _select_catalogs(include: Path, pipeline: Pipeline) -> list[Catalog]:
-    found = read_catalogs(include)
+    catalogs = read_catalogs(include)
     chosen = []
     for name in pipeline.catalogs:
-        catalog = found.get(name)
+        catalog = catalogs.get(name)
         if not isinstance(catalog, Catalog):
             raise ConfigurationError(f"catalog={name}: {catalog or 'not declared in catalogs.yaml'}")
         chosen.append(catalog)
@@ -161,14 +161,14 @@ def list_local_jars() -> str:
 
 def find_all_leftovers(include: Path, resolve: Resolve) -> tuple[list[dict[str, Any]], list[TidegateError]]:
     """What pipelines without a file have left in the Iceberg catalogs of an include folder; and what is not known."""
-    kept = {name for name, _ in load_all_pipelines(include)}
-    found, failures = list[dict[str, Any]](), list[TidegateError]()
+    pipeline_names = {name for name, _ in load_all_pipelines(include)}
+    leftovers, failures = list[dict[str, Any]](), list[TidegateError]()
     for name, catalog in read_catalogs(include).items():
         try:
             if not isinstance(catalog, Catalog):
                 raise ConfigurationError(f"catalog={name}: {catalog}")
             if catalog.type == "iceberg":
-                found += find_leftovers(build_iceberg_catalogs([catalog], resolve), name, kept, failures)
+                leftovers += find_leftovers(build_iceberg_catalogs([catalog], resolve), name, pipeline_names, failures)
         except ConfigurationError as error:
             failures.append(error)
-    return found, failures
+    return leftovers, failures

@@ -93,10 +93,10 @@ def _build_tasks(pipeline: Pipeline) -> None:
     @task(task_id="plan", doc_md=task_docs.BACKFILL_PLAN, execution_timeout=SHORT_TIMEOUT, multiple_outputs=False)
     def plan() -> list[dict[str, Any]]:
         context = get_current_context()
-        found = tasks.run_backfill_plan(name, dict(context["params"]))
+        proposal = tasks.run_backfill_plan(name, dict(context["params"]))
         for key in ("tables", "backfill"):  # beside the result: tasks can be mapped over a whole result only
-            context["ti"].xcom_push(key=key, value=found[key])
-        batches: list[dict[str, Any]] = found["batches"]
+            context["ti"].xcom_push(key=key, value=proposal[key])
+        batches: list[dict[str, Any]] = proposal["batches"]
         return batches
 
     @task(task_id="clean_up", doc_md=task_docs.BACKFILL_CLEAN_UP, execution_timeout=SHORT_TIMEOUT)

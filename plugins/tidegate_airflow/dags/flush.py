@@ -116,7 +116,7 @@ def _build_merge_task(pipeline: Pipeline, staged: Any) -> Any:
         "outlets": [build_asset_alias(pipeline.name)],
     }
     # one result for each count beside the whole, so that the UI shows them at a glance
-    shown: dict[str, Any] = {"multiple_outputs": True}
+    output_settings: dict[str, Any] = {"multiple_outputs": True}
     several = pipeline.has_several
     if several:
         settings["map_index_template"] = "{{ table }}"
@@ -133,7 +133,7 @@ def _build_merge_task(pipeline: Pipeline, staged: Any) -> Any:
             return SubmitOperator.partial(**fixed).expand(given=staged).output
         return SubmitOperator(given=staged, **fixed).output
 
-    fixed = {"verb": "merge", "pipeline": pipeline.name, **settings, **shown}
+    fixed = {"verb": "merge", "pipeline": pipeline.name, **settings, **output_settings}
     if several:
         return StepOperator.partial(**fixed).expand(given=staged).output
     return StepOperator(given=staged, **fixed).output

@@ -33,4 +33,6 @@ def build_janitor_dag() -> DAG:
 
 def tell_leftovers() -> list[dict[str, Any]]:
     """What is left behind, as the task's result also where a catalog cannot be read and the task fails."""
-    return tasks.run_leftovers(lambda found: get_current_context()["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, found))
+    return tasks.run_leftovers(
+        lambda leftovers: get_current_context()["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, leftovers)
+    )

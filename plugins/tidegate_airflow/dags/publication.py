@@ -78,9 +78,9 @@ def _build_publish_task(publication: Publication) -> None:
         from tidegate_airflow.operators.spark_submit import SubmitOperator
 
         words = {name: f"{{{{ params['{name}'] or '' }}}}" for name in ("from", "to")}
-        asked = {name: f"{{{{ params['{name}'] }}}}" for name in ("resynchronise", "again")} | words
+        run_params = {name: f"{{{{ params['{name}'] }}}}" for name in ("resynchronise", "again")} | words
         connection = publication.spark.connection
-        SubmitOperator(verb="publish", pipeline=publication.name, given=asked, conn_id=connection, **settings)
+        SubmitOperator(verb="publish", pipeline=publication.name, given=run_params, conn_id=connection, **settings)
         return
 
     @task(**settings, multiple_outputs=True)

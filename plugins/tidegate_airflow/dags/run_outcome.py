@@ -55,11 +55,11 @@ def finish_run(name: str) -> dict[str, Any]:
     done["measures"] = tasks.run_measure(name)
     failed = sorted(task for task, state in states.items() if state in FAILED_STATES)
     planned = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}
-    told = [f"tasks={', '.join(failed)} failed in this run; see the log of the first one"] if failed else []
+    messages = [f"tasks={', '.join(failed)} failed in this run; see the log of the first one"] if failed else []
     refused = [*planned["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or [])]
-    told += [f"table={one['table']} is refused, the others go on: {one['message']}" for one in refused]
-    if told:
-        reason = "offsets are kept, but " + "\n".join(told)
+    messages += [f"table={one['table']} is refused, the others go on: {one['message']}" for one in refused]
+    if messages:
+        reason = "offsets are kept, but " + "\n".join(messages)
         context["ti"].xcom_push(
             key=ERROR_KEY, value={"error": "SomeTablesFailed", "message": reason[:MAX_MESSAGE_CHARACTERS]}
         )

@@ -51,9 +51,11 @@ def build_backlog_alias(name: str) -> AssetAlias:
     return AssetAlias(_format_backlog_name(name))
 
 
-def trigger_next_run(name: str, context: Context, asked: dict[str, Any]) -> None:
+def trigger_next_run(name: str, context: Context, run_params: dict[str, Any]) -> None:
     """Let the next run begin as soon as this one has ended; it is asked for the same as this one."""
-    context["outlet_events"][build_backlog_alias(name)].add(Asset(_format_backlog_name(name)), extra={"asked": asked})
+    context["outlet_events"][build_backlog_alias(name)].add(
+        Asset(_format_backlog_name(name)), extra={"asked": run_params}
+    )
 
 
 def _format_backlog_name(name: str) -> str:

@@ -79,16 +79,16 @@ class DeferringWatcher:
         )
 
 
-def run_stage_step(context: Context, pipeline: str, given: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
+def run_stage_step(context: Context, pipeline: str, planned: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
     """Run the step stage, or go on with it; the tables that it refuses colour the run in the end."""
-    staged, refused = tasks.run_stage(pipeline, given, engine, DeferringWatcher(context, memory))
+    staged, refused = tasks.run_stage(pipeline, planned, engine, DeferringWatcher(context, memory))
     context["ti"].xcom_push(key=REFUSED_TABLES_KEY, value=refused)
     return staged
 
 
-def run_merge_step(context: Context, pipeline: str, given: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
+def run_merge_step(context: Context, pipeline: str, queues: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
     """Run the step merge over one table's queue, or go on with it."""
-    queue = tasks.select_queue(given)
+    queue = tasks.select_queue(queues)
     context["table"] = queue["table"]
     published = tasks.run_merge(pipeline, queue, engine, DeferringWatcher(context, memory))
     emit_asset_event(context, published, pipeline)

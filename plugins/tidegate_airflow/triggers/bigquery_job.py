@@ -38,8 +38,8 @@ class JobTrigger(BigQueryInsertJobTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """How the triggerer makes it again; a catalog holds no secret."""
-        told = {"project_id": self.project_id, "location": self.location or "", "job_id": self.job_id}
-        return f"{__name__}.{type(self).__name__}", {"catalog": self.catalog, **told}
+        job_reference = {"project_id": self.project_id, "location": self.location or "", "job_id": self.job_id}
+        return f"{__name__}.{type(self).__name__}", {"catalog": self.catalog, **job_reference}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait a while, then look until the job has ended."""

@@ -47,8 +47,8 @@ def read_dag_statuses(dag_ids: Collection[str]) -> dict[str, DagStatus]:
     from sqlalchemy import select
 
     with create_session() as session:
-        asked = select(DagModel).where(DagModel.dag_id.in_(list(dag_ids)), DagModel.is_stale.is_(False))
-        dags = {dag.dag_id: dag for dag in session.scalars(asked)}
+        query = select(DagModel).where(DagModel.dag_id.in_(list(dag_ids)), DagModel.is_stale.is_(False))
+        dags = {dag.dag_id: dag for dag in session.scalars(query)}
         newest = _read_newest_runs(session, list(dags), None)
         finished = _read_newest_runs(session, list(dags), FINISHED_STATES)
         suspects = [run for run in finished.values() if run["state"] == "failed"]
@@ -71,9 +71,9 @@ def _to_dag_status(dag: Any, newest: Data | None, failed: str | None) -> DagStat
 def _describe_failures(session: Any, suspects: list[Data]) -> dict[str, str]:
     """By DAG: what failed in these runs; the newest wins, and tasks that are red because another is come last."""
     failed = {run["dag_id"]: f"run {run['run_id']} failed" for run in suspects if run["state"] == "failed"}
-    found = _query_errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
-    found.reverse()
-    for one in sorted(found, key=lambda error: bool(error["task_id"] != "heartbeat")):
+    errors = _query_errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
+    errors.reverse()
+    for one in sorted(errors, key=lambda error: bool(error["task_id"] != "heartbeat")):
         what = "failed" if one["state"] == "failed" else "failed and will be tried again"
         failed[one["dag_id"]] = f"{one['task_id']} {what}: {one['message'] or 'see the log of the task'}"
     return failed
@@ -83,10 +83,10 @@ def _read_newest_runs(session: Any, dag_ids: list[str], states: Collection[str] 
     from airflow.models.dagrun import DagRun
     from sqlalchemy import func, select
 
-    wanted = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(dag_ids)).group_by(DagRun.dag_id)
+    newest_ids = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(dag_ids)).group_by(DagRun.dag_id)
     if states is not None:
-        wanted = wanted.where(DagRun.state.in_(list(states)))
-    return {run.dag_id: _to_run_row(run) for run in session.scalars(select(DagRun).where(DagRun.id.in_(wanted)))}
+        newest_ids = newest_ids.where(DagRun.state.in_(list(states)))
+    return {run.dag_id: _to_run_row(run) for run in session.scalars(select(DagRun).where(DagRun.id.in_(newest_ids)))}
 
 
 def _to_run_row(run: Any) -> Data:
@@ -125,22 +125,22 @@ def _query_errors(
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
 
-    asked = select(Instance).where(Instance.dag_id.in_(list(dag_ids)), Instance.state.in_(UNFINISHED_STATES))
+    query = select(Instance).where(Instance.dag_id.in_(list(dag_ids)), Instance.state.in_(UNFINISHED_STATES))
     if run_ids is not None:
-        asked = asked.where(Instance.run_id.in_(list(run_ids)))
-    found = list(session.scalars(asked.order_by(Instance.start_date.desc()).limit(limit)))
+        query = query.where(Instance.run_id.in_(list(run_ids)))
+    instances = list(session.scalars(query.order_by(Instance.start_date.desc()).limit(limit)))
     keys = select(XComModel).where(XComModel.dag_id.in_(list(dag_ids)), XComModel.key == ERROR_KEY)
-    left = session.scalars(keys.where(XComModel.run_id.in_({instance.run_id for instance in found})))
-    told = {_get_task_key(xcom): XComModel.deserialize_value(xcom) for xcom in left}
-    return [_to_error_row(instance, told.get(_get_task_key(instance))) for instance in found]
+    xcoms = session.scalars(keys.where(XComModel.run_id.in_({instance.run_id for instance in instances})))
+    error_values = {_get_task_key(xcom): XComModel.deserialize_value(xcom) for xcom in xcoms}
+    return [_to_error_row(instance, error_values.get(_get_task_key(instance))) for instance in instances]
 
 
 def _get_task_key(row: Any) -> tuple[str, str, str, int]:
     return row.dag_id, row.run_id, row.task_id, row.map_index
 
 
-def _to_error_row(instance: Any, told: Any) -> Data:
-    reason = told if isinstance(told, dict) else {}
+def _to_error_row(instance: Any, error_value: Any) -> Data:
+    reason = error_value if isinstance(error_value, dict) else {}
     return {
         **_describe_task(instance),
         "try_number": instance.try_number,
@@ -162,12 +162,12 @@ def read_newest_results(dag_id: str, task_id: str, by: str, limit: int) -> list[
         mine = select(Instance).where(Instance.dag_id == dag_id, Instance.task_id == task_id)
         ended = mine.where(Instance.state == "success").order_by(Instance.end_date.desc()).limit(limit)
         done = list(session.scalars(ended))
-        left = select(XComModel).where(XComModel.dag_id == dag_id, XComModel.key == "return_value")
-        found = session.scalars(left.where(XComModel.run_id.in_({instance.run_id for instance in done})))
-        told = {_get_task_key(xcom): XComModel.deserialize_value(xcom) for xcom in found}
+        query = select(XComModel).where(XComModel.dag_id == dag_id, XComModel.key == "return_value")
+        xcoms = session.scalars(query.where(XComModel.run_id.in_({instance.run_id for instance in done})))
+        results = {_get_task_key(xcom): XComModel.deserialize_value(xcom) for xcom in xcoms}
     newest: dict[Any, Data] = {}
     for instance in done:
-        result = told.get(_get_task_key(instance))
+        result = results.get(_get_task_key(instance))
         if isinstance(result, dict) and by in result:
             newest.setdefault(result[by], {**result, **_describe_task(instance), "at": format_time(instance.end_date)})
     return list(newest.values())
@@ -184,9 +184,9 @@ def read_last_success(dag_id: str, task_ids: Collection[str]) -> datetime | None
     from sqlalchemy import func, select
 
     with create_session() as session:
-        asked = select(func.max(Instance.end_date)).where(Instance.dag_id == dag_id, Instance.state == "success")
-        found: datetime | None = session.scalar(asked.where(Instance.task_id.in_(list(task_ids))))
-        return found
+        query = select(func.max(Instance.end_date)).where(Instance.dag_id == dag_id, Instance.state == "success")
+        last_success: datetime | None = session.scalar(query.where(Instance.task_id.in_(list(task_ids))))
+        return last_success
 
 
 def read_asset_ids(tables: Collection[str]) -> dict[str, int]:
@@ -196,8 +196,8 @@ def read_asset_ids(tables: Collection[str]) -> dict[str, int]:
     from sqlalchemy import select
 
     with create_session() as session:
-        found = session.execute(select(AssetModel.name, AssetModel.id).where(AssetModel.name.in_(list(tables))))
-        return {row.name: row.id for row in found}
+        rows = session.execute(select(AssetModel.name, AssetModel.id).where(AssetModel.name.in_(list(tables))))
+        return {row.name: row.id for row in rows}
 
 
 def format_time(moment: datetime | None) -> str | None:

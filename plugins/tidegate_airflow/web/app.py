@@ -91,21 +91,21 @@ def _check_visible(desk: PipelinesView, user: Any, name: str) -> str:
 @api.get("/pipelines")
 def get_overview(desk: PipelinesDep, out: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
     """Every pipeline and publication that the user may see, the worst first."""
-    found = out.get_overview(filter_visible(user, out.list_names(), format_publish_dag_id))
+    publications = out.get_overview(filter_visible(user, out.list_names(), format_publish_dag_id))
     return {
         "now": format_now(),
         "pipelines": desk.get_overview(filter_visible(user, desk.sources.list_names())),
-        "publications": found,
+        "publications": publications,
     }
 
 
 @api.get("/pipelines/{name}")
 def get_pipeline(name: str, desk: PipelinesDep, user: GetUserDep) -> dict[str, Any]:
     """One pipeline with everything that is known about it, and what the user may trigger."""
-    found = desk.get_pipeline(_check_visible(desk, user, name))
-    dags = found["airflow"].get("dags", {})
+    details = desk.get_pipeline(_check_visible(desk, user, name))
+    dags = details["airflow"].get("dags", {})
     may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in list_dag_ids(name).items()}
-    return {"now": format_now(), **found, "may": may}
+    return {"now": format_now(), **details, "may": may}
 
 
 @api.get("/publications/{name}")
@@ -113,11 +113,11 @@ def get_publication(name: str, out: PublicationsDep, user: GetUserDep) -> dict[s
     """One publication with everything that is known about it, and whether the user may start it."""
     if name not in out.list_names() or name not in filter_visible(user, [name], format_publish_dag_id):
         raise HTTPException(404, f"publication={name}: there is none that you may see")
-    found = out.get_publication(name)
-    is_there = found["publication"]["dag_id"] is not None
+    details = out.get_publication(name)
+    is_there = details["publication"]["dag_id"] is not None
     return {
         "now": format_now(),
-        **found,
+        **details,
         "may": {"publish": is_there and can_trigger(user, format_publish_dag_id(name))},
     }
 

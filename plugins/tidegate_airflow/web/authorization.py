@@ -49,13 +49,13 @@ def can_trigger(user: Any, dag_id: str) -> bool:
 
 
 async def _authenticate_scraper(
-    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
+    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
 ) -> Any:
     """None for whoever shows the deployment's token for metrics, else a user of Airflow; 401 for nobody."""
     token = read_metrics_token()
-    if token and given and hmac.compare_digest(given.credentials.encode(), token.encode()):
+    if token and credentials and hmac.compare_digest(credentials.credentials.encode(), token.encode()):
         return None
-    return await get_user(request, None, given)
+    return await get_user(request, None, credentials)
 
 
 ScraperDep = Annotated[Any, Depends(_authenticate_scraper)]

@@ -77,13 +77,13 @@ class OverviewCache:
         groups: dict[Group, list[Ports]] = defaultdict(list)
         for name in names:
             try:
-                found = self._sources.get_context(name)
+                context = self._sources.get_context(name)
             except Exception as problem:
                 self._store_problem(name, problem)
                 continue
-            groups[found.group].append(found.ports)
-            self._groups[name] = found.group
-            self._described[name] = describe_file(found.ports.pipeline)
+            groups[context.group].append(context.ports)
+            self._groups[name] = context.group
+            self._described[name] = describe_file(context.ports.pipeline)
         with self._changed:
             idle = {group: members for group, members in groups.items() if group not in self._busy}
             self._busy |= dict.fromkeys(idle, time.monotonic())
@@ -145,10 +145,10 @@ class OverviewCache:
     def _get_recent(self, ports: Ports, row: Row) -> Row:
         """History and dead letters, read again when a table was published, or after a while."""
         batches = tuple(table["batch"] for table in row["tables"])
-        known = self._lately.get(row["pipeline"])
-        if known is None or known[0] != batches or time.monotonic() - known[1] > RECENT_FRESH_SECONDS:
-            known = self._lately[row["pipeline"]] = (batches, time.monotonic(), read_recent(ports))
-        return known[2]
+        entry = self._lately.get(row["pipeline"])
+        if entry is None or entry[0] != batches or time.monotonic() - entry[1] > RECENT_FRESH_SECONDS:
+            entry = self._lately[row["pipeline"]] = (batches, time.monotonic(), read_recent(ports))
+        return entry[2]
 
     def _store_row(self, name: str, row: Row) -> None:
         with self._changed:

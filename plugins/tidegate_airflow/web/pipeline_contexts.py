@@ -47,12 +47,12 @@ class PipelineContexts:
         """One pipeline's; raises what is wrong with its file, its catalog or its connections."""
         with self._lock:
             stamp = self._read_stamp(name)
-            kept = self._kept.get(name)
-            if kept is None or kept[0] != stamp or time.monotonic() - kept[1] > CONTEXT_TTL_SECONDS:
-                kept = self._kept[name] = (stamp, time.monotonic(), self._open_context(name))
-            if isinstance(kept[2], TidegateError):
-                raise kept[2]
-            return kept[2]
+            entry = self._kept.get(name)
+            if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > CONTEXT_TTL_SECONDS:
+                entry = self._kept[name] = (stamp, time.monotonic(), self._open_context(name))
+            if isinstance(entry[2], TidegateError):
+                raise entry[2]
+            return entry[2]
 
     def _read_stamp(self, name: str) -> tuple[Any, ...]:
         words = ("catalogs.yaml", f"pipelines/{name}.yaml", "defaults.yaml")
@@ -72,8 +72,8 @@ class PipelineContexts:
         cluster: Group = tuple(sorted(settings.items()))
         catalogs: Group = (self._read_stamp("")[0], *sorted({table.catalog for table in ports.pipeline.entries}))
         if cluster not in self._brokers:
-            in_use = {kept.group[0] for _, _, kept in self._kept.values() if isinstance(kept, PipelineContext)}
-            self._brokers = {known: broker for known, broker in self._brokers.items() if known in in_use}
+            in_use = {context.group[0] for _, _, context in self._kept.values() if isinstance(context, PipelineContext)}
+            self._brokers = {group: broker for group, broker in self._brokers.items() if group in in_use}
             self._brokers[cluster] = SharedBroker(settings)
         return PipelineContext((cluster, catalogs), replace(ports, broker=self._brokers[cluster]))
 
@@ -88,12 +88,12 @@ class NoEngine:
 
 def _cache_connections(resolve: Resolve) -> Resolve:
     """Each connection is looked up once for one pipeline."""
-    known: dict[str, Connection | None] = {}
+    connections: dict[str, Connection | None] = {}
 
     def once(conn_id: str) -> Connection | None:
-        if conn_id not in known:
-            known[conn_id] = resolve(conn_id)
-        return known[conn_id]
+        if conn_id not in connections:
+            connections[conn_id] = resolve(conn_id)
+        return connections[conn_id]
 
     return once
 

@@ -38,8 +38,8 @@ class PipelinesView:
         """A row for each of these pipelines, the worst first."""
         rows = self._watch.get_rows()
         dags = airflow_runs.read_dag_statuses([format_flush_dag_id(name) for name in pipelines])
-        found = [self._to_row(rows[name], dags.get(format_flush_dag_id(name))) for name in pipelines if name in rows]
-        return sorted(found, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
+        overview = [self._to_row(rows[name], dags.get(format_flush_dag_id(name))) for name in pipelines if name in rows]
+        return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
 
     def _to_row(self, row: Data, dag: DagStatus | None) -> Data:
         state, reason = describe_state(
@@ -62,7 +62,7 @@ class PipelinesView:
     def get_pipeline(self, name: str) -> Data:
         """Everything about one pipeline; a part that fails or takes too long says so in its own place."""
         row = self.get_overview([name])[0]
-        asked: dict[str, Callable[[], Any]] = {
+        readers: dict[str, Callable[[], Any]] = {
             "offsets": lambda: details.read_offsets(self._get_ports(name)),
             "group_retention": lambda: details.read_group_retention(self._get_ports(name)),
             "warnings": lambda: details.find_warnings(self._get_ports(name)),
@@ -71,12 +71,12 @@ class PipelinesView:
             "backfills": lambda: details.read_backfills(self._get_ports(name)),
             "airflow": lambda: self._read_airflow(name, [table["table"] for table in row.get("tables", ())]),
         }
-        parts = self._read_parts(asked)
+        parts = self._read_parts(readers)
         parts["airflow"] |= {"offsets_expire": _compute_expiry(parts)}
         return {"pipeline": row, **parts}
 
-    def _read_parts(self, asked: Mapping[str, Callable[[], Any]]) -> Data:
-        futures: dict[str, Future[Any]] = {part: self._workers.submit(call) for part, call in asked.items()}
+    def _read_parts(self, readers: Mapping[str, Callable[[], Any]]) -> Data:
+        futures: dict[str, Future[Any]] = {part: self._workers.submit(call) for part, call in readers.items()}
         wait(futures.values(), ANSWER_TIMEOUT_SECONDS)
         return {part: _get_result(future) for part, future in futures.items()}
 
@@ -85,15 +85,17 @@ class PipelinesView:
 
     def _read_airflow(self, name: str, tables: list[str]) -> Data:
         dags = list_dag_ids(name)
-        known = airflow_runs.read_dag_statuses(dags.values())
-        kept = airflow_runs.read_last_success(format_flush_dag_id(name), OFFSET_COMMIT_TASKS)
+        statuses = airflow_runs.read_dag_statuses(dags.values())
+        last_success = airflow_runs.read_last_success(format_flush_dag_id(name), OFFSET_COMMIT_TASKS)
         return {
-            "dags": {kind: {"dag_id": dag, "paused": known[dag].paused} for kind, dag in dags.items() if dag in known},
+            "dags": {
+                kind: {"dag_id": dag, "paused": statuses[dag].paused} for kind, dag in dags.items() if dag in statuses
+            },
             "runs": airflow_runs.read_runs(dags.values(), MAX_RUNS),
             "errors": airflow_runs.read_errors(dags.values(), MAX_ERRORS),
             "assets": airflow_runs.read_asset_ids(tables),
             "maintenance": airflow_runs.read_newest_results(dags["maintenance"], "maintain", "table", MAX_RESULTS),
-            "last_heartbeat": format_time(kept),
+            "last_heartbeat": format_time(last_success),
         }
 
     def get_dead_letters(self, name: str, page: int) -> Data:
@@ -101,15 +103,15 @@ class PipelinesView:
         page = min(max(1, page), MAX_PAGES)
         ports = self._get_ports(name)
         table = resource_names.name_dead_letter_table(ports.pipeline)
-        found = ports.dead_letters.read_dead_letters(table, page * PAGE_SIZE)
+        dead_letters = ports.dead_letters.read_dead_letters(table, page * PAGE_SIZE)
         return {
             "pipeline": name,
             "table": table,
-            "waiting": found.waiting,
-            "replayed": found.replayed,
+            "waiting": dead_letters.waiting,
+            "replayed": dead_letters.replayed,
             "page": page,
-            "pages": max(1, min(MAX_PAGES, -(-found.waiting // PAGE_SIZE))),
-            "dead_letters": [shown_letter(row) for row in found.newest[(page - 1) * PAGE_SIZE :]],
+            "pages": max(1, min(MAX_PAGES, -(-dead_letters.waiting // PAGE_SIZE))),
+            "dead_letters": [shown_letter(row) for row in dead_letters.newest[(page - 1) * PAGE_SIZE :]],
         }
 
 
@@ -122,11 +124,11 @@ def _get_result(future: "Future[Any]") -> Any:
 
 def _compute_expiry(parts: Data) -> str | None:
     """When the committed offsets are forgotten, if no heartbeat follows the last."""
-    kept, seconds = parts["airflow"].get("last_heartbeat"), parts["group_retention"].get("seconds")
-    if kept is None:
+    last_heartbeat, seconds = parts["airflow"].get("last_heartbeat"), parts["group_retention"].get("seconds")
+    if last_heartbeat is None:
         return None
     return format_time(
-        datetime.fromisoformat(kept) + timedelta(seconds=seconds or details.DEFAULT_GROUP_RETENTION_SECONDS)
+        datetime.fromisoformat(last_heartbeat) + timedelta(seconds=seconds or details.DEFAULT_GROUP_RETENTION_SECONDS)
     )
 
 

@@ -45,11 +45,11 @@ class PublicationsView:
 
         files = (self._include / "catalogs.yaml", self._include / "publications" / f"{name}.yaml")
         stamp = read_file_stamp(*files)
-        kept = self._kept.get(name)
-        if kept is None or kept[0] != stamp or time.monotonic() - kept[1] > CONTEXT_TTL_SECONDS:
+        entry = self._kept.get(name)
+        if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > CONTEXT_TTL_SECONDS:
             made = assemble_publication(self._include, name, self._resolve, NoEngine())
-            kept = self._kept[name] = (stamp, time.monotonic(), made)
-        return kept[2]
+            entry = self._kept[name] = (stamp, time.monotonic(), made)
+        return entry[2]
 
     def get_rows(self, names: list[str], patience: float = 3.0) -> dict[str, Row]:
         """What is known of these now; readings that are old begin anew. Waits only for what was never read."""
@@ -83,8 +83,8 @@ class PublicationsView:
         """A row for each of these, the worst first."""
         rows = self.get_rows(names)
         dags = airflow_runs.read_dag_statuses([format_publish_dag_id(name) for name in names])
-        found = [_to_row(rows[name], dags.get(format_publish_dag_id(name))) for name in names]
-        return sorted(found, key=lambda row: (WORST_FIRST.index(row["state"]), row["publication"]))
+        overview = [_to_row(rows[name], dags.get(format_publish_dag_id(name))) for name in names]
+        return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["publication"]))
 
     def get_publication(self, name: str) -> Row:
         """Everything about one publication; what does not answer says so in its own place."""
@@ -101,8 +101,8 @@ class PublicationsView:
             ports = self.get_ports(name)
             if ports.snapshots.table(ports.publication.table) is None:
                 return []
-            found = ports.snapshots.line(ports.publication.table, MAX_SNAPSHOTS)
-            return [{**vars(made), "snapshot_id": _to_id_text(made.snapshot_id)} for made in found]
+            snapshots = ports.snapshots.line(ports.publication.table, MAX_SNAPSHOTS)
+            return [{**vars(made), "snapshot_id": _to_id_text(made.snapshot_id)} for made in snapshots]
         except TidegateError as problem:
             return {"error": describe_problem(problem)}
 

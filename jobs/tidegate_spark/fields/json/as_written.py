@@ -21,17 +21,17 @@ LONE_SURROGATE_PATTERN = (
 NON_FINITE_WORDS = ("NaN", "Infinity", "-Infinity")
 
 
-def render_is_quoted(found: str, expr: str, text: str) -> str:
+def render_is_quoted(digits: str, expr: str, text: str) -> str:
     """A condition: digits at `expr` stand in quotes in the JSON `text`, so that no unit is meant for them.
 
     Where the field has a name, it is looked for in front of them; else the same digits in quotes anywhere will do.
     """
-    quotes = f"contains({text}, concat('\"', {found}, '\"'))"
+    quotes = f"contains({text}, concat('\"', {digits}, '\"'))"
     name = _render_field_pattern(expr)
     if name is None:
         return quotes
     opened = render_literal(f'{name}"')
-    return f"{quotes} AND {text} RLIKE concat({opened}, {found}, '\"')"
+    return f"{quotes} AND {text} RLIKE concat({opened}, {digits}, '\"')"
 
 
 def _render_field_pattern(expr: str) -> str | None:

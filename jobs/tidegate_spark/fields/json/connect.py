@@ -117,11 +117,11 @@ class ConnectFields(Fields):
             case Primitive():
                 plain = render_is_lossy(expr, data_type, unit, self.text, value)
                 there = render_text(expr, data_type)
-                known = " ".join(
+                when_clauses = " ".join(
                     f"WHEN {when} THEN ({there} IS NOT NULL AND ({value or made}) IS NULL)"
                     for when, made in _list_cases(expr, entry, data_type)
                 )
-                return f"CASE {known} ELSE {plain or 'false'} END"
+                return f"CASE {when_clauses} ELSE {plain or 'false'} END"
 
 
 def _format_kind_schema(types: Sequence[DataType], head: str = "") -> str:
@@ -192,9 +192,9 @@ def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]
     is_bytes = f" AND schema_of_variant({expr}) = 'STRING'" if leaf.decimal else ""
     expr = render_text(expr, leaf)
     scale = f"CAST({entry}.parameters['scale'] AS INT)"
-    known = [(f"{name} = '{DECIMAL_TYPE}'{is_bytes}", render_decimal(f"try_to_binary({expr}, 'base64')", scale, leaf))]
+    cases = [(f"{name} = '{DECIMAL_TYPE}'{is_bytes}", render_decimal(f"try_to_binary({expr}, 'base64')", scale, leaf))]
     # a decimal column knows the object by itself; a text may be any object, unless the schema says so
-    return known if leaf.decimal else [*known, (f"{name} = '{VARIABLE_SCALE_TYPE}'", render_variable_scale(expr, leaf))]
+    return cases if leaf.decimal else [*cases, (f"{name} = '{VARIABLE_SCALE_TYPE}'", render_variable_scale(expr, leaf))]
 
 
 def _render_timestamp_in_unit(number: str, name: str, leaf: Primitive) -> str:

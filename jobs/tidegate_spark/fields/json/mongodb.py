@@ -22,10 +22,10 @@ def unwrap_documents(records: DataFrame, table: StageTable) -> DataFrame:
     """
     body = "coalesce(get_json_object(value_text, '$.payload'), value_text)"
     schema = """'"schema":', coalesce(get_json_object(value_text, '$.schema'), 'null'), ',', """
-    kept = schema if "value.schema" in table.metadata.values() else ""
+    schema_field = schema if "value.schema" in table.metadata.values() else ""
     rows = ", ".join(f"""'"{row}":', {_render_document(f"b.{row}")}, ','""" for row in ROW_FIELDS)
     others = "to_json(struct(b.op AS op, b.ts_ms AS ts_ms, b.source AS source), map('ignoreNullFields', 'false'))"
-    made = f"concat('{{', {kept}{rows}, substring({others}, 2))"
+    made = f"concat('{{', {schema_field}{rows}, substring({others}, 2))"
     event = render_once(
         f"from_json({body}, {render_literal(EVENT_DDL)})", f"CASE WHEN {_render_has_text('b')} THEN {made} END"
     )
@@ -39,8 +39,8 @@ def unwrap_documents(records: DataFrame, table: StageTable) -> DataFrame:
 def render_has_text_row() -> str:
     """A condition: a row of the event is a text; only to be asked of events that fit no columns."""
     paths = [f"$.{path}{row}" for path in ("", "payload.") for row in ROW_FIELDS]
-    found = (f"try_variant_get(try_parse_json(value_text), '{path}', 'VARIANT')" for path in paths)
-    return f"({' OR '.join(map(_render_is_text, found))})"
+    rows = (f"try_variant_get(try_parse_json(value_text), '{path}', 'VARIANT')" for path in paths)
+    return f"({' OR '.join(map(_render_is_text, rows))})"
 
 
 def render_document_key(table: StageTable) -> str:

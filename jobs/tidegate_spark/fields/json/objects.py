@@ -83,8 +83,8 @@ class Fields:
 
     def get_type(self, column: Column) -> DataType:
         """The column's type, with marks of what may stand there in another way than usual."""
-        found = parse_type(column.type)
-        return self.units.mark_type(found, column) if isinstance(self.units, ReadingRules) else found
+        kind = parse_type(column.type)
+        return self.units.mark_type(kind, column) if isinstance(self.units, ReadingRules) else kind
 
     def _list_types(self) -> list[tuple[Column, DataType]]:
         return [(column, self.get_type(column)) for column in self.columns]

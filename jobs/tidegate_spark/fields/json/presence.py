@@ -25,13 +25,13 @@ def render_keys(text: str) -> str:
     return f"json_object_keys({text})"
 
 
-def render_no_column_case(text: str, parsed: str, fields: Fields, known: Fields, what: str = "the value") -> str:
+def render_no_column_case(text: str, parsed: str, fields: Fields, known_fields: Fields, what: str = "the value") -> str:
     """`WHEN … THEN …` for an object that has fields and none of the known columns; `text` is the object."""
     empty = fields.render_is_empty(parsed) if fields.columns else "false"
     keys, begin = render_keys(text), render_literal(f"{what} has none of the columns; its fields are ")
-    told = f"concat({begin}, array_join(slice(b, 1, 20), ', '), {_render_format_hint()})"
-    alien = f"size({keys}) > 0 AND NOT exists({keys}, k -> {known.render_is_column_name('k')})"
-    return f"WHEN {parsed} IS NOT NULL AND {empty} AND {alien} THEN {render_once(keys, told)}"
+    reason = f"concat({begin}, array_join(slice(b, 1, 20), ', '), {_render_format_hint()})"
+    alien = f"size({keys}) > 0 AND NOT exists({keys}, k -> {known_fields.render_is_column_name('k')})"
+    return f"WHEN {parsed} IS NOT NULL AND {empty} AND {alien} THEN {render_once(keys, reason)}"
 
 
 def _render_format_hint() -> str:
@@ -58,19 +58,19 @@ def _render_is_unnamed(text: str, column: Column) -> str:
     return f"NOT contains({text}, {render_literal(f'{chr(34)}{column.name}{chr(34)}')})"
 
 
-def _render_has_respelled(text: str, known: Fields) -> str:
-    exact = ", ".join(render_literal(c.name) for c in known.columns)
+def _render_has_respelled(text: str, fields: Fields) -> str:
+    exact = ", ".join(render_literal(c.name) for c in fields.columns)
     return (
-        f"coalesce(exists({render_keys(text)}, k -> {known.render_is_column_name('k')} AND k NOT IN ({exact})), false)"
+        f"coalesce(exists({render_keys(text)}, k -> {fields.render_is_column_name('k')} AND k NOT IN ({exact})), false)"
     )
 
 
 def render_respelled_case(text: str, parsed: str, fields: Fields) -> str:
     """`WHEN … THEN …` for an object inside of a record whose fields are columns in other letters."""
-    told = render_literal(
+    reason = render_literal(
         "the value has fields that are columns in other letters; declare the columns as the records spell them"
     )
-    return f"WHEN {parsed} IS NOT NULL AND {render_is_respelled(text, parsed, fields)} THEN {told}"
+    return f"WHEN {parsed} IS NOT NULL AND {render_is_respelled(text, parsed, fields)} THEN {reason}"
 
 
 def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: str | None = None) -> DataFrame:
@@ -78,20 +78,20 @@ def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: s
 
     `names` are the fields that are read, and all that are known. Only a text without a column's name is looked at.
     """
-    fields, known = names
+    fields, known_fields = names
     if not fields.columns:
         return records
-    text, asked = fields.text, f"{when} AND " if when else ""
+    text, precondition = fields.text, f"{when} AND " if when else ""
     unnamed = " OR ".join(_render_is_unnamed(text, c) for c in fields.columns)
-    other = f"{asked}({unnamed}) AND {_render_has_respelled(text, known)}"
+    other = f"{precondition}({unnamed}) AND {_render_has_respelled(text, known_fields)}"
     return records.withColumn(
-        text, F.expr(f"CASE WHEN {other} THEN {render_own_spelling(text, known)} ELSE {text} END")
+        text, F.expr(f"CASE WHEN {other} THEN {render_own_spelling(text, known_fields)} ELSE {text} END")
     )
 
 
-def render_own_spelling(text: str, known: Fields) -> str:
+def render_own_spelling(text: str, fields: Fields) -> str:
     """The object's text with the columns' own spelling of its fields' names; a field that has it already goes first."""
-    cases = " ".join(f"WHEN {render_literal(c.name.lower())} THEN {render_literal(c.name)}" for c in known.columns)
+    cases = " ".join(f"WHEN {render_literal(c.name.lower())} THEN {render_literal(c.name)}" for c in fields.columns)
     name = f"coalesce(CASE lower(x.key) {cases} END, x.key)"
     entries = f"filter(map_entries(b), x -> {name} = x.key OR NOT map_contains_key(b, {name}))"
     made = f"to_json(map_from_entries(transform({entries}, x -> struct({name} AS key, x.value AS value))))"
@@ -103,6 +103,6 @@ def render_missing_cases(text: str, parsed: str, fields: Fields, what: str) -> s
     cases = []
     for c in fields.columns:
         there = f"coalesce(array_contains({render_keys(text)}, {render_literal(c.name)}), false)"
-        told = render_literal(f"{what} has no field {c.name}")
-        cases.append(f"WHEN {fields.render_is_null(parsed, c)} AND NOT {there} THEN {told}")
+        reason = render_literal(f"{what} has no field {c.name}")
+        cases.append(f"WHEN {fields.render_is_null(parsed, c)} AND NOT {there} THEN {reason}")
     return " ".join(cases)

@@ -36,11 +36,11 @@ def render_is_reprinted(expr: str, data_type: DataType) -> str | None:
         case Primitive():
             return _suspect_leaf(expr, data_type)
         case Array(element):
-            found = render_is_reprinted("e", element)
-            return f"exists({expr}, e -> coalesce({found}, false))" if found else None
+            condition = render_is_reprinted("e", element)
+            return f"exists({expr}, e -> coalesce({condition}, false))" if condition else None
         case Map(_, value):
-            found = render_is_reprinted("v", value)
-            return f"exists(map_values({expr}), v -> coalesce({found}, false))" if found else None
+            condition = render_is_reprinted("v", value)
+            return f"exists(map_values({expr}), v -> coalesce({condition}, false))" if condition else None
         case Struct(fields):
             parts = [render_is_reprinted(f"{expr}.{quote(name)}", inner) for name, inner in fields]
             return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None

@@ -75,8 +75,10 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     rules = ReadingRules(None, truncated=list_truncated_names(table))
     fields, keys = TextFields(list_all_columns(table), rules), TextFields(list_key_fields(table).columns)
     old = f", old: ARRAY<{keys.text_struct}>" if keys.columns else ""
-    asked = "".join(f", {sql}" for word, sql in METADATA_FIELDS.items() if f"value.{word}" in table.metadata.values())
-    inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{asked}"
+    metadata = "".join(
+        f", {sql}" for word, sql in METADATA_FIELDS.items() if f"value.{word}" in table.metadata.values()
+    )
+    inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{metadata}"
     parsed = records.selectExpr("*", f"{render_from_json('value_text', inside)} AS j")
     events = parsed.selectExpr("*", f"{render_object('j')} AS e")
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())

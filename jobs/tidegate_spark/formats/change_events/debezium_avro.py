@@ -34,7 +34,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     options = table.value.options
     schema = json.loads(options["reader"])
     decoded = decode_record(records, "value", options, "a").selectExpr("*", "a.op AS event_op")
-    found = decoded.selectExpr(
+    changes = decoded.selectExpr(
         "*",
         f"{render_change(table)} AS change",
         f"CASE WHEN value IS NULL THEN NULL {render_undecodable_cases('value', 'a', options)} "
@@ -42,7 +42,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "coalesce(a.after, a.before) AS kv",
     )
     fields = AvroFields(_get_row_fields(schema), collect_named_types(schema), list_truncated_names(table))
-    located_rows = decode_fields(found, table, ("a.after", "kv"), fields)
+    located_rows = decode_fields(changes, table, ("a.after", "kv"), fields)
     return replace(
         located_rows,
         moved=_render_old_key_of_row(table, fields),

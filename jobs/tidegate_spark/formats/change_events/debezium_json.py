@@ -34,22 +34,22 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`op` decides what a record is; a tombstone is a delete."""
     keys = ConnectFields(list_key_fields(table).columns, get_units(table))
     fields = ConnectFields(table.value_columns, get_units(table), beside=keys.columns)
-    wanted = _render_source_fields(table)
+    metadata = _render_source_fields(table)
     records = unwrap_documents(records, table)
-    event = f"after: {fields.text_struct}, op: STRING{wanted}"
+    event = f"after: {fields.text_struct}, op: STRING{metadata}"
     both = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
     places = [(fields, ".after"), (fields, ".payload.after")]
     parsed = read_objects(_add_key_of_value(records, keys, table), "j", both, places)
     row_schema = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
-    found = parsed.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
+    events = parsed.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
         "*",
         "coalesce(e.payload.op, e.op) AS event_op",
         "coalesce(e.payload.after, e.after) AS row",
         f"{fields.render_kinds(row_schema)} AS kinds",
-        *(f"coalesce(e.payload.{name}, e.{name}) AS event_{name}" for name in ("source", "ts_ms") if name in wanted),
+        *(f"coalesce(e.payload.{name}, e.{name}) AS event_{name}" for name in ("source", "ts_ms") if name in metadata),
     )
     misfits = fields.render_misfits("value_text", "row", ("$.after", "$.payload.after"))
-    changes = found.selectExpr(
+    changes = events.selectExpr(
         "*",
         f"CASE WHEN {render_is_null_payload('e', 'j')} THEN '{get_tombstone_change(table)}' "
         f"ELSE {render_change(table)} END AS change",
@@ -117,9 +117,9 @@ METADATA = {
 
 def _render_source_fields(table: StageTable) -> str:
     """What of the event's own fields the metadata columns need: nothing is parsed for nobody."""
-    asked = {key.removeprefix("value.") for key in table.metadata.values() if key.startswith("value.")}
-    source = ", source: MAP<STRING, STRING>" if any(key.startswith("source.") for key in asked) else ""
-    return source + (", ts_ms: BIGINT" if "ingestion-timestamp" in asked else "")
+    words = {key.removeprefix("value.") for key in table.metadata.values() if key.startswith("value.")}
+    source = ", source: MAP<STRING, STRING>" if any(key.startswith("source.") for key in words) else ""
+    return source + (", ts_ms: BIGINT" if "ingestion-timestamp" in words else "")
 
 
 def render_change(table: StageTable) -> str:
@@ -144,13 +144,13 @@ def ignores_truncate(table: StageTable) -> bool:
 
 def render_unknown_event_cases(row: str, table: StageTable) -> str:
     """`WHEN … THEN …` for an event whose `event_op` is missing or unknown, or that has no row."""
-    known = ", ".join(f"'{op}'" for op in (*UPSERT_OPERATIONS, DELETE, TRUNCATE))
+    operations = ", ".join(f"'{op}'" for op in (*UPSERT_OPERATIONS, DELETE, TRUNCATE))
     truncated = render_literal(
         "the source table was truncated (op=t): empty the table too, then set value.truncate: ignore"
     )
     return (
         "WHEN event_op IS NULL THEN 'the change event has no op' "
-        f"WHEN event_op NOT IN ({known}) THEN concat('the change event has an unknown op=', event_op) "
+        f"WHEN event_op NOT IN ({operations}) THEN concat('the change event has an unknown op=', event_op) "
         f"WHEN event_op = '{TRUNCATE}' THEN {'NULL' if ignores_truncate(table) else truncated} "
         f"WHEN event_op <> '{DELETE}' AND {row} IS NULL THEN concat('the change event has no after: op=', event_op)"
     )
@@ -163,6 +163,8 @@ def _add_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> Da
     event = f"before: {keys.text_struct}, after: {keys.text_struct}"
     places = [(keys, f"{path}.{row}") for path in ("", ".payload") for row in ("before", "after")]
     rows = read_objects(records, "kvj", f"{event}, payload: STRUCT<{event}>", places, render_is_key_in_value(table))
-    found = "coalesce(kve.payload.after, kve.payload.before, kve.after, kve.before)"
+    key_row = "coalesce(kve.payload.after, kve.payload.before, kve.after, kve.before)"
     before = "coalesce(kve.payload.before, kve.before)"
-    return rows.selectExpr("*", f"{render_object('kvj')} AS kve").selectExpr("*", f"{found} AS kv", f"{before} AS kvb")
+    return rows.selectExpr("*", f"{render_object('kvj')} AS kve").selectExpr(
+        "*", f"{key_row} AS kv", f"{before} AS kvb"
+    )

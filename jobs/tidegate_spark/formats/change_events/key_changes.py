@@ -8,7 +8,7 @@ from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN
 from tidegate_spark.formats.decoded import DELETE, DecodedValue
 
 
-def add_old_key_deletes(fated: DataFrame, found: DecodedValue, table: StageTable) -> DataFrame:
+def add_old_key_deletes(fated: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:
     """Add the deletes of old keys, each with its record's place and sequence, as the record's second row.
 
     They pass every condition, as deletes of missing rows do nothing; a record whose new row is filtered counts as
@@ -17,7 +17,7 @@ def add_old_key_deletes(fated: DataFrame, found: DecodedValue, table: StageTable
     if table.ignore_deletes:
         return fated
     rows = "CASE WHEN moved_from_key IS NOT NULL AND fate IN ('staged', 'filtered') THEN array(false, true) END"
-    both = fated.selectExpr("*", f"{found.moved} AS moved_from_key").selectExpr(
+    both = fated.selectExpr("*", f"{decoded_value.moved} AS moved_from_key").selectExpr(
         "*", f"explode(coalesce({rows}, array(false))) AS is_old_key"
     )
     # what belongs to the old key is set last: it is read from the columns that it replaces

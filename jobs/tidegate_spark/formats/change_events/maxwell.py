@@ -27,8 +27,10 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     fields = Fields(list_all_columns(table), get_units(table))
     keys = Fields(list_key_fields(table).columns, get_units(table))
     old = f", old: {keys.text_struct}" if keys.columns else ""
-    asked = "".join(f", {sql}" for word, sql in METADATA_FIELDS.items() if f"value.{word}" in table.metadata.values())
-    inside = f"type: STRING, data: {fields.text_struct}{old}, database: STRING, table: STRING, ts: BIGINT{asked}"
+    metadata = "".join(
+        f", {sql}" for word, sql in METADATA_FIELDS.items() if f"value.{word}" in table.metadata.values()
+    )
+    inside = f"type: STRING, data: {fields.text_struct}{old}, database: STRING, table: STRING, ts: BIGINT{metadata}"
     places = [(fields, ".data"), *([(keys, ".old")] if old else [])]
     parsed = read_objects(records, "j", inside, places)
     events = parsed.selectExpr("*", f"{render_object('j')} AS e")

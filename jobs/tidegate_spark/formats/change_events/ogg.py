@@ -49,8 +49,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     fields = Fields(tuple(replace(c, nullable=True) for c in list_all_columns(table)), get_units(table))
     keys = Fields(list_key_fields(table).columns, get_units(table))
     words = {word.removeprefix("value.") for word in table.metadata.values()}
-    asked = "".join(f", {sql}" for word, sql in METADATA_FIELDS.items() if word in words)
-    inside = f"op_type: STRING, before: {fields.text_struct}, after: {fields.text_struct}{asked}"
+    metadata = "".join(f", {sql}" for word, sql in METADATA_FIELDS.items() if word in words)
+    inside = f"op_type: STRING, before: {fields.text_struct}, after: {fields.text_struct}{metadata}"
     parsed = read_objects(records, "j", inside, [(fields, ".after"), (fields, ".before")])
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
     events = parsed.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
@@ -99,18 +99,20 @@ def _render_required_cases(table: StageTable, fields: Fields) -> str:
     the key."""
     cases = []
     for column in (c for c in table.value_columns if not c.nullable):
-        kept = f" AND NOT coalesce({_render_is_absent(column.name)}, false)" if column.name in table.unchanged else ""
-        told = render_literal(f"the value field {column.name} is required and missing")
-        cases.append(f"WHEN event_op <> '{DELETE}' AND {fields.render_is_null('data', column)}{kept} THEN {told}")
+        presence = (
+            f" AND NOT coalesce({_render_is_absent(column.name)}, false)" if column.name in table.unchanged else ""
+        )
+        reason = render_literal(f"the value field {column.name} is required and missing")
+        cases.append(f"WHEN event_op <> '{DELETE}' AND {fields.render_is_null('data', column)}{presence} THEN {reason}")
     return " ".join(cases)
 
 
 def _render_condition_cases(table: StageTable) -> str:
     """`WHEN … THEN …` for an update without a column by which the record is chosen: it would be taken for NULL."""
     route, naming = table.route.field if table.route else "", table.naming.template if table.naming else ""
-    told = {"when": table.when, "delete_when": table.delete_when, "route": route, "the table's name": naming}
+    settings = {"when": table.when, "delete_when": table.delete_when, "route": route, "the table's name": naming}
     cases = []
-    for word, text in told.items():
+    for word, text in settings.items():
         for column in table.value_columns:
             if re.search(rf"(?<!\w){re.escape(column.name)}(?!\w)", text or "", re.IGNORECASE):
                 reason = render_literal(f"the update leaves out {column.name}, which {word} looks at")
@@ -123,5 +125,5 @@ def _render_partial_move_case(table: StageTable, keys: Fields) -> str:
     if not keys.columns or not table.unchanged:
         return ""
     lacks = " OR ".join(_render_is_absent(name) for name in table.unchanged)
-    told = render_literal("the update changes the key and leaves out columns; have the source send all columns")
-    return f"WHEN event_op = '{UPDATE}' AND ({render_keys_differ(keys, 'old', 'data')}) AND ({lacks}) THEN {told}"
+    reason = render_literal("the update changes the key and leaves out columns; have the source send all columns")
+    return f"WHEN event_op = '{UPDATE}' AND ({render_keys_differ(keys, 'old', 'data')}) AND ({lacks}) THEN {reason}"

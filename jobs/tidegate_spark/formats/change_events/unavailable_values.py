@@ -15,7 +15,7 @@ from tidegate_spark.formats.decoded import DecodedValue
 KEPT_COLUMN = "kept"
 
 
-def mark_unavailable_values(decoded: DataFrame, found: DecodedValue, table: StageTable) -> DataFrame:
+def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:
     """Add `kept`, the names of the columns whose place is held or that are left out, and put NULL in `value_struct`.
 
     Where `sequence_by` or a sequence group orders the records, or each is a version, such a record is bad: what the
@@ -25,33 +25,35 @@ def mark_unavailable_values(decoded: DataFrame, found: DecodedValue, table: Stag
         return decoded
     types = {column.name: column.type for column in table.value_columns}
     text = table.value.unavailable or ""
-    held = {
-        name: f"(value_struct IS NOT NULL AND {found.absent[name]})"
-        if name in found.absent
+    conditions = {
+        name: f"(value_struct IS NOT NULL AND {decoded_value.absent[name]})"
+        if name in decoded_value.absent
         else render_is_placeholder(f"value_struct.{quote(name)}", types[name], text)
         for name in table.unchanged
     }
     is_ordered = bool(table.sequence) or table.has_history
-    refused = {name: sql for name, sql in held.items() if is_ordered or name.casefold() in table.grouped}
+    refused = {name: sql for name, sql in conditions.items() if is_ordered or name.casefold() in table.grouped}
     if refused:
         cases = " ".join(f"WHEN {condition} THEN {_render_refusal(name)}" for name, condition in refused.items())
         decoded = decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, CASE {cases} END)"))
     if is_ordered:
         return decoded
     names = [*(column.name for column in table.value_columns), *table.metadata]
-    fields = ", ".join(f"{_render_available(name, held)} AS {quote(name)}" for name in names)
-    kept = ", ".join(f"CASE WHEN {condition} THEN {render_literal(name)} END" for name, condition in held.items())
+    fields = ", ".join(f"{_render_available(name, conditions)} AS {quote(name)}" for name in names)
+    elements = ", ".join(
+        f"CASE WHEN {condition} THEN {render_literal(name)} END" for name, condition in conditions.items()
+    )
     return decoded.withColumns(
         {
-            KEPT_COLUMN: F.expr(f"array_compact(array({kept}))"),
+            KEPT_COLUMN: F.expr(f"array_compact(array({elements}))"),
             "value_struct": F.expr(f"CASE WHEN value_struct IS NOT NULL THEN struct({fields}) END"),
         }
     )
 
 
-def _render_available(name: str, held: dict[str, str]) -> str:
+def _render_available(name: str, conditions: dict[str, str]) -> str:
     value = f"value_struct.{quote(name)}"
-    return f"CASE WHEN NOT coalesce({held[name]}, false) THEN {value} END" if name in held else value
+    return f"CASE WHEN NOT coalesce({conditions[name]}, false) THEN {value} END" if name in conditions else value
 
 
 def _render_refusal(name: str) -> str:
@@ -83,14 +85,14 @@ def list_placeholder_bytes(placeholder: str, lists: bool, encoded: bool = False)
 
     `encoded` adds the other ways of writing bytes than base64.
     """
-    found = placeholder.encode()
-    text = (found, *(_list_encoded_bytes(found) if encoded else (base64.b64encode(found),)))
+    utf8 = placeholder.encode()
+    text = (utf8, *(_list_encoded_bytes(utf8) if encoded else (base64.b64encode(utf8),)))
     if not lists:
         return text
     return (
         *text,
-        ",".join(map(str, found)).encode(),
-        b"".join(map(_encode_zigzag, found)),
+        ",".join(map(str, utf8)).encode(),
+        b"".join(map(_encode_zigzag, utf8)),
         hash_placeholder(placeholder).encode(),
     )
 

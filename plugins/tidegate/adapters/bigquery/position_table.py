@@ -62,18 +62,20 @@ def read_row(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> Posi
     """The pipeline's row, by a listing: it costs nothing and waits for no slot."""
     for row in _list_rows(warehouse, table):
         if row["pipeline"] == pipeline:
-            held = json.loads(row["properties"])
-            is_current = held.pop(TABLE_KEY, "") == uuid
+            data = json.loads(row["properties"])
+            is_current = data.pop(TABLE_KEY, "") == uuid
             changed_ms = round(row["changed"].timestamp() * 1000)
-            job, scanned, writes = held.pop(JOB_KEY, ""), held.pop(SCANNED_BYTES_KEY, None), held.pop(WRITES_KEY, None)
-            told = held if is_current else {}
-            return PositionRow(row["version"], row["attempt"] or "", told, changed_ms, is_current, job, scanned, writes)
+            job, scanned, writes = data.pop(JOB_KEY, ""), data.pop(SCANNED_BYTES_KEY, None), data.pop(WRITES_KEY, None)
+            properties = data if is_current else {}
+            return PositionRow(
+                row["version"], row["attempt"] or "", properties, changed_ms, is_current, job, scanned, writes
+            )
     return None
 
 
 def _list_rows(warehouse: Warehouse, table: str) -> list[dict[str, Any]]:
     positions, own = resource_names.name_positions_table(table), describe_positions(table)
-    return warehouse.list_rows(positions, lambda found: check_readable(found, positions, own))
+    return warehouse.list_rows(positions, lambda loaded_table: check_readable(loaded_table, positions, own))
 
 
 def list_pipelines(warehouse: Warehouse, table: str, uuid: str) -> tuple[str, ...]:
@@ -90,18 +92,18 @@ def seed_position(  # noqa: PLR0913 (each is one word of the row)
     The job's name comes from the table that is there: of several first runs only one writes it. A job that wrote a row
     which is gone again, with the table of positions for instance, is followed by the next number.
     """
-    found, positions = read_row(warehouse, table, uuid, pipeline), resource_names.name_positions_table(table)
-    if found is not None and found.is_current:
+    row, positions = read_row(warehouse, table, uuid, pipeline), resource_names.name_positions_table(table)
+    if row is not None and row.is_current:
         raise CommitRefused(f"table={table} pipeline={pipeline}: it has a position already")
-    standing, own = warehouse.find_table(positions), describe_positions(table)
-    if standing is not None:
-        claim(warehouse, standing, positions, own)
+    loaded_table, own = warehouse.find_table(positions), describe_positions(table)
+    if loaded_table is not None:
+        claim(warehouse, loaded_table, positions, own)
     warehouse.run_statement(sql.render("create_positions", table=positions, own=own))
     hit_failpoint("bigquery.positions_created")
     remove_expiration(warehouse, positions)
-    told = json.dumps({**properties, TABLE_KEY: uuid}, sort_keys=True)
-    version = found.version + 1 if found else 1
-    script = sql.render("seed_position", table=positions, pipeline=pipeline, version=version, properties=told)
+    content = json.dumps({**properties, TABLE_KEY: uuid}, sort_keys=True)
+    version = row.version + 1 if row else 1
+    script = sql.render("seed_position", table=positions, pipeline=pipeline, version=version, properties=content)
     where = f"pipeline={pipeline} table={table}"
     for number in count():
         name = name_job("seed", table, uuid, pipeline, *([number] if number else []))
@@ -121,9 +123,9 @@ def publish(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
     twice.
     """
     row = read_row(warehouse, publication.table, publication.uuid, publication.pipeline)
-    kept = row.properties if row else {}
+    properties = row.properties if row else {}
     name = name_publish_job(publication, publication.source, row) if row and publication.source else ""
-    commit_publication(warehouse, sql, replace(publication, properties={**kept, **publication.properties}), name)
+    commit_publication(warehouse, sql, replace(publication, properties={**properties, **publication.properties}), name)
 
 
 def name_publish_job(publication: Publication, source: Source, row: PositionRow) -> str:
@@ -145,11 +147,11 @@ def commit_publication(warehouse: Warehouse, sql: Sql, publication: Publication,
     target = quote_name(warehouse.to_reference(publication.table))
     writes = sum(writes_into(statement, target) for statement in publication.statements)
 
-    told: dict[str, str | int] = {
+    job_properties: dict[str, str | int] = {
         TABLE_KEY: publication.uuid,
         **({} if scanned is None else {SCANNED_BYTES_KEY: scanned}),
     }
-    told |= {WRITES_KEY: writes} if writes else {}
+    job_properties |= {WRITES_KEY: writes} if writes else {}
 
     def render_script(job: str) -> str:
         return render_transaction(
@@ -158,7 +160,7 @@ def commit_publication(warehouse: Warehouse, sql: Sql, publication: Publication,
             pipeline=publication.pipeline,
             version=publication.cut,
             attempt=publication.attempt,
-            properties={**publication.properties, **told, JOB_KEY: job if writes else ""},
+            properties={**publication.properties, **job_properties, JOB_KEY: job if writes else ""},
             statements=statements,
             audits=publication.audits,
         )
@@ -185,9 +187,9 @@ def _translate_publish_error(warehouse: Warehouse, where: str, publication: Publ
         staging.forget_attempt(warehouse, source.intermediate, source.batch, source.attempt)
         return RetryLater(f"{where}: staged rows are gone from intermediate={source.intermediate}")
     if AUDIT_FAILED in error.message:
-        told = " ".join(error.message.partition(AUDIT_FAILED)[2].strip(" :").split())
+        text = " ".join(error.message.partition(AUDIT_FAILED)[2].strip(" :").split())
         return AuditFailed(
-            f"{where}: audit {told} does not hold; nothing was published and the batch stays staged; correct the audit "
+            f"{where}: audit {text} does not hold; nothing was published and the batch stays staged; correct the audit "
             "in the pipeline file, or what the audit looks at; the next flush tries again"
         )
     if POSITION_MOVED in error.message or error.is_conflict:
@@ -202,9 +204,9 @@ def read_publish_changes(warehouse: Warehouse, row: PositionRow) -> dict[str, st
     """
     if not row.job:
         return {}
-    found = {} if row.scanned is None else {"tidegate.bytes-scanned": str(row.scanned)}
+    summary = {} if row.scanned is None else {"tidegate.bytes-scanned": str(row.scanned)}
     try:
-        found |= read_job_cost(warehouse, row.job)
+        summary |= read_job_cost(warehouse, row.job)
         changed = (
             warehouse.count_changed_rows(row.job)[-row.writes :]
             if row.writes
@@ -212,6 +214,6 @@ def read_publish_changes(warehouse: Warehouse, row: PositionRow) -> dict[str, st
         )
     except Exception as error:  # counts are for people, and the batch is published
         log.warning("rows changed are not known: job=%s: %s", row.job, error)
-        return found
+        return summary
     totals = {name: sum(one[name] for one in changed) for name in (changed[0] if changed else ())}
-    return found | {f"tidegate.{name}": str(total) for name, total in totals.items()}
+    return summary | {f"tidegate.{name}": str(total) for name, total in totals.items()}

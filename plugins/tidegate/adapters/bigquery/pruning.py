@@ -42,13 +42,13 @@ class TableLayout:
     def from_api_repr(cls, table: Mapping[str, Any]) -> "TableLayout":
         """From the table as the REST API shows it."""
         times, numbers = table.get("timePartitioning"), table.get("rangePartitioning")
-        found = Partitioning(times.get("field") or "_PARTITIONTIME", times.get("type", "DAY")) if times else None
+        partitioning = Partitioning(times.get("field") or "_PARTITIONTIME", times.get("type", "DAY")) if times else None
         if numbers:
             ends = (int(numbers["range"][word]) for word in ("start", "end", "interval"))
-            found = Partitioning(numbers["field"], "", range(*ends))
+            partitioning = Partitioning(numbers["field"], "", range(*ends))
         clustered = tuple(table.get("clustering", {}).get("fields", ()))
         needs_filter = bool(table.get("requirePartitionFilter") or (times or {}).get("requirePartitionFilter"))
-        return cls(read_table_struct(table.get("schema", {}).get("fields", ())), found, clustered, needs_filter)
+        return cls(read_table_struct(table.get("schema", {}).get("fields", ())), partitioning, clustered, needs_filter)
 
     @property
     def partition_type(self) -> str:
@@ -63,23 +63,23 @@ def compute_bounds(
     layout: TableLayout, rows: QueryRunner, sql: Sql, positions: str, values: Mapping[str, Any]
 ) -> Bounds:
     """What bounds a merge that is filled with `values`; `rows` runs a query. Tables without a layout cost nothing."""
-    asked, partition = list(_iterate_bounded_leaves(layout, values)), layout.partitioning
-    if partition is None and not asked:
+    leaves, partition = list(_iterate_bounded_leaves(layout, values)), layout.partitioning
+    if partition is None and not leaves:
         return UNBOUNDED
     if "leaves" not in values and values["staged_rows"] <= MAX_UNBOUNDED_APPEND_ROWS:
         return UNBOUNDED
     place = None if partition is None else _find_row_partition(partition, layout, values)
     inside = [partition.column] if partition and partition.column in values["values"] else []
-    only = {**values, "values": inside, "bounded": asked, "partition": place and place.partition}
-    found = rows(sql.render("bounds_staged", **only))[0]
-    keys = tuple(bound for number, leaf in enumerate(asked) for bound in _build_key_bounds(leaf, number, found))
+    only = {**values, "values": inside, "bounded": leaves, "partition": place and place.partition}
+    stats = rows(sql.render("bounds_staged", **only))[0]
+    keys = tuple(bound for number, leaf in enumerate(leaves) for bound in _build_key_bounds(leaf, number, stats))
     if partition is None:
         return Bounds(keys)
     if "leaves" not in values:
-        return Bounds(parts=_split_into_parts(layout, place, found, None, ()))
-    if place is not None and _is_partition_stable(partition, values, found):
-        known = (*keys, _build_partition_bound(layout, partition, found))
-        return Bounds(known, parts=_split_into_parts(layout, place, found, None, keys))
+        return Bounds(parts=_split_into_parts(layout, place, stats, None, ()))
+    if place is not None and _is_partition_stable(partition, values, stats):
+        bounds = (*keys, _build_partition_bound(layout, partition, stats))
+        return Bounds(bounds, parts=_split_into_parts(layout, place, stats, None, keys))
     everywhere = (_build_full_bound(layout, partition),) if layout.needs_filter else ()
     looked = rows(
         sql.render(
@@ -89,8 +89,8 @@ def compute_bounds(
         )
     )[0]
     guard = sql.render("assert_versions", positions=positions, versions=looked["versions"])
-    known = (*keys, _build_partition_bound(layout, partition, looked))
-    return Bounds(known, (guard,), parts=_split_into_parts(layout, place, found, looked["partitions"] or (), known))
+    bounds = (*keys, _build_partition_bound(layout, partition, looked))
+    return Bounds(bounds, (guard,), parts=_split_into_parts(layout, place, stats, looked["partitions"] or (), bounds))
 
 
 @dataclass(frozen=True)
@@ -106,34 +106,34 @@ def _find_row_partition(partition: Partitioning, layout: TableLayout, values: Ma
     if partition.of_ingestion:
         unit, column = get_partition_unit(values["layout"]), "_tidegate_partition_time"
         return RowPartition(column, f"TIMESTAMP_TRUNC({quote(column)}, {unit})") if unit else None
-    known = [*values["values"], *(column for column, _ in values["keys"])]
-    if partition.column not in known:
+    columns = [*values["values"], *(column for column, _ in values["keys"])]
+    if partition.column not in columns:
         return None
     return RowPartition(partition.column, partition.render_partition_start(layout.partition_type))
 
 
-def _is_partition_stable(partition: Partitioning, values: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def _is_partition_stable(partition: Partitioning, values: Mapping[str, Any], stats: Mapping[str, Any]) -> bool:
     """Whether the rows of the batch's keys lie where its own rows will, if they are there."""
     if (partition.column,) in [tuple(leaf) for leaf in values["leaves"]]:
         return True
     if partition.of_ingestion or values["layout"].properties.get("partition_column") != "immutable":
         return False
-    return not (found["deletes"] or found["outside"])
+    return not (stats["deletes"] or stats["outside"])
 
 
 def _split_into_parts(
     layout: TableLayout,
     place: RowPartition | None,
-    found: Mapping[str, Any],
+    stats: Mapping[str, Any],
     there: Iterable[Any] | None,
-    known: tuple[Bound, ...],
+    bounds: tuple[Bound, ...],
 ) -> tuple[Part, ...]:
     """The parts of a batch that changes more partitions than one statement may; none for any other.
 
     `there` are the partitions in which its keys lie now; None where these are the ones in which its rows will. A part
     holds the keys whose rows come to lie close together; the last one those that do not tell where, as deletes.
     """
-    new, partition = sorted(found.get("partitions") or ()), layout.partitioning
+    new, partition = sorted(stats.get("partitions") or ()), layout.partitioning
     if partition is None or place is None or len({*new, *(there or ())}) <= MAX_STATEMENT_PARTITIONS:
         return ()
     if len(new) > MAX_TABLE_PARTITIONS:
@@ -143,13 +143,15 @@ def _split_into_parts(
         )
 
     def build_part(starts: list[Any], *, outside: bool) -> Part:
-        told = {"partitions": starts, "outside": outside}
+        part_stats = {"partitions": starts, "outside": outside}
         first = [(starts[0], _compute_last_value(starts[-1], partition, layout))] if starts else []
         staged = replace(_build_bound(layout, partition, first, outside=outside), path=(place.column,))
-        return Part(staged, (*known, _build_partition_bound(layout, partition, told)) if there is None else known)
+        return Part(
+            staged, (*bounds, _build_partition_bound(layout, partition, part_stats)) if there is None else bounds
+        )
 
     chunks = [new[at : at + PARTITIONS_PER_PART] for at in range(0, len(new), PARTITIONS_PER_PART)]
-    rest = [build_part([], outside=True)] if found["outside"] else []
+    rest = [build_part([], outside=True)] if stats["outside"] else []
     return tuple([build_part(chunk, outside=False) for chunk in chunks] + rest)
 
 
@@ -163,20 +165,20 @@ def _iterate_bounded_leaves(layout: TableLayout, values: Mapping[str, Any]) -> I
             yield leaf
 
 
-def _build_key_bounds(leaf: tuple[str, ...], number: int, found: Mapping[str, Any]) -> Iterable[Bound]:
-    low, high = render_constant(found[f"low_{number}"]), render_constant(found[f"high_{number}"])
+def _build_key_bounds(leaf: tuple[str, ...], number: int, stats: Mapping[str, Any]) -> Iterable[Bound]:
+    low, high = render_constant(stats[f"low_{number}"]), render_constant(stats[f"high_{number}"])
     if low is None or high is None:
-        if found[f"nulls_{number}"]:
+        if stats[f"nulls_{number}"]:
             yield Bound(leaf, (), nulls=True)
     elif max(len(low), len(high)) <= MAX_CONSTANT_CHARACTERS:
-        yield Bound(leaf, ((low, high),), bool(found[f"nulls_{number}"]))
+        yield Bound(leaf, ((low, high),), bool(stats[f"nulls_{number}"]))
 
 
-def _build_partition_bound(layout: TableLayout, partition: Partitioning, found: Mapping[str, Any]) -> Bound:
-    """The partitions that were found; where there are none, the one of rows without a value satisfies a filter."""
-    spans = [(start, _compute_last_value(start, partition, layout)) for start in found["partitions"] or []]
+def _build_partition_bound(layout: TableLayout, partition: Partitioning, stats: Mapping[str, Any]) -> Bound:
+    """The partitions in `stats`; where there are none, the one of rows without a value satisfies a filter."""
+    spans = [(start, _compute_last_value(start, partition, layout)) for start in stats["partitions"] or []]
     return _build_bound(
-        layout, partition, join_intervals(spans, _get_step(layout), MAX_RANGES), outside=found["outside"] or not spans
+        layout, partition, join_intervals(spans, _get_step(layout), MAX_RANGES), outside=stats["outside"] or not spans
     )
 
 
@@ -185,8 +187,8 @@ def _build_bound(layout: TableLayout, partition: Partitioning, spans: Iterable[A
     beyond = []
     if outside and partition.numbers is not None:
         beyond = [(MIN_INT64, partition.numbers.start - 1), (partition.numbers.stop, MAX_INT64)]
-    told = tuple((render_constant(first) or "", render_constant(last) or "") for first, last in [*spans, *beyond])
-    return Bound((layout.held.named(partition.column) or partition.column,), told, bool(outside))
+    ranges = tuple((render_constant(first) or "", render_constant(last) or "") for first, last in [*spans, *beyond])
+    return Bound((layout.held.named(partition.column) or partition.column,), ranges, bool(outside))
 
 
 def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:

@@ -43,7 +43,7 @@ def render_transaction(  # noqa: PLR0913 - one argument per column of the positi
         properties=json.dumps(dict(properties), sort_keys=True),
         before=before,
         statements=[statement for statement in statements if statement not in before],
-        audits=[(question, f"{AUDIT_FAILED}: {number}: {told}") for number, (question, told) in enumerate(audits)],
+        audits=[(question, f"{AUDIT_FAILED}: {number}: {text}") for number, (question, text) in enumerate(audits)],
         moved=f"{POSITION_MOVED}: pipeline={pipeline} version={version}",
     )
     if len(script.encode()) > MAX_SCRIPT_BYTES:

@@ -12,14 +12,14 @@ log = logging.getLogger(__name__)
 
 
 def estimate_scan_bytes(warehouse: Warehouse, where: str, statements: Sequence[str]) -> int | None:
-    """Bytes that the statements of a transaction would read, each asked by a dry run; None where nobody can tell.
+    """Bytes that the statements of a transaction would read, each estimated by a dry run; None where nobody can tell.
 
     A dry run knows no script, and no table that the script has yet to make. Every merge reads its staged rows: 0 says
     that the server counts nothing. `GiveUp` beyond the catalog's `max_bytes_billed`, before anything is sent.
     """
-    limit, asked = warehouse.max_bytes_billed, [one for one in statements if not is_ddl(one)]
+    limit, dml_statements = warehouse.max_bytes_billed, [one for one in statements if not is_ddl(one)]
     try:
-        scanned = sum(warehouse.estimate_read_bytes(statement) for statement in asked) or None
+        scanned = sum(warehouse.estimate_read_bytes(statement) for statement in dml_statements) or None
     except TidegateError as error:  # the number is for people, and the job itself carries the limit
         log.info("bytes to scan are not known: %s: %s", where, error)
         return None
@@ -35,5 +35,5 @@ def read_job_cost(warehouse: Warehouse, job_id: str) -> dict[str, str]:
     """Of a job that has ended: where people find it, and the bytes that it was billed, where the server counts them."""
     job = warehouse.read_job(job_id)
     billed = int(job.total_bytes_billed or 0)
-    found = {"tidegate.job": f"{job.project}:{job.location}.{job.job_id}"}
-    return {**found, "tidegate.bytes-billed": str(billed)} if billed else found
+    summary = {"tidegate.job": f"{job.project}:{job.location}.{job.job_id}"}
+    return {**summary, "tidegate.bytes-billed": str(billed)} if billed else summary

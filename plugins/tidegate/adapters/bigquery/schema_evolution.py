@@ -26,11 +26,11 @@ def evolve(warehouse: Warehouse, name: str, columns: tuple[Column, ...], rules: 
     if table is None:
         return []
     fields = [field.to_api_repr() for field in table.schema]
-    wanted = find_changes(name, read_table_struct(fields), to_stored_columns(columns), rules)
-    widened = [change for change in wanted if change.kind == "widen"]
+    changes = find_changes(name, read_table_struct(fields), to_stored_columns(columns), rules)
+    widened = [change for change in changes if change.kind == "widen"]
     for change in widened:
         _check_widens(name, change)
-    changed = [change for change in wanted if change.kind != "widen"]
+    changed = [change for change in changes if change.kind != "widen"]
     if changed:
         for change in changed:
             _apply_change(fields, change)
@@ -40,7 +40,7 @@ def evolve(warehouse: Warehouse, name: str, columns: tuple[Column, ...], rules: 
         column, kind = quote(change.path[0]), to_bigquery_type(change.type)
         where = quote_name(warehouse.to_reference(name))
         warehouse.run_statement(f"ALTER TABLE {where} ALTER COLUMN {column} SET DATA TYPE {kind}")
-    return [str(change) for change in wanted]
+    return [str(change) for change in changes]
 
 
 def _check_widens(name: str, change: SchemaChange) -> None:

@@ -46,35 +46,41 @@ class Partitioning:
 
 def parse_partitioning(partition_by: Iterable[str]) -> Partitioning | None:
     """What `create.partition_by` asks for; `ConfigurationError` where BigQuery has nothing like it."""
-    wanted = tuple(partition_by)
-    if not wanted:
+    transforms = tuple(partition_by)
+    if not transforms:
         return None
-    if len(wanted) > 1:
-        raise ConfigurationError(f"partition_by={list(wanted)}: BigQuery partitions by one column; keep one")
-    found = _TRANSFORM_PATTERN.fullmatch(wanted[0].strip())
-    if found is None:
-        raise ConfigurationError(f"partition_by={wanted[0]}: BigQuery has no such partitions; {_PARTITION_ADVICE}")
-    column = (found[2] or found[3]).strip().strip("`")
+    if len(transforms) > 1:
+        raise ConfigurationError(f"partition_by={list(transforms)}: BigQuery partitions by one column; keep one")
+    match = _TRANSFORM_PATTERN.fullmatch(transforms[0].strip())
+    if match is None:
+        raise ConfigurationError(f"partition_by={transforms[0]}: BigQuery has no such partitions; {_PARTITION_ADVICE}")
+    column = (match[2] or match[3]).strip().strip("`")
     return Partitioning(
-        INGESTION_TIME_COLUMN if column.upper() == INGESTION_TIME_COLUMN else column, (found[1] or "day").upper()
+        INGESTION_TIME_COLUMN if column.upper() == INGESTION_TIME_COLUMN else column, (match[1] or "day").upper()
     )
 
 
 def render_partition_clause(partition_by: Iterable[str], columns: Iterable[Column]) -> str:
     """What stands behind PARTITION BY; `ConfigurationError` for a column of another type than a time."""
-    asked = parse_partitioning(partition_by)
-    if asked is None:
+    partitioning = parse_partitioning(partition_by)
+    if partitioning is None:
         return ""
-    if asked.of_ingestion:
-        return "_PARTITIONDATE" if asked.unit == "DAY" else f"TIMESTAMP_TRUNC({INGESTION_TIME_COLUMN}, {asked.unit})"
+    if partitioning.of_ingestion:
+        return (
+            "_PARTITIONDATE"
+            if partitioning.unit == "DAY"
+            else f"TIMESTAMP_TRUNC({INGESTION_TIME_COLUMN}, {partitioning.unit})"
+        )
     types = {column.name.casefold(): column for column in columns}
-    column = types.get(asked.column.casefold())
+    column = types.get(partitioning.column.casefold())
     if column is None or column.type not in _TRUNC_FUNCTIONS:
         kind = column.type if column else "unknown"
-        raise ConfigurationError(f"partition_by column={asked.column} type={kind}: no time; {_PARTITION_ADVICE}")
-    if column.type == "DATE" and asked.unit == "HOUR":
-        raise ConfigurationError(f"partition_by column={asked.column}: a DATE has no hours; use days({asked.column})")
-    return replace(asked, column=column.name).render_partition_start(column.type)
+        raise ConfigurationError(f"partition_by column={partitioning.column} type={kind}: no time; {_PARTITION_ADVICE}")
+    if column.type == "DATE" and partitioning.unit == "HOUR":
+        raise ConfigurationError(
+            f"partition_by column={partitioning.column}: a DATE has no hours; use days({partitioning.column})"
+        )
+    return replace(partitioning, column=column.name).render_partition_start(column.type)
 
 
 def _render_number(text: str) -> str:
@@ -100,7 +106,7 @@ PRODUCT_PROPERTIES = {"partition_time": ("record", "wall_clock"), "partition_col
 
 def render_table_options(properties: Mapping[str, str]) -> list[str]:
     """The table's options as SQL; `ConfigurationError` for a property that BigQuery does not have, or its value."""
-    found = []
+    options = []
     for name, value in properties.items():
         if name in PRODUCT_PROPERTIES:
             if value not in PRODUCT_PROPERTIES[name]:
@@ -109,18 +115,18 @@ def render_table_options(properties: Mapping[str, str]) -> list[str]:
                 )
             continue
         if name not in OPTION_RENDERERS:
-            known = ", ".join(sorted([*OPTION_RENDERERS, *PRODUCT_PROPERTIES]))
-            raise ConfigurationError(f"property {name}={value}: not one of BigQuery's tables; use one of {known}")
+            names = ", ".join(sorted([*OPTION_RENDERERS, *PRODUCT_PROPERTIES]))
+            raise ConfigurationError(f"property {name}={value}: not one of BigQuery's tables; use one of {names}")
         try:
-            found.append(f"{name} = {OPTION_RENDERERS[name](value)}")
+            options.append(f"{name} = {OPTION_RENDERERS[name](value)}")
         except ValueError:
             raise ConfigurationError(f"property {name}={value}: not a value that BigQuery takes for it") from None
-    return found
+    return options
 
 
 def get_partition_unit(create: Create | None) -> str | None:
     """For tables partitioned by ingestion whose rows lie at their record's time: how much of it is one partition."""
-    asked = parse_partitioning(create.partition_by) if create else None
-    if create is None or asked is None or not asked.of_ingestion:
+    partitioning = parse_partitioning(create.partition_by) if create else None
+    if create is None or partitioning is None or not partitioning.of_ingestion:
         return None
-    return None if create.properties.get("partition_time") == "wall_clock" else asked.unit
+    return None if create.properties.get("partition_time") == "wall_clock" else partitioning.unit

@@ -151,34 +151,34 @@ def render_comparable(column: tuple[str, DataType | None], of: str) -> str:
     return text if is_plain else f"TO_JSON_STRING({text})"
 
 
-def render_from_value(column: str, as_held: tuple[Struct, Struct]) -> str:
-    """SQL text: a table's column out of the staged `value`; `as_held` tells what is staged and what the table holds."""
-    staged, held = as_held
-    return _get_field("value", staged, held, column) or f"value.{quote(column)}"
+def render_from_value(column: str, schemas: tuple[Struct, Struct]) -> str:
+    """SQL text: a table's column out of the staged `value`; `schemas` are of the staged value and of the table."""
+    staged, destination_schema = schemas
+    return _get_field("value", staged, destination_schema, column) or f"value.{quote(column)}"
 
 
-def _get_field(expr: str, staged: Struct, held: Struct, name: str, depth: int = 0) -> str | None:
-    types = dict(held.fields)
-    sources = [(n, t) for n, t in staged.fields if held.named(n) == name]
+def _get_field(expr: str, staged: Struct, target: Struct, name: str, depth: int = 0) -> str | None:
+    types = dict(target.fields)
+    sources = [(n, t) for n, t in staged.fields if target.named(n) == name]
     sources.sort(key=lambda source: source[0].casefold() != name.casefold())
-    found = [_render_aligned(f"{expr}.{quote(n)}", t, types[name], depth) for n, t in sources]
-    return f"COALESCE({', '.join(found)})" if len(found) > 1 else next(iter(found), None)
+    values = [_render_aligned(f"{expr}.{quote(n)}", t, types[name], depth) for n, t in sources]
+    return f"COALESCE({', '.join(values)})" if len(values) > 1 else next(iter(values), None)
 
 
-def _render_aligned(expr: str, staged: DataType, held: DataType, depth: int = 0) -> str:
+def _render_aligned(expr: str, staged: DataType, target: DataType, depth: int = 0) -> str:
     """A staged value as the table's type: by its names and order, what is missing as NULL."""
     stored = to_stored_type(staged)
-    if format_type(stored).casefold() == format_type(held).casefold():
+    if format_type(stored).casefold() == format_type(target).casefold():
         return expr
-    match stored, held:
+    match stored, target:
         case Struct(), Struct():
             parts = [
-                f"{_get_field(expr, stored, held, n, depth) or f'CAST(NULL AS {to_bigquery_type(t)})'} AS {quote(n)}"
-                for n, t in held.fields
+                f"{_get_field(expr, stored, target, n, depth) or f'CAST(NULL AS {to_bigquery_type(t)})'} AS {quote(n)}"
+                for n, t in target.fields
             ]
             return f"IF({expr} IS NULL, NULL, STRUCT({', '.join(parts)}))"
         case Array(), Array():
             element, place = f"e{depth}", f"at{depth}"
-            inner = _render_aligned(element, stored.element, held.element, depth + 1)
+            inner = _render_aligned(element, stored.element, target.element, depth + 1)
             return f"ARRAY(SELECT {inner} FROM UNNEST({expr}) AS {element} WITH OFFSET AS {place} ORDER BY {place})"
-    return f"CAST({expr} AS {to_bigquery_type(held)})"
+    return f"CAST({expr} AS {to_bigquery_type(target)})"

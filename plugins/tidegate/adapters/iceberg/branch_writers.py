@@ -34,8 +34,8 @@ def list_branch_pipelines(table: Table, branch: str) -> tuple[str, ...]:
         if not resource_names.is_ours(name) and name != target
         for i in _read_branch_line(lineage, table, name)
     }
-    found = sorted({*by_position, *by_tag})
-    return tuple(name for name in found if not _publishes_elsewhere(table, name, own, others))
+    pipelines = sorted({*by_position, *by_tag})
+    return tuple(name for name in pipelines if not _publishes_elsewhere(table, name, own, others))
 
 
 def _publishes_elsewhere(table: Table, pipeline: str, own: dict[int, Snapshot], others: set[int]) -> bool:
@@ -48,10 +48,10 @@ def _publishes_elsewhere(table: Table, pipeline: str, own: dict[int, Snapshot], 
 
 def _read_branch_line(lineage: Lineage, table: Table, ref: str) -> dict[int, Snapshot]:
     """The snapshots of a branch, none for a tag."""
-    found = table.metadata.refs.get(ref)
-    if found is None or _is_tag(found):
+    reference = table.metadata.refs.get(ref)
+    if reference is None or _is_tag(reference):
         return {}
-    head = lineage.snapshot(found.snapshot_id)
+    head = lineage.snapshot(reference.snapshot_id)
     return {snapshot.snapshot_id: snapshot for snapshot in lineage.ancestors(head)}
 
 

@@ -27,40 +27,42 @@ KINDS_BY_SUFFIX = {"_batches": ("batches", BATCH_COLUMNS), "_dead_letters": ("de
 
 
 def find_leftovers(
-    catalogs: Catalogs, catalog: str, kept: Collection[str], failures: list[TidegateError]
+    catalogs: Catalogs, catalog: str, configured_pipelines: Collection[str], failures: list[TidegateError]
 ) -> list[dict[str, Any]]:
     """For each pipeline without a file: its tables, the destinations that it has marked, and what removes both.
 
     A table is a pipeline's own by its mark, or as version 0.1 made it: never by its name alone. A pipeline is known by
-    its control table; `kept` are those that have a file, right or broken. Nothing is changed.
+    its control table; `configured_pipelines` have a file, right or broken. Nothing is changed.
     What cannot be read is added to `failures`, and left out.
     """
     tables = dict(_load_tables(catalogs, catalog, failures))
     owners = {name: owner for name, table in tables.items() if (owner := _find_owner(name, table)) is not None}
-    known = {own.pipeline for own in owners.values() if own.kind == "batches"}
+    pipelines = {own.pipeline for own in owners.values() if own.kind == "batches"}
     for name, table in tables.items():
         if (
             name not in owners
             and not table.metadata.properties.get(KIND_PROPERTY)
             and SHAPE_PROPERTY in table.metadata.properties
         ):
-            owners[name] = Ownership("intermediate", _find_pipeline_in_name(name, tables, {*known, *kept}))
-    gone = known - set(kept)
-    return [_list_pipeline_commands(pipeline, tables, owners) for pipeline in sorted(gone)]
+            owners[name] = Ownership(
+                "intermediate", _find_pipeline_in_name(name, tables, {*pipelines, *configured_pipelines})
+            )
+    orphaned_pipelines = pipelines - set(configured_pipelines)
+    return [_list_pipeline_commands(pipeline, tables, owners) for pipeline in sorted(orphaned_pipelines)]
 
 
 def _load_tables(catalogs: Catalogs, catalog: str, failures: list[TidegateError]) -> Iterator[tuple[str, Table]]:
-    spaces, names, found = list[str](), list[str](), list[Table | None]()
+    spaces, names, tables = list[str](), list[str](), list[Table | None]()
     with _keep_apart(catalogs, f"{catalog}.*", failures):
         spaces += (".".join((catalog, *namespace)) for namespace in catalogs.catalog(catalog).list_namespaces())
     for space in spaces:
         with _keep_apart(catalogs, f"{space}.*", failures):
             names += (f"{space}.{name}" for name in catalogs.names_in(space))
     for name in sorted(names):
-        found.clear()
+        tables.clear()
         with _keep_apart(catalogs, name, failures):
-            found.append(catalogs.table(name))
-        yield from ((name, table) for table in found if table is not None)
+            tables.append(catalogs.table(name))
+        yield from ((name, table) for table in tables if table is not None)
 
 
 @contextmanager
@@ -70,8 +72,8 @@ def _keep_apart(catalogs: Catalogs, table: str, failures: list[TidegateError]) -
     except TidegateError as error:
         failures.append(error)
     except Exception as error:
-        known = judge_error(catalogs, "leftovers", table, error)
-        failures.append(known or to_unexpected_error("leftovers", f"table={table}", error))
+        failure = judge_error(catalogs, "leftovers", table, error)
+        failures.append(failure or to_unexpected_error("leftovers", f"table={table}", error))
 
 
 def _find_owner(name: str, table: Table) -> Ownership | None:
@@ -111,13 +113,13 @@ def _list_pipeline_commands(
     marks = {
         name: _list_pipeline_properties(table, pipeline) for name, table in sorted(tables.items()) if name not in own
     }
-    marked = {name: found for name, found in marks.items() if found}
+    marked = {name: properties for name, properties in marks.items() if properties}
     return {
         "pipeline": pipeline,
         "tables": own,
         "destinations": list(marked),
         "remove": [f"DROP TABLE {quote_name(name)} PURGE" for name in own]
-        + [statement for name, found in marked.items() for statement in _render_unmark(name, found, pipeline)]
+        + [statement for name, properties in marked.items() for statement in _render_unmark(name, properties, pipeline)]
         + [f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}"],
     }
 

@@ -86,7 +86,7 @@ def reparent(table: Table, publication: Publication, onto: int, added: Added, ta
 
 def _list_added_files(table: Table, head: Snapshot) -> Added | None:
     """The files that a snapshot added, if it did nothing else that counts; delete files that it replaced may stay."""
-    found: Added = {}
+    added_files: Added = {}
     for manifest in head.manifests(table.io):
         if manifest.added_snapshot_id != head.snapshot_id:
             continue
@@ -94,14 +94,14 @@ def _list_added_files(table: Table, head: Snapshot) -> Added | None:
         for entry in (e for e in entries if e.snapshot_id == head.snapshot_id):
             content = entry.data_file.content
             if entry.status == ManifestEntryStatus.ADDED and content != DataFileContent.EQUALITY_DELETES:
-                found.setdefault((manifest.content, manifest.partition_spec_id), []).append(entry.data_file)
+                added_files.setdefault((manifest.content, manifest.partition_spec_id), []).append(entry.data_file)
             elif entry.status != ManifestEntryStatus.DELETED or content == DataFileContent.DATA:
                 return None
     summary, counts = read_summary(head), dict.fromkeys(ManifestContent, 0)
-    for (kind, _), files in found.items():
+    for (kind, _), files in added_files.items():
         counts[kind] += len(files)
-    told = [int(summary.get(name, "0")) for name in ("added-data-files", "added-delete-files")]
-    return found if told == [counts[ManifestContent.DATA], counts[ManifestContent.DELETES]] else None
+    summary_counts = [int(summary.get(name, "0")) for name in ("added-data-files", "added-delete-files")]
+    return added_files if summary_counts == [counts[ManifestContent.DATA], counts[ManifestContent.DELETES]] else None
 
 
 def _diff_data_files(table: Table, cut: Snapshot, newest: Snapshot) -> tuple[list[DataFile], set[str]]:
@@ -188,6 +188,6 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
 
     def _summary(self, snapshot_properties: Any = None) -> Summary:
         """What the merge counted, and new totals."""
-        kept = {k: v for k, v in read_summary(self._head).items() if not k.startswith(RECOUNTED_PREFIXES)}
+        counters = {k: v for k, v in read_summary(self._head).items() if not k.startswith(RECOUNTED_PREFIXES)}
         before = self._onto.summary if self._onto else None
-        return update_snapshot_summaries(Summary(operation=self._operation, **kept), before)
+        return update_snapshot_summaries(Summary(operation=self._operation, **counters), before)

@@ -110,8 +110,8 @@ class IcebergSnapshots:
             files = ((place, file) for place, file in here.items() if not _is_delete(file))
             return tuple(sorted(f.file_path for at, f in files if at not in there or any(r.covers(f) for r in applies)))
 
-        found = TouchedFiles(of(before, after), of(after, before))
-        return None if len(found.old) + len(found.new) > MAX_LISTED_FILES else found
+        touched_files = TouchedFiles(of(before, after), of(after, before))
+        return None if len(touched_files.old) + len(touched_files.new) > MAX_LISTED_FILES else touched_files
 
     @translate_iceberg_errors
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
@@ -160,19 +160,19 @@ def _count_changed_rows(snapshot: Snapshot) -> int:
     summary = snapshot.summary
     if summary is None or summary.operation == Operation.REPLACE:
         return 0
-    told = summary.additional_properties
-    merged = [told[name] for name in MERGE_COUNTERS if name in told]
-    return sum(map(int, merged or [told[name] for name in WRITE_COUNTERS if name in told]))
+    properties = summary.additional_properties
+    merged = [properties[name] for name in MERGE_COUNTERS if name in properties]
+    return sum(map(int, merged or [properties[name] for name in WRITE_COUNTERS if name in properties]))
 
 
 class _Reach:
     """Which data files a delete file may apply to."""
 
-    def __init__(self, delete: DataFile, known: set[str]) -> None:
+    def __init__(self, delete: DataFile, data_paths: set[str]) -> None:
         self._place = _get_content_place(delete)
         self._everywhere = delete.content == DataFileContent.EQUALITY_DELETES
         named = delete[REFERENCED]  # by a deletion vector
-        self._only = named if named in known else find_referenced_file(delete, known)
+        self._only = named if named in data_paths else find_referenced_file(delete, data_paths)
 
     def covers(self, data: DataFile) -> bool:
         if self._everywhere:

@@ -29,8 +29,8 @@ def read_committed(member: Consumer, places: Sequence[TopicPartition], timeout: 
     """The committed offsets of the member's group. KafkaException after a few seconds where the user may not ask."""
     with suppress(KafkaException):
         return check_committed(member.committed(list(places), timeout=min(COMMITTED_TIMEOUT_SECONDS, timeout)))
-    told = member.poll(0)  # it reads no records: what comes is an error
-    error = None if told is None else told.error()
+    message = member.poll(0)  # it reads no records: what comes is an error
+    error = None if message is None else message.error()
     if error is not None and error.code() in REQUIRED_RIGHTS:
         raise KafkaException(error)
     return check_committed(member.committed(list(places), timeout=timeout))
@@ -41,9 +41,9 @@ def read_group_retention(admin: AdminClient, timeout: float) -> float | None:
     brokers = admin.list_topics(timeout=timeout).brokers
     if not brokers:
         raise make_unknown("no broker is named")
-    asked = [ConfigResource(ConfigResource.Type.BROKER, str(min(brokers)))]
+    resources = [ConfigResource(ConfigResource.Type.BROKER, str(min(brokers)))]
     try:
-        config = admin.describe_configs(asked, request_timeout=timeout)[asked[0]].result(timeout + 5)
+        config = admin.describe_configs(resources, request_timeout=timeout)[resources[0]].result(timeout + 5)
     except KafkaException as error:
         if error.args[0].code() in REQUIRED_RIGHTS:
             return None

@@ -89,23 +89,23 @@ class KafkaBroker:
 
     @translate_kafka_errors
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
-        """See the port. Made to be asked every second: the partitions of a topic are believed for a minute."""
+        """See the port. Callers may poll it every second: the partitions of a topic are cached for a minute."""
         if (
             self._layout is None
             or time.monotonic() - self._layout[0] > METADATA_TTL_SECONDS
             or not self._layout[1].keys() >= {*topics}
         ):
             self._layout = time.monotonic(), self._list_partitions()
-        known = self._layout[1]
-        asked = {TopicPartition(t, p): OffsetSpec.latest() for t in topics for p in known.get(t, ())}
-        if not asked:
+        partitions = self._layout[1]
+        specs = {TopicPartition(t, p): OffsetSpec.latest() for t in topics for p in partitions.get(t, ())}
+        if not specs:
             return {}
-        futures = self._admin.list_offsets(asked, isolation_level=ISOLATION[isolation], request_timeout=TIMEOUT)
-        found = {}
+        futures = self._admin.list_offsets(specs, isolation_level=ISOLATION[isolation], request_timeout=TIMEOUT)
+        offsets = {}
         for place, future in futures.items():
             with suppress(KafkaException):
-                found[place.topic, place.partition] = future.result(timeout=TIMEOUT + 5).offset
-        return group_by_topic({place: offset for place, offset in found.items() if offset >= 0})
+                offsets[place.topic, place.partition] = future.result(timeout=TIMEOUT + 5).offset
+        return group_by_topic({place: offset for place, offset in offsets.items() if offset >= 0})
 
     def _list_partitions(self) -> dict[str, list[int]]:
         try:
@@ -121,9 +121,9 @@ class KafkaBroker:
 
     def _find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         _, _, partitions = self._describe_topics(topics)
-        found = self._list_offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_uncommitted")
+        offsets = self._list_offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_uncommitted")
         end = self._list_offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
-        return resolve_offsets(found, check_offsets(end))
+        return resolve_offsets(offsets, check_offsets(end))
 
     @translate_kafka_errors
     def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
@@ -131,12 +131,12 @@ class KafkaBroker:
         return self._retry_call("the settings of topics", lambda: self._filter_compacted(topics))
 
     def _filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        futures = self._admin.describe_configs(asked, request_timeout=TIMEOUT)
-        found = {
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        futures = self._admin.describe_configs(resources, request_timeout=TIMEOUT)
+        configs = {
             resource.name: self._await_result(f"topic={resource.name}", future) for resource, future in futures.items()
         }
-        return tuple(topic for topic in topics if "compact" in found[topic]["cleanup.policy"].value)
+        return tuple(topic for topic in topics if "compact" in configs[topic]["cleanup.policy"].value)
 
     @translate_kafka_errors
     def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
@@ -203,26 +203,26 @@ class KafkaBroker:
             before = self._read_heartbeat(group, member, offsets)
             beat = before if beat_ms is None else beat_ms
             note = "" if beat is None else BEAT_KEY + str(beat)
-            wanted = [TopicPartition(t, p, o, note) for t, p, o in iterate_offsets(offsets)]
+            partitions = [TopicPartition(t, p, o, note) for t, p, o in iterate_offsets(offsets)]
             what = f"a commit of group={group}"
-            answers = self._retry_call(what, lambda: member.commit(offsets=wanted, asynchronous=False))
+            answers = self._retry_call(what, lambda: member.commit(offsets=partitions, asynchronous=False))
             for answer in filter(lambda tp: tp.error is not None, answers or []):
                 raise self._translate_failure(what, KafkaException(answer.error))
             hit_failpoint("group.committed")
-            found = self._read_back(group, member, wanted)
-        check_read_back(group, offsets, found)
+            reply = self._read_back(group, member, partitions)
+        check_read_back(group, offsets, reply)
         return before
 
     def _read_heartbeat(self, group: str, member: Consumer, offsets: Offsets) -> int | None:
         places = [TopicPartition(t, p) for t, p, _ in iterate_offsets(offsets)]
-        known = self._retry_call(f"offsets of group={group}", lambda: read_committed(member, places, TIMEOUT))
-        notes = [p.metadata.removeprefix(BEAT_KEY) for p in known if (p.metadata or "").startswith(BEAT_KEY)]
+        answers = self._retry_call(f"offsets of group={group}", lambda: read_committed(member, places, TIMEOUT))
+        notes = [p.metadata.removeprefix(BEAT_KEY) for p in answers if (p.metadata or "").startswith(BEAT_KEY)]
         return max((int(note) for note in notes if note.isdecimal()), default=None)
 
     def _read_back(self, group: str, member: Consumer, partitions: list[TopicPartition]) -> Offsets:
         what = f"offsets of group={group}"
-        known = self._retry_call(what, lambda: read_committed(member, partitions, TIMEOUT)) if partitions else []
-        return group_by_topic({(tp.topic, tp.partition): tp.offset for tp in known if tp.offset >= 0})
+        answers = self._retry_call(what, lambda: read_committed(member, partitions, TIMEOUT)) if partitions else []
+        return group_by_topic({(tp.topic, tp.partition): tp.offset for tp in answers if tp.offset >= 0})
 
     def _retry_call(self, what: str, call: Callable[[], T]) -> T:
         """A young topic may have no leader yet, and a group's coordinator may be loading: both pass in a moment."""
@@ -261,9 +261,9 @@ class KafkaBroker:
     def _list_offsets(self, partitions: Places, spec: OffsetSpec, isolation: str) -> dict[tuple[str, int], int]:
         if not partitions:
             return {}
-        asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+        specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
         futures = self._admin.list_offsets(
-            asked, isolation_level=ISOLATION[isolation], request_timeout=ELECTION_TIMEOUT
+            specs, isolation_level=ISOLATION[isolation], request_timeout=ELECTION_TIMEOUT
         )
         return {(tp.topic, tp.partition): self._await_result("offsets", f).offset for tp, f in futures.items()}
 

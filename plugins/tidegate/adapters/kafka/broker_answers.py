@@ -28,8 +28,8 @@ Places = list[tuple[str, int]]
 
 def make_unknown(what: str) -> KafkaException:
     """The error of an answer with a hole, which the brokers are asked again for."""
-    told = f"{what}: a partition's leader may be in election; nothing was changed, run it again in a moment"
-    return KafkaException(KafkaError(KafkaError._PARTIAL, told))
+    message = f"{what}: a partition's leader may be in election; nothing was changed, run it again in a moment"
+    return KafkaException(KafkaError(KafkaError._PARTIAL, message))
 
 
 def check_offsets(answers: Mapping[tuple[str, int], int]) -> Offsets:

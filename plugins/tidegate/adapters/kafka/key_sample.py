@@ -27,7 +27,7 @@ SMALL_FETCH_SETTINGS = {  # what comes with one answer is enough
 
 def sample_keys(consumer: Consumer, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
     """The keys of some records of the largest partitions, as far as they come in time."""
-    found: dict[tuple[str, int], list[bytes | None]] = {}
+    samples: dict[tuple[str, int], list[bytes | None]] = {}
     deadline = time.monotonic() + TIMEOUT_SECONDS
     with suppress(KafkaException):
         for topic, partition, start, end in nlargest(MAX_PARTITIONS, ranges, key=lambda one: one[3] - one[2]):
@@ -36,8 +36,8 @@ def sample_keys(consumer: Consumer, ranges: Ranges) -> dict[tuple[str, int], lis
                 keys = _read_keys_at(
                     consumer, TopicPartition(topic, partition, offset), min(end, offset + step), deadline
                 )
-                found.setdefault((topic, partition), []).extend(keys)
-    return found
+                samples.setdefault((topic, partition), []).extend(keys)
+    return samples
 
 
 def _read_keys_at(consumer: Consumer, place: TopicPartition, end: int, deadline: float) -> list[bytes | None]:

@@ -21,16 +21,16 @@ ONE_RECORD = {  # nothing is fetched ahead, and the end of a partition is told i
 
 def find_epochs(consumer: Consumer, ranges: Ranges) -> Epochs:
     """The epochs of every partition that has any, by the offset at which each begins."""
-    found: Epochs = {}
+    epochs: Epochs = {}
     for topic, partition, start, end in ranges:
-        seen = (
+        starts = (
             find_epoch_starts(partial(_read_epoch_at, consumer, topic, partition, end), start, end)
             if end > start
             else []
         )
-        if seen:
-            found.setdefault(topic, {})[partition] = seen
-    return found
+        if starts:
+            epochs.setdefault(topic, {})[partition] = starts
+    return epochs
 
 
 def _read_epoch_at(

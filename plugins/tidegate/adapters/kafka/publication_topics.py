@@ -62,19 +62,23 @@ class KafkaTopics:
     @translate_kafka_errors
     def create(self, publication: Publication) -> None:
         """See the port."""
-        asked = publication.create
+        topic_settings = publication.create
         existing = self._list_topics()
         missing = [topic for topic in publication.topics if topic not in existing]
-        if missing and not asked.enabled:
+        if missing and not topic_settings.enabled:
             raise GiveUp(
                 f"publication={publication.name} topic={missing[0]} does not exist and create.enabled is false; "
                 "create it with cleanup.policy=compact"
             )
-        config = {**COMPACTED_CONFIG, **asked.properties}
-        new = [NewTopic(t, asked.partitions, asked.replication_factor, config=config) for t in missing]
+        config = {**COMPACTED_CONFIG, **topic_settings.properties}
+        new = [
+            NewTopic(t, topic_settings.partitions, topic_settings.replication_factor, config=config) for t in missing
+        ]
         if publication.state_topic not in existing:
             parts = publication.parallelism
-            new.append(NewTopic(publication.state_topic, parts, asked.replication_factor, config=STATE_TOPIC_CONFIG))
+            new.append(
+                NewTopic(publication.state_topic, parts, topic_settings.replication_factor, config=STATE_TOPIC_CONFIG)
+            )
         for topic, future in (self._admin.create_topics(new) if new else {}).items():
             try:
                 future.result(TIMEOUT)
@@ -118,9 +122,9 @@ class KafkaTopics:
         consumer = Consumer({**self.settings, **READER_SETTINGS, "group.id": "tidegate-publications", "log_level": "3"})
         try:
             consumer.assign([TopicPartition(topic, number, 0) for number in ends])
-            left = set(ends)
-            while left:
-                self._apply_message(topic, consumer.poll(TIMEOUT), newest, left)
+            open_partitions = set(ends)
+            while open_partitions:
+                self._apply_message(topic, consumer.poll(TIMEOUT), newest, open_partitions)
         finally:
             consumer.close()
         return PartProgress(tuple(newest.get(number) for number in range(parts)))
@@ -136,7 +140,7 @@ class KafkaTopics:
     def _read_end_offsets(self, topic: str, isolation: str) -> dict[int, int]:
         return self._broker.read_log((topic,), isolation).end[topic]
 
-    def _apply_message(self, topic: str, message: Any, newest: dict[int, str], left: set[int]) -> None:
+    def _apply_message(self, topic: str, message: Any, newest: dict[int, str], open_partitions: set[int]) -> None:
         """Note one message's progress, or that a partition has been read to its end."""
         if message is None:
             raise RetryLater(f"topic={topic}: its progress was not answered within {TIMEOUT:.0f} s")
@@ -144,7 +148,7 @@ class KafkaTopics:
         if error is None:
             newest[message.partition()] = message.value().decode()
         elif error.code() == KafkaError._PARTITION_EOF:
-            left.discard(message.partition())
+            open_partitions.discard(message.partition())
         elif error.code() in REQUIRED_RIGHTS:
             raise GiveUp(explain_refusal(self.settings["bootstrap.servers"], f"the progress in topic={topic}", error))
         elif not error.retriable():

@@ -81,14 +81,16 @@ class SharedBroker:
         missing = sorted(set(topics) - set(self._list_all_topics()))
         if missing:
             raise PositionLost(f"topics={', '.join(missing)} do not exist: create them, or correct source.topics")
-        asked = self._asked.setdefault(isolation, set())
-        asked |= set(topics)
+        requested_topics = self._asked.setdefault(isolation, set())
+        requested_topics |= set(topics)
         if isolation not in self._logs:
-            self._logs[isolation] = self._try_read_log(tuple(sorted(asked & set(self._list_all_topics()))), isolation)
-        found = self._logs[isolation]
-        if late := tuple(topic for topic in topics if topic not in found.end):
-            found = self._logs[isolation] = _merge_logs(found, self._broker.read_log(late, isolation))
-        return _select_topics(found, topics)
+            self._logs[isolation] = self._try_read_log(
+                tuple(sorted(requested_topics & set(self._list_all_topics()))), isolation
+            )
+        log = self._logs[isolation]
+        if late := tuple(topic for topic in topics if topic not in log.end):
+            log = self._logs[isolation] = _merge_logs(log, self._broker.read_log(late, isolation))
+        return _select_topics(log, topics)
 
     def _try_read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         try:
@@ -98,17 +100,17 @@ class SharedBroker:
 
     def learn(self, places: Iterable[RecordAddress]) -> None:
         """Ask for the timestamps of the first records at or after these offsets; what is known is not asked again."""
-        wanted = [place for place in places if place not in self._ages]
+        addresses = [place for place in places if place not in self._ages]
         if len(self._ages) > MAX_CACHED_AGES:
             self._ages.clear()
         settings = {**self._settings, **ONE_RECORD, **PROMPT_FETCH_SETTINGS, "group.id": "tidegate-status"}
-        consumer = Consumer(settings) if wanted else None
+        consumer = Consumer(settings) if addresses else None
         try:
             deadline = time.monotonic() + AGES_TIMEOUT_SECONDS
-            while consumer is not None and wanted and time.monotonic() < deadline:
-                batch = {(topic, partition): offset for topic, partition, offset in reversed(wanted)}
+            while consumer is not None and addresses and time.monotonic() < deadline:
+                batch = {(topic, partition): offset for topic, partition, offset in reversed(addresses)}
                 self._ages |= _read_first_timestamps(consumer, batch, deadline)
-                wanted = [place for place in wanted if batch[place[:2]] != place[2]]
+                addresses = [place for place in addresses if batch[place[:2]] != place[2]]
         finally:
             if consumer is not None:
                 consumer.close()
@@ -167,12 +169,12 @@ class SharedBroker:
 
 
 def _read_first_timestamps(
-    consumer: Consumer, wanted: Mapping[tuple[str, int], int], deadline: float
+    consumer: Consumer, start_offsets: Mapping[tuple[str, int], int], deadline: float
 ) -> dict[RecordAddress, int]:
     """Timestamps of one record for each partition, those that came in time."""
-    consumer.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in wanted.items()])
-    found: dict[RecordAddress, int] = {}
-    open_ones = set(wanted)
+    consumer.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in start_offsets.items()])
+    timestamps: dict[RecordAddress, int] = {}
+    open_ones = set(start_offsets)
     while open_ones and time.monotonic() < deadline:
         for message in consumer.consume(len(open_ones), timeout=0.2):
             place = (message.topic() or "", message.partition() or 0)
@@ -180,8 +182,8 @@ def _read_first_timestamps(
                 open_ones.discard(place)
                 consumer.incremental_unassign([TopicPartition(*place)])
                 if message.error() is None:
-                    found[*place, wanted[place]] = message.timestamp()[1]
-    return found
+                    timestamps[*place, start_offsets[place]] = message.timestamp()[1]
+    return timestamps
 
 
 def _is_answer(message: KafkaMessage) -> bool:

@@ -15,10 +15,10 @@ CONSUMER_PREFIXES = ("session.timeout.ms", "max.poll.interval.ms", "fetch.", "qu
 
 def read_retentions(admin: AdminClient, topics: Iterable[str], timeout: float) -> dict[str, Retention]:
     """How long each topic keeps records and, if it is compacted, tombstones. KafkaException when that is refused."""
-    asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    if not asked:
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    if not resources:
         return {}
-    futures = admin.describe_configs(asked, request_timeout=timeout)
+    futures = admin.describe_configs(resources, request_timeout=timeout)
     return {resource.name: _parse_retention(future.result(timeout + 5)) for resource, future in futures.items()}
 
 
@@ -35,17 +35,17 @@ def read_last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> 
     """The time of the last record of each partition, among its last few offsets; absent where there is none."""
     waiting = {(topic, partition) for topic, partition, end in iterate_offsets(ends) if end > 0}
     consumer.assign([TopicPartition(t, p, max(0, ends[t][p] - TAIL_OFFSETS)) for t, p in sorted(waiting)])
-    found: dict[tuple[str, int], int] = {}
+    timestamps: dict[tuple[str, int], int] = {}
     while waiting:
         message = consumer.poll(patience)
         if message is None:
             break
         place, error = (message.topic(), message.partition()), message.error()
         if error is None:
-            found[place] = message.timestamp()[1]
+            timestamps[place] = message.timestamp()[1]
         elif error.code() == KafkaError._PARTITION_EOF:
             waiting.discard(place)
-    return found
+    return timestamps
 
 
 def send_records(settings: Mapping[str, str], topic: str, records: Iterable[Message], timeout: float) -> None:
@@ -54,8 +54,8 @@ def send_records(settings: Mapping[str, str], topic: str, records: Iterable[Mess
     producer, failures = Producer({**own, "log_level": "3", "enable.idempotence": "true"}), []
     for record in records:
         key, value, headers = Message(*record)
-        told = {"on_delivery": lambda error, _: failures.append(error) if error else None}
-        producer.produce(topic, value, key, headers=list(headers), **told)
+        options = {"on_delivery": lambda error, _: failures.append(error) if error else None}
+        producer.produce(topic, value, key, headers=list(headers), **options)
         producer.poll(0)
     if producer.flush(timeout):
         failures.append(KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout:.0f} s"))

@@ -37,29 +37,29 @@ class ApicurioRegistry:
         """All versions of `artifact`, or of `group/artifact`, the newest last; disabled ones before the others."""
         group, _, artifact = subject.rpartition("/")
         place = f"groups/{quote(group or 'default', safe='')}/artifacts/{quote(artifact, safe='')}/versions"
-        found: list[dict[str, Any]] = []
+        versions: list[dict[str, Any]] = []
         while True:
-            page = self._get_json(f"{place}?limit={PAGE_SIZE}&offset={len(found)}", subject)
-            found += page["versions"]
-            if not page["versions"] or len(found) >= int(page["count"]):
+            page = self._get_json(f"{place}?limit={PAGE_SIZE}&offset={len(versions)}", subject)
+            versions += page["versions"]
+            if not page["versions"] or len(versions) >= int(page["count"]):
                 break
-        if not found:
+        if not versions:
             raise self._explain(subject, 404, "it has no version")
-        ordered = sorted(found, key=lambda v: (v.get("state") != "DISABLED", int(v["globalId"])))
+        ordered = sorted(versions, key=lambda v: (v.get("state") != "DISABLED", int(v["globalId"])))
         return tuple(self._read_version(one, subject) for one in ordered)
 
-    def _read_version(self, told: dict[str, Any], subject: str) -> Version:
-        kind = str(told.get("artifactType") or told.get("type"))
+    def _read_version(self, metadata: dict[str, Any], subject: str) -> Version:
+        kind = str(metadata.get("artifactType") or metadata.get("type"))
         if kind not in ("AVRO", "JSON"):
             raise ConfigurationError(
                 f"registry={self._name} subject={subject}: a schema of type={kind} is not read through Apicurio's own "
                 "API; give the address of its ccompat API"
             )
-        content, texts = int(told["contentId"]), dict[str, str]()
+        content, texts = int(metadata["contentId"]), dict[str, str]()
         place = f"ids/contentIds/{content}"
         self._read_references(place, texts, subject)
         text = self._get(place, subject).text
-        return Version(int(told[self._use_id]), kind, text, texts, "", int(told["globalId"]), content)
+        return Version(int(metadata[self._use_id]), kind, text, texts, "", int(metadata["globalId"]), content)
 
     def _read_references(self, place: str, texts: dict[str, str], subject: str) -> None:
         for one in self._get_json(f"{place}/references", subject):

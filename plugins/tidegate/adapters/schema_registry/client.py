@@ -43,7 +43,7 @@ class Registry:
             client, other = SchemaRegistryClient(self._settings), SchemaRegistryClient(self._settings)
             alive = set(client.get_versions(subject))
             numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
-            found = tuple(self._read_version(client, other, subject, number) for number in numbers)
+            versions = tuple(self._read_version(client, other, subject, number) for number in numbers)
         except SchemaRegistryError as fault:
             raise explain_status(self._name, subject, fault.http_status_code, fault.error_message) from fault
         except (httpx.HTTPError, OSError) as fault:
@@ -52,25 +52,25 @@ class Registry:
             raise ConfigurationError(f"registry={self._name}: its settings are not usable: {fault}") from fault
         if not alive:
             raise explain_status(self._name, subject, NOT_FOUND_STATUS_CODES[0], "it has no version")
-        return found
+        return versions
 
     def _read_version(self, client: Any, other: Any, subject: str, number: int) -> Version:
         """`other` is a client that has not seen the version: one would remember it in the form asked for first."""
-        found, form = client.get_version(subject, number, deleted=True), None
-        kind = found.schema.schema_type or "AVRO"
+        version, form = client.get_version(subject, number, deleted=True), None
+        kind = version.schema.schema_type or "AVRO"
         if kind == "PROTOBUF":  # as the compiler's own description, so that nobody has to compile it again
             client, form = other, "serialized"
-            found = client.get_version(subject, number, deleted=True, fmt=form)
+            version = client.get_version(subject, number, deleted=True, fmt=form)
         texts: dict[str, str] = {}
-        self._read_references(client, found.schema, texts, form)
-        return Version(found.schema_id, kind, found.schema.schema_str, texts, found.guid or "")
+        self._read_references(client, version.schema, texts, form)
+        return Version(version.schema_id, kind, version.schema.schema_str, texts, version.guid or "")
 
     def _read_references(self, client: Any, schema: Any, texts: dict[str, str], form: str | None) -> None:
         for reference in schema.references or ():
             if reference.name not in texts:
-                found = client.get_version(reference.subject, reference.version, deleted=True, fmt=form)
-                texts[reference.name] = found.schema.schema_str
-                self._read_references(client, found.schema, texts, form)
+                version = client.get_version(reference.subject, reference.version, deleted=True, fmt=form)
+                texts[reference.name] = version.schema.schema_str
+                self._read_references(client, version.schema, texts, form)
 
 
 def explain_status(name: str, subject: str, status: int, message: str) -> Exception:

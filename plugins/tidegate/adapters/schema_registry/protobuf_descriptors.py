@@ -29,11 +29,11 @@ FIELD_TYPES = (
 )  # fmt: skip  # in the order of their numbers, from 1 on
 
 
-def from_registry(versions: Iterable[Version], wanted: str | None) -> dict[str, Any]:
+def from_registry(versions: Iterable[Version], message_name: str | None) -> dict[str, Any]:
     """How records of these versions, the newest last, are read: options of the format, without a secret."""
     ordered = list(versions)
     sets = {version.id: _resolve_imports(_parse_file(version.text, version.id), version) for version in ordered}
-    message = _find_message(sets[ordered[-1].id], wanted)
+    message = _find_message(sets[ordered[-1].id], message_name)
     pools = {number: _index_messages(files).get(message.full_name) for number, files in sets.items()}
     written = {number: to_shape(old) for number, old in pools.items() if old is not None}
     shape = to_shape(message)
@@ -44,7 +44,7 @@ def from_registry(versions: Iterable[Version], wanted: str | None) -> dict[str, 
     return {"shape": shape, "message": message.full_name, "writers": writers, "refused": refused}
 
 
-def from_file(path: Path, wanted: str | None) -> dict[str, Any]:
+def from_file(path: Path, message_name: str | None) -> dict[str, Any]:
     """The same for a descriptor set that the compiler wrote: records are bare messages, and no registry is asked."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.message import DecodeError
@@ -58,7 +58,7 @@ def from_file(path: Path, wanted: str | None) -> dict[str, Any]:
             f"protobuf.descriptor={path} is no descriptor set; write it with: "
             "protoc --include_imports --descriptor_set_out=FILE"
         ) from fault
-    message = _find_message(files, wanted)
+    message = _find_message(files, message_name)
     return {"shape": to_shape(message), "message": message.full_name, "files": _encode_files(files)}
 
 
@@ -110,24 +110,24 @@ def _parse_file(text: str, number: int | str) -> Any:
 
 def _resolve_imports(root: Any, version: Version) -> list[Any]:
     """The file and all that it imports, imports first: from the registry, or those that come with Protobuf itself."""
-    found: dict[str, Any] = {}
+    files: dict[str, Any] = {}
 
     def add(file: Any, name: str) -> None:
         for imported in file.dependency:
-            if imported in found:
+            if imported in files:
                 continue
             if imported in version.references:
                 add(_parse_file(version.references[imported], imported), imported)
                 continue
-            known = _load_shipped_file(imported)
-            if known is None:
+            shipped_file = _load_shipped_file(imported)
+            if shipped_file is None:
                 raise GiveUp(f"the Protobuf schema id={version.id} imports {imported}, which is not registered")
-            add(known, imported)
+            add(shipped_file, imported)
         file.name = name  # as it is imported, whatever it was called when it was registered
-        found[name] = file
+        files[name] = file
 
     add(root, root.name or "schema.proto")
-    return list(found.values())
+    return list(files.values())
 
 
 def _load_shipped_file(name: str) -> Any:
@@ -139,9 +139,9 @@ def _load_shipped_file(name: str) -> Any:
             continue
         module = name.removeprefix(folder).removesuffix(".proto").replace("/", ".")
         with suppress(ImportError):
-            found = FileDescriptorProto()
-            import_module(f"{package}.{module}_pb2").DESCRIPTOR.CopyToProto(found)
-            return found
+            file = FileDescriptorProto()
+            import_module(f"{package}.{module}_pb2").DESCRIPTOR.CopyToProto(file)
+            return file
     return None
 
 
@@ -152,30 +152,32 @@ def _index_messages(files: list[Any]) -> dict[str, Any]:
     pool = DescriptorPool()
     for file in files:
         pool.Add(file)
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
 
     def add(messages: Iterable[Any]) -> None:
         for message in messages:
-            found[message.full_name] = message
+            by_name[message.full_name] = message
             add(message.nested_types)
 
     for file in files:
         add(pool.FindFileByName(file.name).message_types_by_name.values())
-    return found
+    return by_name
 
 
-def _find_message(files: list[Any], wanted: str | None) -> Any:
+def _find_message(files: list[Any], message_name: str | None) -> Any:
     """The message that was asked for, by its full name or its last part; else the first of the last file."""
     messages = _index_messages(files)
-    if wanted is None:
+    if message_name is None:
         root = files[-1]
         if not root.message_type:
             raise ConfigurationError(f"the Protobuf schema={root.name} has no message; correct the subject")
         return messages[".".join(filter(None, (root.package, root.message_type[0].name)))]
-    fitting = [name for name in messages if name == wanted or name.endswith(f".{wanted}")]
+    fitting = [name for name in messages if name == message_name or name.endswith(f".{message_name}")]
     if len(fitting) != 1:
-        known = ", ".join(sorted(name for name in messages if not name.startswith(GOOGLE_PREFIX)))
-        raise ConfigurationError(f"protobuf.message={wanted} is not one of the schema's messages: {known}")
+        message_names = ", ".join(sorted(name for name in messages if not name.startswith(GOOGLE_PREFIX)))
+        raise ConfigurationError(
+            f"protobuf.message={message_name} is not one of the schema's messages: {message_names}"
+        )
     return messages[fitting[0]]
 
 

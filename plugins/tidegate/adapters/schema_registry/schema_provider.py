@@ -74,20 +74,20 @@ class RegistrySchemas:
             columns = _choose_columns(table, "value", value.columns, _to_message_columns(options))
             return replace(table, value=replace(value, columns=columns, options=options))
         if value.format == "json" and REGISTRY_OPTION in value.options:
-            options, found = self._read_json_options(value.options, table, "value", value.columns is None)
-            return replace(table, value=replace(value, columns=value.columns or found, options=options))
+            options, schema_columns = self._read_json_options(value.options, table, "value", value.columns is None)
+            return replace(table, value=replace(value, columns=value.columns or schema_columns, options=options))
         if value.format not in AVRO_FORMATS:
             return table
         options = self._read_avro_options(value.options, table, "value")
         schema = parse_schema(options["reader"])
         row = find_row_type(schema) if value.format == "debezium-avro" else schema
         names = {**collect_named_types(schema), **collect_named_types(row)}
-        found = to_columns(row) if is_record(row) else ()
-        if not found:
+        schema_columns = to_columns(row) if is_record(row) else ()
+        if not schema_columns:
             raise ConfigurationError(
                 f"table={table.name}: the schema of its values is no record; use value.format: raw"
             )
-        columns = _choose_columns(table, "value", value.columns, found, find_number_fields(row, names))
+        columns = _choose_columns(table, "value", value.columns, schema_columns, find_number_fields(row, names))
         options |= {name: word for name, word in value.options.items() if name == "truncate"}
         _check_names(names)
         return replace(table, value=replace(value, columns=columns, options=options))
@@ -95,76 +95,76 @@ class RegistrySchemas:
     def _describe_key(self, table: Table) -> Table:
         key = table.key
         if key.format == "json" and REGISTRY_OPTION in key.options and key.fields:
-            options, found = self._read_json_options(key.options, table, "key", key.columns is None)
-            return replace(table, key=replace(key, columns=key.columns or found, options=options))
+            options, schema_columns = self._read_json_options(key.options, table, "key", key.columns is None)
+            return replace(table, key=replace(key, columns=key.columns or schema_columns, options=options))
         if key.format not in ("avro", "protobuf") or not key.fields:
             return table
         bare: tuple[Column, ...] = ()
         numbers: set[str] = set()
         if key.format == "protobuf":
             options = self._read_protobuf_options(key.options, table, "key")
-            found = _to_message_columns(options)
+            schema_columns = _to_message_columns(options)
         else:
             options = self._read_avro_options(key.options, table, "key")
             schema = parse_schema(options["reader"])
             bare = () if is_record(schema) else (Column(key.fields[0], to_spark_type(schema, {})),)
-            found = bare or to_columns(schema)
+            schema_columns = bare or to_columns(schema)
             numbers = find_number_fields(schema, collect_named_types(schema))
-        declared = {c.name for c in found}
+        declared = {c.name for c in schema_columns}
         missing = [name for name in key.fields if name not in declared]
         if missing or (bare and len(key.fields) > 1):
             raise ConfigurationError(
                 f"table={table.name}: key.fields={missing or list(key.fields)} are not in the key's schema, which has "
                 f"{', '.join(sorted(declared))}; correct key.fields"
             )
-        columns = _choose_columns(table, "key", key.columns, found, numbers)
+        columns = _choose_columns(table, "key", key.columns, schema_columns, numbers)
         return replace(table, key=replace(key, columns=columns, options=options))
 
-    def _read_avro_options(self, given: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
-        if "schema" in given:
-            return asdict(plan_decoding(parse_schema(given["schema"]), {}), dict_factory=_drop_refused)
-        versions = self._read_versions(given, table, part, "avro")
+    def _read_avro_options(self, settings: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
+        if "schema" in settings:
+            return asdict(plan_decoding(parse_schema(settings["schema"]), {}), dict_factory=_drop_refused)
+        versions = self._read_versions(settings, table, part, "avro")
         writers, newest = {}, {}
         for version in versions:
-            known = {name: parse_schema(text) for name, text in version.references.items()}
-            writers[version.id] = inline_references(parse_schema(version.text), known)
+            named_types = {name: parse_schema(text) for name, text in version.references.items()}
+            writers[version.id] = inline_references(parse_schema(version.text), named_types)
             newest[version.subject] = writers[version.id]
-        several = len(given.get("records", ())) > 1
+        several = len(settings.get("records", ())) > 1
         latest = join_records(list(newest.values())) if several else writers[versions[-1].id]
-        return asdict(plan_decoding(latest, writers)) | self._build_wire_options(given, table, part, versions)
+        return asdict(plan_decoding(latest, writers)) | self._build_wire_options(settings, table, part, versions)
 
-    def _read_protobuf_options(self, given: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
-        if "descriptor" in given:
-            return protobuf_descriptors.from_file(self._folder / given["descriptor"], given.get("message"))
-        versions = self._read_versions(given, table, part, "protobuf")
+    def _read_protobuf_options(self, settings: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
+        if "descriptor" in settings:
+            return protobuf_descriptors.from_file(self._folder / settings["descriptor"], settings.get("message"))
+        versions = self._read_versions(settings, table, part, "protobuf")
         made = protobuf_descriptors.from_registry(
-            versions, given.get("message") or next(iter(given.get("records", ())), None)
+            versions, settings.get("message") or next(iter(settings.get("records", ())), None)
         )
-        return made | self._build_wire_options(given, table, part, versions)
+        return made | self._build_wire_options(settings, table, part, versions)
 
     def _read_json_options(
-        self, given: dict[str, Any], table: Table, part: str, wanted: bool
+        self, settings: dict[str, Any], table: Table, part: str, needs_columns: bool
     ) -> tuple[dict[str, Any], tuple[Column, ...] | None]:
-        """Options with the ids that records may have, and the columns of the newest schema if they are `wanted`."""
-        versions = self._read_versions(given, table, part, "json")
-        options = {**given, "ids": sorted({version.id for version in versions})}
-        options |= self._build_wire_options(given, table, part, versions)
+        """Options with the ids that records may have, and the columns of the newest schema if `needs_columns`."""
+        versions = self._read_versions(settings, table, part, "json")
+        options = {**settings, "ids": sorted({version.id for version in versions})}
+        options |= self._build_wire_options(settings, table, part, versions)
         is_value = part == "value"
         kinds = {str(version.id): json_schema.kinds_of(version.text) for version in versions if is_value}
         options |= {"kinds": kinds} if any(kinds.values()) else {}
-        if not wanted:
+        if not needs_columns:
             return options, None
         older = [version.text for version in reversed(versions[:-1])]
         return options, json_schema.to_columns(versions[-1].text, older, logical=is_value)
 
-    def _read_versions(self, given: dict[str, Any], table: Table, part: str, word: str) -> list[Version]:
+    def _read_versions(self, settings: dict[str, Any], table: Table, part: str, word: str) -> list[Version]:
         """All versions of the subject, or of the subjects of topics and record types; of each the newest last."""
-        subjects = find_subjects(given, table, part, given.get("records", ()))
+        subjects = find_subjects(settings, table, part, settings.get("records", ()))
         if not subjects:
             raise ConfigurationError(
                 f"table={table.name}: its topics come from a pattern, so {part}.{word}.subject must be given"
             )
-        versions = self._read_all_versions(given, subjects)
+        versions = self._read_all_versions(settings, subjects)
         other = next((version for version in versions if version.kind != word.upper()), None)
         if other is not None:
             raise ConfigurationError(
@@ -173,19 +173,19 @@ class RegistrySchemas:
             )
         return versions
 
-    def _read_all_versions(self, given: dict[str, Any], subjects: list[str]) -> list[Version]:
-        registry = self._get_registry(given.get("registry", "schema_registry_default"), given.get("use_id"))
+    def _read_all_versions(self, settings: dict[str, Any], subjects: list[str]) -> list[Version]:
+        registry = self._get_registry(settings.get("registry", "schema_registry_default"), settings.get("use_id"))
         return [
             version._replace(subject=subject) for subject in subjects for version in registry.read_versions(subject)
         ]
 
     def _build_wire_options(
-        self, given: dict[str, Any], table: Table, part: str, versions: list[Version]
+        self, settings: dict[str, Any], table: Table, part: str, versions: list[Version]
     ) -> dict[str, Any]:
         """Where the job finds schema ids, and which are those of record types that change nothing."""
-        ignored = given.get("ignored_records", ())
-        others = self._read_all_versions(given, find_subjects(given, table, part, ignored)) if ignored else []
-        word = given.get("wire_format", "confluent")
+        ignored = settings.get("ignored_records", ())
+        others = self._read_all_versions(settings, find_subjects(settings, table, part, ignored)) if ignored else []
+        word = settings.get("wire_format", "confluent")
         wire = lay_out(word, [*versions, *others])
         if wire and "headers" in wire and not any(wire["headers"].values()):
             raise ConfigurationError(f"table={table.name}: {part}s with wire_format={word}: {MISSING_ID_REASONS[word]}")
@@ -201,14 +201,14 @@ class RegistrySchemas:
         return self._registries[place, use_id]
 
 
-def find_subjects(given: dict[str, Any], table: Table, part: str, records: Collection[str]) -> list[str]:
+def find_subjects(settings: dict[str, Any], table: Table, part: str, records: Collection[str]) -> list[str]:
     """The subjects of a table's keys or values, as their producers call them; empty where nothing names them."""
-    strategy = given.get("subject_name_strategy")
+    strategy = settings.get("subject_name_strategy")
     if strategy == "RecordNameStrategy":
         return list(records)
     if strategy == "TopicRecordNameStrategy":
         return [f"{topic}-{record}" for record in records for topic in table.topics]
-    return [given["subject"]] if "subject" in given else [f"{topic}-{part}" for topic in table.topics]
+    return [settings["subject"]] if "subject" in settings else [f"{topic}-{part}" for topic in table.topics]
 
 
 def _to_message_columns(options: dict[str, Any]) -> tuple[Column, ...]:
@@ -223,9 +223,9 @@ def _drop_refused(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def find_row_type(schema: Any) -> Any:
     """The record of `after` in a change event's schema."""
     fields = {f["name"]: f["type"] for f in schema.get("fields", ())} if isinstance(schema, dict) else {}
-    found = [resolve_name(branch, collect_named_types(schema)) for name in ("before", "after") if name in fields
+    branches = [resolve_name(branch, collect_named_types(schema)) for name in ("before", "after") if name in fields
              for branch in list_branches(fields[name])]  # fmt: skip
-    rows = [row for row in found if is_record(row)]
+    rows = [row for row in branches if is_record(row)]
     if not rows or "op" not in fields:
         raise ConfigurationError("the Avro schema is no Debezium change event: it needs before, after and op")
     return rows[-1]
@@ -247,33 +247,33 @@ def _check_names(names: dict[str, Any]) -> None:
 def _choose_columns(
     table: Table,
     part: str,
-    wanted: tuple[Column, ...] | None,
-    found: tuple[Column, ...],
+    declared_columns: tuple[Column, ...] | None,
+    schema_columns: tuple[Column, ...],
     numbers: Collection[str] = (),
 ) -> tuple[Column, ...]:
     """The columns that were declared, as far as the schema can give them without loss; all of it if none were.
 
     `numbers` are the fields that may also be a DECIMAL or the number's text.
     """
-    if wanted is None:
-        return found
-    by_name = {c.name: c.type for c in found}
-    for column in wanted:
-        held = by_name.get(column.name)
+    if declared_columns is None:
+        return schema_columns
+    by_name = {c.name: c.type for c in schema_columns}
+    for column in declared_columns:
+        source = by_name.get(column.name)
         if column.name in numbers and column.type.startswith(("DECIMAL", "STRING")):
             continue
-        if held is None or not (held == column.type or _can_widen(held, column.type)):
+        if source is None or not (source == column.type or _can_widen(source, column.type)):
             raise ConfigurationError(
                 f"table={table.name}: {part}.schema has {column.name} {column.type}, and the registered schema "
-                f"{f'has it as {held}' if held else 'has no such field'}; correct it, or leave {part}.schema out"
+                f"{f'has it as {source}' if source else 'has no such field'}; correct it, or leave {part}.schema out"
             )
-    return wanted
+    return declared_columns
 
 
-def _can_widen(held: str, wanted: str) -> bool:
-    if parse_type(held) == parse_type(wanted) or (held, wanted) in LOSSLESS_WIDENINGS:
+def _can_widen(source: str, target: str) -> bool:
+    if parse_type(source) == parse_type(target) or (source, target) in LOSSLESS_WIDENINGS:
         return True
-    ours, theirs = parse_type(held), parse_type(wanted)
+    ours, theirs = parse_type(source), parse_type(target)
     if not (isinstance(ours, Primitive) and isinstance(theirs, Primitive) and ours.decimal and theirs.decimal):
         return False
     (p, s), (wider, scale) = ours.decimal, theirs.decimal

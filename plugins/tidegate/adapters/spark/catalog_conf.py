@@ -48,11 +48,11 @@ def _add_login(uri: str, login: str, password: str | None) -> str:
 
 def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) -> dict[str, str]:
     """Spark session settings for `catalog`, from `resolve_catalog_properties`. May hold secrets: never log them."""
-    given = {name: str(value) for name, value in properties.items() if not name.startswith(PYICEBERG_ONLY_PREFIXES)}
-    kind = given.get("type")
+    settings = {name: str(value) for name, value in properties.items() if not name.startswith(PYICEBERG_ONLY_PREFIXES)}
+    kind = settings.get("type")
     if catalog.type != "iceberg" or kind not in ("sql", "rest"):
         raise ConfigurationError(f"catalog={catalog.name} type={kind}: Spark's side is known for sql and rest; use one")
-    words = given | (_to_jdbc_conf(given["uri"]) if kind == "sql" else {"type": "rest"}) | _to_s3_conf(properties)
+    words = settings | (_to_jdbc_conf(settings["uri"]) if kind == "sql" else {"type": "rest"}) | _to_s3_conf(properties)
     words.setdefault("cache-enabled", "false")  # a cached table would hide the branch that PyIceberg has just cut
     if words.get("uri", "").startswith("jdbc:postgresql:"):
         words.setdefault("retryable_status_codes", RECONNECT_SQLSTATES)
@@ -79,16 +79,16 @@ def _to_s3_conf(properties: Mapping[str, Any]) -> dict[str, str]:
 
     A REST catalog's warehouse is often a name: that files lie in S3 is known by the settings for it, too.
     """
-    given = {name: str(value) for name, value in properties.items()}
-    in_s3 = given.get("warehouse", "").startswith(("s3://", "s3a://"))
-    if not in_s3 and not any(name.startswith("s3.") for name in given):
+    settings = {name: str(value) for name, value in properties.items()}
+    in_s3 = settings.get("warehouse", "").startswith(("s3://", "s3a://"))
+    if not in_s3 and not any(name.startswith("s3.") for name in settings):
         return {}
-    words = {"io-impl": given.get("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")} if in_s3 else {}
-    unified = {name: given[f"client.{name}"] for name in CLIENT_CREDENTIALS if f"client.{name}" in given}
-    words |= {f"s3.{name}": value for name, value in unified.items() if f"s3.{name}" not in given}
-    if region := given.get("client.region", given.get("s3.region")):
+    words = {"io-impl": settings.get("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")} if in_s3 else {}
+    unified = {name: settings[f"client.{name}"] for name in CLIENT_CREDENTIALS if f"client.{name}" in settings}
+    words |= {f"s3.{name}": value for name, value in unified.items() if f"s3.{name}" not in settings}
+    if region := settings.get("client.region", settings.get("s3.region")):
         words["client.region"] = region
-    if "s3.endpoint" in given and "s3.path-style-access" not in given:
-        virtual = given.get("s3.force-virtual-addressing", "false").lower() == "true"
+    if "s3.endpoint" in settings and "s3.path-style-access" not in settings:
+        virtual = settings.get("s3.force-virtual-addressing", "false").lower() == "true"
         words["s3.path-style-access"] = "false" if virtual else "true"
     return words

@@ -36,10 +36,10 @@ def _build_address(connection: Connection) -> str:
         raise ConfigurationError(f"connection={connection.id}: no host; set it to sc://host and the port beside it")
     host = connection.host if "://" in connection.host else f"sc://{connection.host}"
     address = f"{host}:{connection.port}" if connection.port else host
-    given = {"user_id": connection.login, "token": connection.password, "use_ssl": connection.extra.get("use_ssl")}
+    parameters = {"user_id": connection.login, "token": connection.password, "use_ssl": connection.extra.get("use_ssl")}
     options = "".join(
         f";{name}={quote(_format_value(value), safe='')}"
-        for name, value in given.items()
+        for name, value in parameters.items()
         if value is not None and value != ""
     )
     return f"{address}/{options}" if options else address

@@ -109,12 +109,12 @@ def _escape(value: str) -> str:
 
 
 def _find_spark_submit() -> Path:
-    found = find_spark_home() / "bin" / "spark-submit"
-    if not found.exists():
+    spark_submit = find_spark_home() / "bin" / "spark-submit"
+    if not spark_submit.exists():
         raise ConfigurationError(
             f"SPARK_HOME={find_spark_home()}: it has no bin/spark-submit; set it to Spark's folder"
         )
-    return found
+    return spark_submit
 
 
 def find_spark_home() -> Path:
@@ -130,10 +130,10 @@ def find_spark_home() -> Path:
 
 def _build_environment() -> dict[str, str]:
     # the executors' Python must be the driver's
-    kept = {key: value for key, value in os.environ.items() if key not in CONNECT_VARIABLES}
-    return {"PYSPARK_PYTHON": sys.executable, **kept, "SPARK_HOME": str(find_spark_home())}
+    inherited_variables = {key: value for key, value in os.environ.items() if key not in CONNECT_VARIABLES}
+    return {"PYSPARK_PYTHON": sys.executable, **inherited_variables, "SPARK_HOME": str(find_spark_home())}
 
 
-def _find_last_error(told: str) -> str:
-    lines = [line for line in told.splitlines() if "Error" in line or "Exception" in line]
-    return (lines or told.splitlines() or ["no output"])[-1][:500]
+def _find_last_error(output: str) -> str:
+    lines = [line for line in output.splitlines() if "Error" in line or "Exception" in line]
+    return (lines or output.splitlines() or ["no output"])[-1][:500]

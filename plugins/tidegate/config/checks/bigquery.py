@@ -27,8 +27,8 @@ def check_warehouses(model: PipelineModel, catalogs: Mapping[str, Catalog | str]
     if any(_has_quotas(table, catalogs) for table in model.tables):
         check_pace(model.merge, findings)
     if "bigquery" in types and len(types) > 1 and model.source.errors.tolerance != "none":
-        told = "all needs every table in catalogs of one type: dead letters are written in the commit of their batch"
-        findings.add(("source", "errors", "tolerance"), f"{told}; write none, or make two pipelines")
+        problem = "all needs every table in catalogs of one type: dead letters are written in the commit of their batch"
+        findings.add(("source", "errors", "tolerance"), f"{problem}; write none, or make two pipelines")
 
 
 def _has_quotas(table: TableModel, catalogs: Mapping[str, Catalog | str]) -> bool:
@@ -68,5 +68,7 @@ def _check_history(table: TableModel, path: KeyPath, findings: Problems) -> None
     """A row of history is made of several records, so that it has no partition by the time of one."""
     by_ingestion = any(INGESTION_TIME_COLUMN in text.upper() for text in table.create.partition_by)
     if table.history != "none" and by_ingestion and table.create.properties.get("partition_time") != "wall_clock":
-        told = "a row of history has no record's time to lie at; name a column, e.g. valid_from, or set partition_time"
-        findings.add((*path, "create", "partition_by", 0), f"{told}: wall_clock")
+        problem = (
+            "a row of history has no record's time to lie at; name a column, e.g. valid_from, or set partition_time"
+        )
+        findings.add((*path, "create", "partition_by", 0), f"{problem}: wall_clock")

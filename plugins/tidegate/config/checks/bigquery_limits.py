@@ -45,28 +45,28 @@ def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, finding
     columns = {
         c.name: c for c in (*declared["value"], *(replace(c, name=key.prefix + c.name) for c in declared["key"]))
     }
-    known = [*columns.values(), *metadata]
-    types = {c.name: c.type for c in (*known, *declared["key"])}
-    is_told = bool(value.schema_)
+    known_columns = [*columns.values(), *metadata]
+    types = {c.name: c.type for c in (*known_columns, *declared["key"])}
+    has_all_columns = bool(value.schema_)
     if table.select is not None:
-        known, is_whole = _select_columns(table.select, known)
-        is_told, value_path = is_told and is_whole, (*path, "select")
-        _check_columns(known, value_path, findings)
-    known += _list_history_columns(table, known)
-    if sum(_count_leaves(parse_type(c.type)) for c in known) > MAX_COLUMNS:
+        known_columns, is_whole = _select_columns(table.select, known_columns)
+        has_all_columns, value_path = has_all_columns and is_whole, (*path, "select")
+        _check_columns(known_columns, value_path, findings)
+    known_columns += _list_history_columns(table, known_columns)
+    if sum(_count_leaves(parse_type(c.type)) for c in known_columns) > MAX_COLUMNS:
         where = value_path if table.select is not None else (*value_path, "schema")
         findings.add(where, f"BigQuery holds {MAX_COLUMNS} columns, fields of structs included")
-    found = any(word is not False for word in (table.upsert, table.delete))
-    _check_ordered(key.fields if found else [], types, (*key_path, "fields"), findings)
+    is_keyed = any(word is not False for word in (table.upsert, table.delete))
+    _check_ordered(key.fields if is_keyed else [], types, (*key_path, "fields"), findings)
     _check_ordered(table.sequence_by, types, (*path, "sequence_by"), findings)
-    _check_layout(table, known if is_told else None, (*path, "create"), findings)
+    _check_layout(table, known_columns if has_all_columns else None, (*path, "create"), findings)
 
 
-def _list_history_columns(table: TableModel, known: Iterable[Column]) -> list[Column]:
+def _list_history_columns(table: TableModel, known_columns: Iterable[Column]) -> list[Column]:
     """The columns that history adds, by which tables may be partitioned too."""
     if table.history == "none":
         return []
-    types = {c.name.casefold(): c.type for c in known}
+    types = {c.name.casefold(): c.type for c in known_columns}
     axis = types.get(table.sequence_by[0].casefold(), "STRING") if table.sequence_by else "TIMESTAMP"
     named = table.history_columns
     return [Column(named.valid_from, axis), Column(named.valid_to, axis), Column(named.is_current, "BOOLEAN")]
@@ -79,7 +79,7 @@ def _select_columns(text: str, record: Iterable[Column]) -> tuple[list[Column], 
     except ValueError:
         return [], False  # said where the statement is checked
     fields = [Field(c.name, c.type, c.nullable) for c in record]
-    found: list[Column] = []
+    columns: list[Column] = []
     is_whole = True
     for item in select.items:
         try:
@@ -87,19 +87,19 @@ def _select_columns(text: str, record: Iterable[Column]) -> tuple[list[Column], 
         except ConfigurationError:
             is_whole = False
             continue
-        found += [Column(c.name, c.type, c.nullable) for c in made_here]
-    return found, is_whole
+        columns += [Column(c.name, c.type, c.nullable) for c in made_here]
+    return columns, is_whole
 
 
 def check_pace(merge: MergeModel, findings: Problems) -> None:
     """Note flushes that come faster than BigQuery takes load jobs."""
     if isinstance(merge.interval, int) and 0 < merge.interval < MIN_INTERVAL_SECONDS:
-        told = f"BigQuery takes {MAX_LOADS_PER_DAY} load jobs for one table a day"
-        findings.add(("merge", "interval"), f"{told}; must be at least {MIN_INTERVAL_SECONDS}s, or -1 to disable")
+        problem = f"BigQuery takes {MAX_LOADS_PER_DAY} load jobs for one table a day"
+        findings.add(("merge", "interval"), f"{problem}; must be at least {MIN_INTERVAL_SECONDS}s, or -1 to disable")
     if 0 < merge.records_threshold < MIN_THRESHOLD_RECORDS:
-        told = f"each flush is a load job, and BigQuery takes {MAX_LOADS_PER_DAY} for one table a day"
+        problem = f"each flush is a load job, and BigQuery takes {MAX_LOADS_PER_DAY} for one table a day"
         findings.add(
-            ("merge", "records_threshold"), f"{told}; must be at least {MIN_THRESHOLD_RECORDS}, or -1 to disable"
+            ("merge", "records_threshold"), f"{problem}; must be at least {MIN_THRESHOLD_RECORDS}, or -1 to disable"
         )
 
 
@@ -110,9 +110,9 @@ def _try_parse_columns(ddl: str | None) -> tuple[Column, ...]:
         return ()  # said where the schema is checked
 
 
-def _note_problem(asked: Callable[[], Any], path: KeyPath, findings: Problems) -> Any:
+def _note_problem(check: Callable[[], Any], path: KeyPath, findings: Problems) -> Any:
     try:
-        return asked()
+        return check()
     except ConfigurationError as fault:
         findings.add(path, str(fault))
         return None
@@ -159,10 +159,10 @@ def _check_layout(table: TableModel, columns: list[Column] | None, path: KeyPath
             _note_problem(lambda: render_partition_clause(create.partition_by[:1], columns or ()), where, findings)
     _note_problem(lambda: render_table_options(create.properties), (*path, "properties"), findings)
     if table.audits and create.properties.get("require_partition_filter", "").lower() == "true":
-        told = (
+        problem = (
             "cannot be asked of a table that requires a partition filter; drop require_partition_filter, or the audits"
         )
-        findings.add((*path[:-1], "audits"), told)
+        findings.add((*path[:-1], "audits"), problem)
     types = {c.name.casefold(): c.type for c in columns or ()}
     for index, name in enumerate(create.cluster_by):
         where = (*path, "cluster_by", index)

@@ -45,8 +45,8 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     check_source_of_key(key, value, value_columns, key_path, findings)
     if model.source.verify_integrity:
         check_integrity(key, value, (key_path, value_path), findings)
-    taken = set(in_value) | _list_key_names(key)
-    _check_metadata_names(model, table.name, taken, findings)
+    record_names = set(in_value) | _list_key_names(key)
+    _check_metadata_names(model, table.name, record_names, findings)
     if value_columns is not None and table.route is not None:
         stated = [column.name for column in key_columns or ()]
         of_key = (
@@ -55,22 +55,24 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
         left_out = {name.casefold() for name in of_key}
         beside = {name.casefold() for name in model.source.metadata}
         _check_route_field(table.route.field, set(in_value) - left_out | beside, path, findings)
-    shown = taken | {name.casefold() for name in model.source.metadata}
-    columns = check_select(table, shown if value_columns is not None else None, _list_key_names(key), path, findings)
+    known_columns = record_names | {name.casefold() for name in model.source.metadata}
+    columns = check_select(
+        table, known_columns if value_columns is not None else None, _list_key_names(key), path, findings
+    )
     if value_columns is not None:
         versions = set(table.history_columns.model_dump().values()) if table.history == "scd2" else set()
-        _check_layout(table, (columns or shown) | {name.casefold() for name in versions}, path, findings)
+        _check_layout(table, (columns or known_columns) | {name.casefold() for name in versions}, path, findings)
 
 
-def _check_metadata_names(model: PipelineModel, table: str, taken: set[str], findings: Problems) -> None:
-    seen: set[str] = set()
+def _check_metadata_names(model: PipelineModel, table: str, record_names: set[str], findings: Problems) -> None:
+    metadata_names: set[str] = set()
     for column in model.source.metadata:
-        if column.casefold() in taken:
+        if column.casefold() in record_names:
             message = f"{table} has a column of this name already; choose another"
             findings.add(("source", "metadata", column), message)
-        if column.casefold() in seen:
+        if column.casefold() in metadata_names:
             findings.add(("source", "metadata", column), "differs from another one only in case; choose another name")
-        seen.add(column.casefold())
+        metadata_names.add(column.casefold())
 
 
 def _check_key_columns(
@@ -123,9 +125,9 @@ def _check_layout(table: TableModel, columns: set[str], path: KeyPath, findings:
 
 
 def _check_route_field(field: str, columns: set[str], path: KeyPath, findings: Problems) -> None:
-    known = columns | {"topic", "partition", "offset"}
-    if field.casefold() not in known:
-        findings.add((*path, "route", "field"), f"not a column of the value; {suggest_closest(field, known)}")
+    known_columns = columns | {"topic", "partition", "offset"}
+    if field.casefold() not in known_columns:
+        findings.add((*path, "route", "field"), f"not a column of the value; {suggest_closest(field, known_columns)}")
 
 
 def _check_known(name: str, columns: set[str], path: KeyPath, findings: Problems) -> None:

@@ -65,11 +65,11 @@ def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problem
 
 def _check_numbers(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
     """Note columns under json.numbers that are none, or that hold no number."""
-    given = part.json_.numbers if part.json_ is not None else None
-    if not isinstance(given, dict) or columns is None:
+    numbers = part.json_.numbers if part.json_ is not None else None
+    if not isinstance(numbers, dict) or columns is None:
         return
     types = {column.name.casefold(): column.type for column in columns}
-    for name in given:
+    for name in numbers:
         if not NUMBERS.search(types.get(name.casefold(), "")):
             findings.add((*path, "json", "numbers", name), "no column of the schema that holds a number; name one")
 
@@ -107,16 +107,18 @@ def check_times_of_key(key: KeyModel, value: ValueModel, path: KeyPath, findings
 
 def _check_written(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:
     """Note record types and wire formats that do not fit the format, its registry, or each other."""
-    for word, given in (("avro", part.avro), ("protobuf", part.protobuf), ("json", part.json_)):
-        if given is None:
+    for word, format_model in (("avro", part.avro), ("protobuf", part.protobuf), ("json", part.json_)):
+        if format_model is None:
             continue
         at = (*path, word)
-        told = [name for name in WRITTEN if getattr(given, name) is not None]
-        if told and _has_no_registry(part):
-            findings.add((*at, told[0]), "of records whose schema comes from no registry; leave it out, or give one")
-        if given.wire_format in ("apicurio", "apicurio-header") and word == "protobuf":
+        option_names = [name for name in WRITTEN if getattr(format_model, name) is not None]
+        if option_names and _has_no_registry(part):
+            findings.add(
+                (*at, option_names[0]), "of records whose schema comes from no registry; leave it out, or give one"
+            )
+        if format_model.wire_format in ("apicurio", "apicurio-header") and word == "protobuf":
             findings.add((*at, "wire_format"), "Apicurio's Protobuf has a form of its own, which is not read")
-        _check_records(given, part.format, at, findings)
+        _check_records(format_model, part.format, at, findings)
 
 
 def _has_no_registry(part: KeyModel | ValueModel) -> bool:
@@ -125,16 +127,16 @@ def _has_no_registry(part: KeyModel | ValueModel) -> bool:
     return fixed or (part.json_ is not None and part.json_.registry is None)
 
 
-def _check_records(given: WrittenModel, word: str, at: KeyPath, findings: Problems) -> None:
-    names, ignored = given.records or [], given.ignored_records or []
-    if given.subject_name_strategy in (None, "TopicNameStrategy"):
-        for key in (key for key in ("records", "ignored_records") if getattr(given, key)):
-            told = "record types are subjects only with RecordNameStrategy and TopicRecordNameStrategy"
-            findings.add((*at, key), f"{told}; give subject_name_strategy, or leave it out")
+def _check_records(format_model: WrittenModel, word: str, at: KeyPath, findings: Problems) -> None:
+    names, ignored = format_model.records or [], format_model.ignored_records or []
+    if format_model.subject_name_strategy in (None, "TopicNameStrategy"):
+        for key in (key for key in ("records", "ignored_records") if getattr(format_model, key)):
+            problem = "record types are subjects only with RecordNameStrategy and TopicRecordNameStrategy"
+            findings.add((*at, key), f"{problem}; give subject_name_strategy, or leave it out")
         return
     if not names:
         findings.add((*at, "records"), f"missing; name the record types that are read, as {RECORDS}")
-    if getattr(given, "subject", None) is not None:
+    if getattr(format_model, "subject", None) is not None:
         findings.add((*at, "subject"), "the subjects are those of records; leave it out, or subject_name_strategy")
     if len(names) > 1 and word != "avro":
         findings.add((*at, "records"), f"format {word} reads one record type; give each table its own value")
@@ -143,12 +145,12 @@ def _check_records(given: WrittenModel, word: str, at: KeyPath, findings: Proble
 
 
 def _check_protobuf(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:
-    given = part.protobuf
-    if given is None or given.descriptor is None:
+    format_model = part.protobuf
+    if format_model is None or format_model.descriptor is None:
         return
-    if given.subject is not None or "registry" in given.model_fields_set:
+    if format_model.subject is not None or "registry" in format_model.model_fields_set:
         findings.add((*path, "protobuf", "descriptor"), "a registry is given too; keep the file or the registry")
-    if given.message is None:
+    if format_model.message is None:
         findings.add((*path, "protobuf", "message"), "missing; name the message of the descriptor set")
 
 

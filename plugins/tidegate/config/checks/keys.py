@@ -66,9 +66,9 @@ def check_integrity(key: KeyModel, value: ValueModel, paths: tuple[KeyPath, KeyP
     for column in (
         _try_parse_columns(key.schema_) if key.prefix or key.into else ()
     ):  # else they are one column, checked as such
-        wanted = types.get(column.name, column.type)
-        if column.name in key.fields and wanted != column.type:
-            clash = f"verify_integrity cannot compare {column.name}: {column.type} here, {wanted} in value.schema"
+        value_type = types.get(column.name, column.type)
+        if column.name in key.fields and value_type != column.type:
+            clash = f"verify_integrity cannot compare {column.name}: {column.type} here, {value_type} in value.schema"
             findings.add((*paths[0], "schema"), f"{clash}; use one type")
 
 

@@ -44,7 +44,7 @@ def check_spark(spark: SparkModel, findings: Problems) -> None:
 
 
 def _check_place(spark: SparkModel, findings: Problems) -> None:
-    given = spark.model_fields_set
+    fields_set = spark.model_fields_set
     if spark.remote is not None and spark.master is not None:
         findings.add(("spark", "master"), "remote is given too; keep remote for Connect or master for spark-submit")
     if spark.remote is not None and has_secret(spark.remote):
@@ -53,13 +53,13 @@ def _check_place(spark: SparkModel, findings: Problems) -> None:
         findings.add(("spark", "remote"), "not a Spark Connect address; write sc://host:port")
     if spark.remote is not None and spark.mode == "submit":
         findings.add(("spark", "remote"), "spark-submit has no remote; use master, or mode: connect")
-    if spark.master is not None and "mode" in given and spark.mode == "connect":
+    if spark.master is not None and "mode" in fields_set and spark.mode == "connect":
         findings.add(("spark", "master"), "Spark Connect has no master; use remote, or mode: submit")
 
 
 def _check_notifiers(model: PipelineModel, findings: Problems) -> None:
-    for index, told in enumerate(model.on_failure):
-        for name, value in told.kwargs.items():
+    for index, entry in enumerate(model.on_failure):
+        for name, value in entry.kwargs.items():
             if is_secret_name(name) or has_secret(value):
                 findings.add(
                     ("on_failure", index, "kwargs", name), "a secret in a file; put it into an Airflow connection"

@@ -26,13 +26,13 @@ def check_select(
     fields = [Field(name, "STRING") for name in record or ()]
     if record is not None:
         _check_reads(select, record | {field.name for field in RECORD_FIELDS}, where, findings)
-        kept = list_passed_columns(select, fields)
+        passed = list_passed_columns(select, fields)
         ordered = {name.casefold() for name in table.sequence_by} - set(find_made(select))
         for what, names in (("key.fields", keys), ("sequence_by", ordered)):
-            changed = sorted(names & record - kept)
+            changed = sorted(names & record - passed)
             if changed:
-                told = f"leaves out or changes {', '.join(changed)} of {what}, by which rows are found and ordered"
-                findings.add(where, f"{told}; select such columns as they are")
+                problem = f"leaves out or changes {', '.join(changed)} of {what}, by which rows are found and ordered"
+                findings.add(where, f"{problem}; select such columns as they are")
     made = [item.name.casefold() for item in select.items if item.name is not None]
     for item in select.items:
         made += [] if item.name else sorted((record or set()) - {name.casefold() for name in item.left_out})
@@ -44,11 +44,11 @@ def check_select(
     return set(made)
 
 
-def _check_reads(select: Select, known: set[str], where: KeyPath, findings: Problems) -> None:
+def _check_reads(select: Select, known_columns: set[str], where: KeyPath, findings: Problems) -> None:
     reads = [name for item in select.items for name in (*item.reads, *item.left_out)]
     for name in dict.fromkeys((*reads, *select.reads)):
-        if name.casefold() not in known:
-            findings.add(where, f"{name} is not a column of the record; {suggest_closest(name, known)}")
+        if name.casefold() not in known_columns:
+            findings.add(where, f"{name} is not a column of the record; {suggest_closest(name, known_columns)}")
 
 
 def check_selects(model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
@@ -69,10 +69,10 @@ def check_selects(model: PipelineModel, catalogs: Mapping[str, Catalog | str], f
             if not isinstance(catalog, Catalog) or catalog.type != "iceberg":
                 findings.add(path, f"joins {dimension.table}, which is in no Iceberg catalog of catalogs.yaml")
             elif dimension.table.casefold() in own:
-                told = (
+                problem = (
                     f"joins {dimension.table}, a table of this pipeline: what it holds depends on where batches are cut"
                 )
-                findings.add(path, f"{told}; write it with another pipeline")
+                findings.add(path, f"{problem}; write it with another pipeline")
 
 
 def _try_parse_select(table: TableModel, where: KeyPath, findings: Problems | None) -> Select | None:

@@ -113,9 +113,9 @@ def _check_history(checked: _CheckedTable, findings: Problems) -> None:
                 (*checked.path, word), "not with history: scd2, which keeps rows as they were; keep one of the two"
             )
     folded = [name.casefold() for name in names]
-    taken = {*(checked.types or ()), *checked.metadata, *checked.key_names}
+    record_names = {*(checked.types or ()), *checked.metadata, *checked.key_names}
     for name in names:
-        if name.casefold() in taken and table.select is None:
+        if name.casefold() in record_names and table.select is None:
             findings.add(where, f"adds the column {name}, and the record has one too; name another in history_columns")
         if folded.count(name.casefold()) > 1:
             findings.add((*checked.path, "history_columns"), f"{name} is given twice; name three columns")
@@ -140,15 +140,15 @@ def _check_sequence_by(checked: _CheckedTable, findings: Problems) -> None:
 def _find_column_problem(checked: _CheckedTable, name: str) -> str | None:
     select = _select(checked.table)
     made = {} if select is None else find_made(select)
-    known = {**(checked.types or {}), **checked.metadata, **{n: item.type or "STRING" for n, item in made.items()}}
+    types = {**(checked.types or {}), **checked.metadata, **{n: item.type or "STRING" for n, item in made.items()}}
     if name in checked.key_names:
         return "a key column, which is the same in all records of a key; choose another"
-    if name not in known:
+    if name not in types:
         if select is not None and any(item.is_joined and (item.name or "").casefold() == name for item in select.items):
             return "made of a joined table, of which a delete shows nothing; make it of the record alone"
         known_for_sure = checked.types is not None
-        return f"not a column of the value or of metadata; {suggest_closest(name, known)}" if known_for_sure else None
-    return "holds a map, which has no order; choose another column" if _has_type(parse_type(known[name]), Map) else None
+        return f"not a column of the value or of metadata; {suggest_closest(name, types)}" if known_for_sure else None
+    return "holds a map, which has no order; choose another column" if _has_type(parse_type(types[name]), Map) else None
 
 
 def _select(table: TableModel) -> Select | None:

@@ -58,8 +58,8 @@ def check_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], 
         return
     catalog = catalogs.get(parts[0])
     if catalog is None:
-        known = suggest_closest(parts[0], catalogs) if catalogs else "it declares none"
-        findings.add(path, f"catalog={parts[0]} is not in catalogs.yaml; {known}")
+        suggestion = suggest_closest(parts[0], catalogs) if catalogs else "it declares none"
+        findings.add(path, f"catalog={parts[0]} is not in catalogs.yaml; {suggestion}")
     elif isinstance(catalog, str):
         findings.add(path, f"catalog={parts[0]} is declared wrongly: {catalog}")
     elif catalog.type not in SUPPORTED_DESTINATIONS:
@@ -88,15 +88,15 @@ def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, finding
     key = table.key or model.source.key
     if key.fields:
         return
-    given = key.model_fields_set
-    if given and "fields" not in given and table.upsert is None and table.delete is None:
+    fields_set = key.model_fields_set
+    if fields_set and "fields" not in fields_set and table.upsert is None and table.delete is None:
         findings.warn(
             (*path, "key") if table.key else ("source", "key"),
             f"no key.fields, so every record is appended to {table.name} and no row is ever found by its key; give "
             "key.fields, or key.fields: [] if that is meant",
         )
-    for word, wanted in (("upsert", table.upsert), ("delete", table.delete)):
-        if wanted:
+    for word, is_enabled in (("upsert", table.upsert), ("delete", table.delete)):
+        if is_enabled:
             findings.add((*path, word), "needs a key to find the row by; give source.key.fields, or set it to false")
     if table.delete_when is not None:
         findings.add((*path, "delete_when"), "needs a key to find the row by; give source.key.fields, or leave it out")

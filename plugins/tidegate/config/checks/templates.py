@@ -13,12 +13,12 @@ NAMESPACE_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-
 
 def check_templates(model: PipelineModel, findings: Problems) -> None:
     """Note everything that is wrong with name templates, and their keys where there is none."""
-    seen = 0
+    template_count = 0
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index)
         if is_template(table.name):
-            seen += 1
-            if seen > 1:
+            template_count += 1
+            if template_count > 1:
                 findings.add((*path, "name"), "a second name template; a pipeline has at most one, make two pipelines")
             _check_template(model, table, path, findings)
         elif table.namespaces:
@@ -41,14 +41,16 @@ def _check_template(model: PipelineModel, table: TableModel, path: KeyPath, find
         wrong = f"the name has the namespace {namespace} in it; put a {{field}} there, or leave this out"
         findings.add((*path, "namespaces"), wrong)
     if model.source.errors.tolerance != "none":
-        told = "all is not available beside a name template: a record that names no table has nowhere to be set aside"
-        findings.add(("source", "errors", "tolerance"), f"{told}; write none")
+        problem = (
+            "all is not available beside a name template: a record that names no table has nowhere to be set aside"
+        )
+        findings.add(("source", "errors", "tolerance"), f"{problem}; write none")
     value = table.value or model.source.value
     columns = read_schema(value.schema_, (*path, "value", "schema"), findings)
     if columns is None:
         findings.add((*path, "name"), "needs value.schema: there is no table yet to take the columns from")
         return
-    known = {column.name for column in columns} | set(model.source.metadata) | {"topic"}
+    names = {column.name for column in columns} | set(model.source.metadata) | {"topic"}
     for field in FIELD_PATTERN.findall(table.name):
-        if field.casefold() not in {name.casefold() for name in known}:
-            findings.add((*path, "name"), f"{{{field}}} is not a column of the value; {suggest_closest(field, known)}")
+        if field.casefold() not in {name.casefold() for name in names}:
+            findings.add((*path, "name"), f"{{{field}}} is not a column of the value; {suggest_closest(field, names)}")

@@ -42,8 +42,8 @@ class BigQueryModel(CatalogModel):
 
     def to_shared_properties(self) -> dict[str, Any]:
         """What was given, under our names."""
-        given = self.model_dump(exclude={"type", "connection"})
-        return {name: value for name, value in given.items() if value is not None}
+        properties = self.model_dump(exclude={"type", "connection"})
+        return {name: value for name, value in properties.items() if value is not None}
 
 
 CATALOG_MODELS: dict[str, type[CatalogModel]] = {"iceberg": IcebergModel, "bigquery": BigQueryModel}

@@ -18,8 +18,8 @@ Groups = tuple[tuple[str, tuple[str, ...]], ...]
 
 def find_groups(table: TableModel) -> Groups:
     """The sequence columns, each with the columns that follow it; none where there are no groups."""
-    given = table.partial_updates.sequence_groups if isinstance(table.partial_updates, GroupsModel) else {}
-    return tuple((sequence, tuple(columns)) for sequence, columns in given.items())
+    groups = table.partial_updates.sequence_groups if isinstance(table.partial_updates, GroupsModel) else {}
+    return tuple((sequence, tuple(columns)) for sequence, columns in groups.items())
 
 
 def check_groups(
@@ -32,28 +32,28 @@ def check_groups(
     groups = find_groups(table)
     if isinstance(table.partial_updates, GroupsModel) and not groups:
         findings.add((*path, "partial_updates", "sequence_groups"), f"no group; {EXAMPLE}, or partial_updates: true")
-    known = None if types is None else _types_of_table(table, types)
+    table_types = None if types is None else _types_of_table(table, types)
     sequences = {sequence.casefold() for sequence, _ in groups}
-    seen: set[str] = set()
+    grouped_names: set[str] = set()
     for sequence, members in groups:
         where = (*path, "partial_updates", "sequence_groups", sequence)
-        problem = _find_problem(sequence, known, keys) or _find_disorder(sequence, known)
-        if sequence.casefold() in seen:
+        problem = _find_problem(sequence, table_types, keys) or _find_disorder(sequence, table_types)
+        if sequence.casefold() in grouped_names:
             problem = "listed twice; a column follows one sequence"
         elif not members:
             problem = f"no column follows it; {EXAMPLE}"
         if problem:
             findings.add(where, problem)
-        seen.add(sequence.casefold())
+        grouped_names.add(sequence.casefold())
         for index, name in enumerate(members):
-            problem = _find_problem(name, known, keys)
+            problem = _find_problem(name, table_types, keys)
             if name.casefold() in sequences:
                 problem = "the sequence of a group, which is written with it; leave it out here"
-            elif name.casefold() in seen:
+            elif name.casefold() in grouped_names:
                 problem = "listed twice; a column follows one sequence"
             if problem:
                 findings.add((*where, index), problem)
-            seen.add(name.casefold())
+            grouped_names.add(name.casefold())
 
 
 def needs_no_offsets(table: TableModel, model: PipelineModel) -> bool:
@@ -85,16 +85,18 @@ def _types_of_table(table: TableModel, types: Mapping[str, str]) -> dict[str, st
     return {**made, **{name: types[name] for name in as_they_are}}
 
 
-def _find_problem(name: str, known: Mapping[str, str] | None, keys: list[str]) -> str | None:
+def _find_problem(name: str, table_types: Mapping[str, str] | None, keys: list[str]) -> str | None:
     if name.casefold() in keys:
         return "a key column, which is the same in all records of a key; leave it out"
-    if known is None or name.casefold() in known:
+    if table_types is None or name.casefold() in table_types:
         return None
-    return f"not a column of the table; {suggest_closest(name, [column for column in known if column not in keys])}"
+    return (
+        f"not a column of the table; {suggest_closest(name, [column for column in table_types if column not in keys])}"
+    )
 
 
-def _find_disorder(name: str, known: Mapping[str, str] | None) -> str | None:
-    kind = None if known is None else known.get(name.casefold())
+def _find_disorder(name: str, table_types: Mapping[str, str] | None) -> str | None:
+    kind = None if table_types is None else table_types.get(name.casefold())
     data_type = None if kind is None else parse_type(kind)
     if data_type is None or (isinstance(data_type, Primitive) and (data_type.decimal or data_type.name in ORDERED)):
         return None

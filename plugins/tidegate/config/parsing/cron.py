@@ -23,10 +23,10 @@ def parse_interval_or_cron(value: object) -> int | str:
 def find_longest_pause(expression: str) -> int:
     """The most seconds between two of its next times, counted over a year or a hundred times from a fixed day on."""
     times = croniter(expression, FIRST_DAY)
-    found, last = 0, times.get_next(datetime)
+    longest_pause, last = 0, times.get_next(datetime)
     for _ in range(MAX_TIMES):
         following = times.get_next(datetime)
-        found, last = max(found, int((following - last).total_seconds())), following
+        longest_pause, last = max(longest_pause, int((following - last).total_seconds())), following
         if (following - FIRST_DAY).days > MAX_DAYS:
             break
-    return found
+    return longest_pause

@@ -85,15 +85,15 @@ def find_functions(text: str) -> list[str]:
     import sqlglot
 
     tokens = sqlglot.tokenize(text, read="spark")
-    found = []
+    functions = []
     for before, (token, following) in zip([None, *tokens], pairwise(tokens), strict=False):
         name = token.text.casefold()
         if following.text != "(" or not WORD_PATTERN.fullmatch(name):
             continue
         if before is not None and before.text == ".":
             raise ValueError(f"{name}() is a function of your own, of which nothing is known; {FUNCTION_REMEDY}")
-        found.append(name)
-    return [name for name in found if name not in SYNTAX_WORDS]
+        functions.append(name)
+    return [name for name in functions if name not in SYNTAX_WORDS]
 
 
 FUNCTION_REMEDY = "use Spark's functions that answer from their arguments alone, or let the pipeline store the value"

@@ -77,8 +77,8 @@ def _parse_select(sql: str) -> Any:
     tree = statements[0] if len(statements) == 1 else None
     if not isinstance(tree, exp.Select):
         raise ValueError(f"not one SELECT; {SELECT_EXAMPLE}")
-    found = sorted(table.sql("spark").split(" ")[0] for table in tree.find_all(exp.Table))
-    if found != sorted([TABLE_STAND_IN, *(JOINED_STAND_IN.format(number) for number in range(len(others)))]):
+    tables = sorted(table.sql("spark").split(" ")[0] for table in tree.find_all(exp.Table))
+    if tables != sorted([TABLE_STAND_IN, *(JOINED_STAND_IN.format(number) for number in range(len(others)))]):
         raise ValueError(
             f"it may read {PLACEHOLDER} and, each once, tables in braces like {{lake.shop.customers}}: a change of any "
             f"other would not be seen; {SELECT_EXAMPLE}"
@@ -114,18 +114,18 @@ def _build_grouped(tree: Any, key: tuple[str, ...], others: tuple[str, ...]) -> 
     if any(isinstance(entry, exp.Literal) for entry in (group.expressions if group is not None else ())):
         raise ValueError(f"GROUP BY takes expressions, not their numbers; {GROUP_EXAMPLE}")
     items = {item.alias_or_name.casefold(): item for item in tree.selects}
-    wanted = []
+    key_items = []
     for name in key:
         item = items.get(name.casefold())
         if item is None or is_aggregate(item):
             raise ValueError(f"key column {name} must stand in SELECT, as a group or a constant; {GROUP_EXAMPLE}")
-        wanted.append(item)
+        key_items.append(item)
     keys = tree.copy()
     # also those that are no key: GROUP BY, and other columns, may name them by their aliases
     keys.set("expressions", [item.copy() for item in tree.selects if not is_aggregate(item)])
     keys.set("having", None)
     matched = tuple(
-        name for name, item in zip(key, wanted, strict=True) if SESSION_WINDOW not in item.sql("spark").casefold()
+        name for name, item in zip(key, key_items, strict=True) if SESSION_WINDOW not in item.sql("spark").casefold()
     )
     text = keys.sql("spark").replace(TABLE_STAND_IN, PLACEHOLDER)
     for number, name in enumerate(others):

@@ -125,7 +125,7 @@ def _build_column_item(name: str, steps: tuple[str, ...], alias: str, aliases: S
 
 def _resolve_owner(steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Whose column it is; beside dimension tables every column says so, as nobody could tell otherwise."""
-    owner = next((known for known in aliases if known.casefold() == steps[0].casefold()), None)
+    owner = next((candidate for candidate in aliases if candidate.casefold() == steps[0].casefold()), None)
     if owner is not None and len(steps) > 1:
         return owner, steps[1:]
     if len(aliases) > 1:
@@ -213,9 +213,9 @@ def _split_cast(sql: str) -> tuple[str, str]:
 def _find_last_as(text: str) -> tuple[int, int] | None:
     from sqlglot.dialects.spark import Spark
 
-    depth, found = 0, None
+    depth, span = 0, None
     for token in Spark().tokenize(text):
         depth += {"L_PAREN": 1, "R_PAREN": -1}.get(token.token_type.name, 0)
         if depth == 0 and token.token_type.name == "ALIAS":
-            found = (token.start, token.end + 1)
-    return found
+            span = (token.start, token.end + 1)
+    return span

@@ -31,15 +31,15 @@ M = TypeVar("M", bound=BaseModel)
 
 def read_model(model: type[M], data: dict[Any, Any], findings: Problems, root: KeyPath = ()) -> M:
     """`data` as `model`; what does not fit is noted in `findings` under `root` and left at its default."""
-    left = deepcopy(data)
+    remaining_data = deepcopy(data)
     for _ in range(MAX_ROUNDS):
         try:
-            return model.model_validate(left)
+            return model.model_validate(remaining_data)
         except ValidationError as fault:
             for error in fault.errors(include_url=False):
                 path = tuple(part for part in error["loc"] if not str(part).startswith(("<", "[key]")))
                 findings.add_broken((*root, *path), _format_message(error, model, path))
-                _remove_value(left, path, missing=error["type"] == "missing")
+                _remove_value(remaining_data, path, missing=error["type"] == "missing")
     findings.raise_if_any()
     raise AssertionError(f"model={model.__name__}: its defaults do not fit it; fix the model")
 

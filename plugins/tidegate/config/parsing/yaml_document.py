@@ -33,32 +33,32 @@ class Document:
 
 def read_document(path: Path) -> Document:
     """Read one YAML file with safe tags only. ConfigurationError when it is unreadable or not YAML at all."""
-    shown = format_path(path)
+    file = format_path(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as fault:
-        raise ConfigurationError(f"{shown}: cannot be read: {fault.strerror}; check the path and its rights") from fault
+        raise ConfigurationError(f"{file}: cannot be read: {fault.strerror}; check the path and its rights") from fault
     except UnicodeDecodeError as fault:
-        raise ConfigurationError(f"{shown}: not UTF-8 at byte {fault.start}; save it as UTF-8") from fault
+        raise ConfigurationError(f"{file}: not UTF-8 at byte {fault.start}; save it as UTF-8") from fault
     try:
-        return _NodeWalker(shown).read_document(text)
+        return _NodeWalker(file).read_document(text)
     except yaml.YAMLError as fault:
-        raise ConfigurationError(_format_syntax_problem(shown, text, fault)) from fault
+        raise ConfigurationError(_format_syntax_problem(file, text, fault)) from fault
 
 
-def _format_syntax_problem(shown: str, text: str, fault: yaml.YAMLError) -> str:
+def _format_syntax_problem(file: str, text: str, fault: yaml.YAMLError) -> str:
     mark = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
     position = getattr(fault, "position", None)
     line = mark.line + 1 if mark else text[: position or 0].count("\n") + 1
     what = getattr(fault, "problem", None) or getattr(fault, "reason", None) or "cannot be read"
-    return f"{shown}:{line}: not YAML: {what}; check indentation, quotes and colons on this line and the one before"
+    return f"{file}:{line}: not YAML: {what}; check indentation, quotes and colons on this line and the one before"
 
 
 class _NodeWalker:
     """One pass over the composed nodes: lines, duplicate keys, and scalars that YAML itself cannot read."""
 
-    def __init__(self, shown: str) -> None:
-        self.shown = shown
+    def __init__(self, file: str) -> None:
+        self.shown = file
         self.lines: dict[KeyPath, int] = {}
         self.problems: list[tuple[int, str]] = []
         self.open: set[int] = set()
@@ -90,7 +90,7 @@ class _NodeWalker:
         self.open.discard(id(node))
 
     def visit_mapping(self, node: yaml.MappingNode, path: KeyPath) -> None:
-        seen: dict[Any, int] = {}
+        lines: dict[Any, int] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if key_node.tag == "tag:yaml.org,2002:merge":
@@ -100,10 +100,10 @@ class _NodeWalker:
                 self.problems.append((line, "a key must be a plain word; put it in quotes"))
                 continue
             key = self.visit_scalar(key_node, path)
-            if key in seen:
+            if key in lines:
                 dotted = ".".join(str(part) for part in (*path, key))
-                self.problems.append((line, f"{dotted}: given twice, first on line {seen[key]}; keep one of them"))
-            seen.setdefault(key, line)
+                self.problems.append((line, f"{dotted}: given twice, first on line {lines[key]}; keep one of them"))
+            lines.setdefault(key, line)
             self.lines[*path, key] = line
             self.visit(value_node, (*path, key))
 

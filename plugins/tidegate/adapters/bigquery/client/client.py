@@ -164,9 +164,9 @@ class Warehouse:
         self._watcher.awaited = ""
         return True
 
-    def find_newest_number(self, name: str, known: int) -> int:
+    def find_newest_number(self, name: str, known_number: int) -> int:
         """The highest number that a job of this name has: they are given in order, so that few need to be looked at."""
-        low, step = known, 1
+        low, step = known_number, 1
         while self._has_job(f"{name}_{low + step}"):
             low, step = low + step, step * 2
         while step > 1:
@@ -205,8 +205,8 @@ class Warehouse:
 
         config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)
         with translate_client_errors("dry run"):
-            asked = self.client.query(sql, job_config=config, job_retry=None, **self._limits)
-            return int(asked.total_bytes_processed or 0)
+            job = self.client.query(sql, job_config=config, job_retry=None, **self._limits)
+            return int(job.total_bytes_processed or 0)
 
     def read_job(self, job_id: str) -> Any:
         """A job as it stands."""
@@ -218,9 +218,9 @@ class Warehouse:
         with translate_client_errors(f"job={job_id}"):
             children = list(self.client.list_jobs(parent_job=job_id, **self._limits))
         children.sort(key=lambda job: int(re.sub(r".*\D", "", job.job_id) or 0))
-        found = [job.dml_stats for job in children if getattr(job, "dml_stats", None)]
+        dml_stats = [job.dml_stats for job in children if getattr(job, "dml_stats", None)]
         names = ("inserted", "updated", "deleted")
-        return [{name: int(getattr(stats, f"{name}_row_count")) for name in names} for stats in found]
+        return [{name: int(getattr(stats, f"{name}_row_count")) for name in names} for stats in dml_stats]
 
     def _submit_query(self, sql: str, job_id: str, config: Any) -> Any:
         return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits)

@@ -107,8 +107,8 @@ def translate_job_error(where: str, error: JobFailed) -> RetryLater | GiveUp:
 
 def get_reason(error: Any) -> str:
     """The REST API's reason in an error of the client, empty for none."""
-    found: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
-    return str(found.get("reason", ""))
+    first_error: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
+    return str(first_error.get("reason", ""))
 
 
 def _to_lost_answer_error(where: str, error: Exception, sent: bool) -> RetryLater:

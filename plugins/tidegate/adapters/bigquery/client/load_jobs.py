@@ -19,7 +19,7 @@ class LoadRequest:
     labels: Mapping[str, str]
 
 
-def run_load_job(warehouse: Warehouse, asked: LoadRequest, name: str, source: Path | str) -> int:
+def run_load_job(warehouse: Warehouse, request: LoadRequest, name: str, source: Path | str) -> int:
     """Append a Parquet file, or all that a URI names, to a table by a load job of this name; rows that came in.
 
     A job of that name which is there was sent by a call whose answer was lost: its end is waited for. One that failed,
@@ -28,8 +28,8 @@ def run_load_job(warehouse: Warehouse, asked: LoadRequest, name: str, source: Pa
     number = 0
     while True:
         job_id = f"{name}_{number}" if number else name
-        with translate_client_errors(asked.where):
-            job, is_new = _submit_or_find(warehouse, job_id, asked, source)
+        with translate_client_errors(request.where):
+            job, is_new = _submit_or_find(warehouse, job_id, request, source)
             hit_failpoint("bigquery.load_sent")
             warehouse.wait(job, is_named=True)
             rows = int(job.output_rows or 0)
@@ -38,21 +38,21 @@ def run_load_job(warehouse: Warehouse, asked: LoadRequest, name: str, source: Pa
             return rows
         if warehouse.is_new_failure(job_id, is_new):
             failed = JobFailed.from_job(job)
-            raise translate_job_error(asked.where, failed) from failed
+            raise translate_job_error(request.where, failed) from failed
         number = max(number + 1, warehouse.find_newest_number(name, number))
 
 
-def _submit_or_find(warehouse: Warehouse, job_id: str, asked: LoadRequest, source: Path | str) -> tuple[Any, bool]:
+def _submit_or_find(warehouse: Warehouse, job_id: str, request: LoadRequest, source: Path | str) -> tuple[Any, bool]:
     from google.api_core.exceptions import Conflict
 
     try:
-        return _submit_job(warehouse, job_id, asked, source), True
+        return _submit_job(warehouse, job_id, request, source), True
     except Conflict:  # the answer to an earlier try was lost
         return warehouse.read_job(job_id), False
 
 
-def _submit_job(warehouse: Warehouse, job_id: str, asked: LoadRequest, source: Path | str) -> Any:
-    into, config = warehouse.to_reference(asked.into), _build_config(warehouse, asked)
+def _submit_job(warehouse: Warehouse, job_id: str, request: LoadRequest, source: Path | str) -> Any:
+    into, config = warehouse.to_reference(request.into), _build_config(warehouse, request)
     job = {"job_id": job_id, "job_config": config, "timeout": CALL_TIMEOUT_SECONDS}
     if isinstance(source, str):
         return warehouse.client.load_table_from_uri(source, into, **job)
@@ -60,17 +60,17 @@ def _submit_job(warehouse: Warehouse, job_id: str, asked: LoadRequest, source: P
         return warehouse.client.load_table_from_file(file, into, num_retries=3, **job)
 
 
-def _build_config(warehouse: Warehouse, asked: LoadRequest) -> Any:
+def _build_config(warehouse: Warehouse, request: LoadRequest) -> Any:
     from google.cloud import bigquery
 
     lists = bigquery.format_options.ParquetOptions()
     lists.enable_list_inference = True
-    table = warehouse.find_table(asked.into)
+    table = warehouse.find_table(request.into)
     return bigquery.LoadJobConfig(
         source_format="PARQUET",
         schema=table.schema if table else None,
         write_disposition="WRITE_APPEND",
         create_disposition="CREATE_NEVER",
         parquet_options=lists,
-        labels=to_labels(asked.labels),
+        labels=to_labels(request.labels),
     )

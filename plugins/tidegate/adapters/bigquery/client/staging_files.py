@@ -81,8 +81,8 @@ class LocalFolder:
 
     def list_paths(self, path: str) -> list[str]:
         """See the protocol."""
-        found = (self._root / path).rglob("*")
-        return sorted(file.relative_to(self._root).as_posix() for file in found if file.is_file())
+        paths = (self._root / path).rglob("*")
+        return sorted(file.relative_to(self._root).as_posix() for file in paths if file.is_file())
 
     def delete(self, path: str) -> None:
         """See the protocol."""

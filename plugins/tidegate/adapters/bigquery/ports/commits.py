@@ -45,9 +45,9 @@ class BigQueryCommits(BigQueryPort):
     def read_head(self, table: str, branch: str) -> Head | None:
         """See the port: only the tag that names a pipeline's last publish has one."""
         pipeline = resource_names.parse_tag_pipeline(branch)
-        found = self._require_table(table)
+        loaded_table = self._require_table(table)
         row = (
-            position_table.read_row(self._get_warehouse(table), table, staging.get_uuid(found), pipeline)
+            position_table.read_row(self._get_warehouse(table), table, staging.get_uuid(loaded_table), pipeline)
             if pipeline
             else None
         )
@@ -64,11 +64,11 @@ class BigQueryCommits(BigQueryPort):
     @translate_bigquery_errors
     def publish(self, publication: Publication) -> None:
         """See the port."""
-        found = self._require_table(publication.table)
-        if staging.get_uuid(found) != publication.uuid:
+        loaded_table = self._require_table(publication.table)
+        if staging.get_uuid(loaded_table) != publication.uuid:
             raise CommitRefused(f"table={publication.table}: it was replaced by another of the same name")
         warehouse, catalog = self._get_warehouse(publication.table), publication.table.split(".", 1)[0]
-        table_marks.mark_table(warehouse, publication.table, found, publication.pipeline)
+        table_marks.mark_table(warehouse, publication.table, loaded_table, publication.pipeline)
         position_table.publish(warehouse, self._sql, publication)
         for made in list_created_tables(publication.statements):
             table_marks.remove_expiration(warehouse, f"{catalog}.{made}")

@@ -53,7 +53,7 @@ class BigQueryHistory(BigQueryPort):
         mark = resource_names.name_backfill_property(pipeline, backfill)
         if state is None or state.snapshot_id is None or mark not in state.marks:
             return
-        kept = {name: value for name, value in state.marks.items() if name != mark}
+        properties = {name: value for name, value in state.marks.items() if name != mark}
         attempt = f"forget {mark} {state.snapshot_id}"
-        forgotten = Publication(table, state.uuid, 0, state.snapshot_id, "", 0, kept, None, pipeline, attempt)
+        forgotten = Publication(table, state.uuid, 0, state.snapshot_id, "", 0, properties, None, pipeline, attempt)
         position_table.commit_publication(self._get_warehouse(table), self._sql, forgotten)

@@ -35,18 +35,20 @@ class BigQueryTables(BigQueryPort):
     @translate_bigquery_errors
     def read_state(self, table: str, pipeline: str) -> TableState | None:
         """See the port. `snapshot_id` is the position's version; a table restored to an earlier time keeps it."""
-        found = self._get_warehouse(table).find_table(table)
-        if found is None:
+        loaded_table = self._get_warehouse(table).find_table(table)
+        if loaded_table is None:
             return None
-        fields = [field.to_api_repr() for field in found.schema]
-        known = to_columns(fields)
+        fields = [field.to_api_repr() for field in loaded_table.schema]
+        columns = to_columns(fields)
         state = TableState(
-            staging.get_uuid(found), None, 0, None, 0, known, schema=read_table_struct(fields), has_maps=False
+            staging.get_uuid(loaded_table), None, 0, None, 0, columns, schema=read_table_struct(fields), has_maps=False
         )
-        state = replace(state, kind=ownership.get_kind(found) or "")
+        state = replace(state, kind=ownership.get_kind(loaded_table) or "")
         row = position_table.read_row(self._get_warehouse(table), table, state.uuid, pipeline)
         if row is None or not row.is_current:
-            return replace(state, position_lost=table_marks.is_written_by(found, pipeline) and bool(found.num_rows))
+            return replace(
+                state, position_lost=table_marks.is_written_by(loaded_table, pipeline) and bool(loaded_table.num_rows)
+            )
         position = Position.from_properties(pipeline, row.properties)
         return replace(
             state,
@@ -71,10 +73,10 @@ class BigQueryTables(BigQueryPort):
     @translate_bigquery_errors
     def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
         """See the port."""
-        found = self._get_warehouse(table).find_table(table)
-        if found is None:
+        loaded_table = self._get_warehouse(table).find_table(table)
+        if loaded_table is None:
             return UNBOUNDED
-        layout = TableLayout.from_api_repr(found.to_api_repr())
+        layout = TableLayout.from_api_repr(loaded_table.to_api_repr())
         return compute_bounds(
             layout, self._get_warehouse(table).query_rows, self._sql, resource_names.name_positions_table(table), values
         )
@@ -82,20 +84,20 @@ class BigQueryTables(BigQueryPort):
     @translate_bigquery_errors
     def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
         """See the port."""
-        found = self._get_warehouse(table).find_table(table)
-        if found is None:
+        loaded_table = self._get_warehouse(table).find_table(table)
+        if loaded_table is None:
             return None
-        ownership.claim(self._get_warehouse(table), found, table, own)
-        return {SHAPE_PROPERTY: staging.get_shape(found)} if own.kind == "intermediate" else {}
+        ownership.claim(self._get_warehouse(table), loaded_table, table, own)
+        return {SHAPE_PROPERTY: staging.get_shape(loaded_table)} if own.kind == "intermediate" else {}
 
     @translate_bigquery_errors
     def list_pipelines(self, table: str) -> tuple[str, ...]:
         """See the port."""
-        found = self._get_warehouse(table).find_table(table)
+        loaded_table = self._get_warehouse(table).find_table(table)
         return (
             ()
-            if found is None
-            else position_table.list_pipelines(self._get_warehouse(table), table, staging.get_uuid(found))
+            if loaded_table is None
+            else position_table.list_pipelines(self._get_warehouse(table), table, staging.get_uuid(loaded_table))
         )
 
     @translate_bigquery_errors
@@ -111,8 +113,8 @@ class BigQueryTables(BigQueryPort):
     @translate_bigquery_errors
     def count_rows(self, table: str) -> int | None:
         """See the port."""
-        found = self._get_warehouse(table).find_table(table)
-        return None if found is None or found.num_rows is None else int(found.num_rows)
+        loaded_table = self._get_warehouse(table).find_table(table)
+        return None if loaded_table is None or loaded_table.num_rows is None else int(loaded_table.num_rows)
 
     @translate_bigquery_errors
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:

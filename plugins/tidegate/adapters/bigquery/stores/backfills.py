@@ -13,8 +13,8 @@ def read_backfill_notes(warehouse: Warehouse, prefix: str, own: Ownership) -> li
     """
     namespace, _, begin = prefix.rpartition(".")
     tables = [f"{namespace}.{name}" for name in warehouse.list_tables(namespace) if name.startswith(begin)]
-    found = [warehouse.find_table(name) for name in tables]
-    ours = (t for t in found if t is not None and (not get_kind(t) or own.labels.items() <= t.labels.items()))
+    loaded_tables = [warehouse.find_table(name) for name in tables]
+    ours = (t for t in loaded_tables if t is not None and (not get_kind(t) or own.labels.items() <= t.labels.items()))
     return [table.description for table in ours if table.description]
 
 
@@ -23,8 +23,8 @@ def list_applied_slices(warehouse: Warehouse, intermediate: str, shape: str) -> 
     table = warehouse.find_table(intermediate)
     if table is None or get_shape(table) != shape:
         return frozenset()
-    found = warehouse.folder.list_paths(f"{get_folder(intermediate)}/applied/{get_uuid(table)}")
-    return frozenset(int(name.rpartition("/")[2]) for name in found)
+    paths = warehouse.folder.list_paths(f"{get_folder(intermediate)}/applied/{get_uuid(table)}")
+    return frozenset(int(name.rpartition("/")[2]) for name in paths)
 
 
 def mark_applied(warehouse: Warehouse, intermediate: str, number: int) -> None:

@@ -22,15 +22,15 @@ def append_row(warehouse: Warehouse, control: str, row: dict[str, Any]) -> None:
     from google.cloud.bigquery import ScalarQueryParameter
 
     name = quote_name(warehouse.to_reference(control))
-    given = [
+    parameters = [
         ScalarQueryParameter(f"c{n}", kind, row.get(column)) for n, (column, kind) in enumerate(COLUMN_TYPES.items())
     ]
     places = ", ".join(f"@c{n}" for n in range(len(COLUMN_TYPES)))
     insert = f"INSERT INTO {name} ({', '.join(map(quote, COLUMN_TYPES))}) VALUES ({places})"
-    found, own = warehouse.find_table(control), describe_control(control)
-    if found is not None:
-        claim(warehouse, found, control, own)
-    if found is None:
+    loaded_table, own = warehouse.find_table(control), describe_control(control)
+    if loaded_table is not None:
+        claim(warehouse, loaded_table, control, own)
+    if loaded_table is None:
         marks = ", ".join(f"({render_literal(key)}, {render_literal(value)})" for key, value in own.labels.items())
         dataset = quote_name(warehouse.to_reference(control).rsplit(".", 1)[0])
         columns = ", ".join(f"{quote(column)} {kind}" for column, kind in COLUMN_TYPES.items())
@@ -39,11 +39,11 @@ def append_row(warehouse: Warehouse, control: str, row: dict[str, Any]) -> None:
             f"CREATE TABLE IF NOT EXISTS {name} ({columns}) CLUSTER BY batch OPTIONS (labels = [{marks}])"
         )
         remove_expiration(warehouse, control)
-    elif missing := set(COLUMN_TYPES) - {field.name for field in found.schema}:  # made by an earlier version
+    elif missing := set(COLUMN_TYPES) - {field.name for field in loaded_table.schema}:  # made by an earlier version
         added = (f"ADD COLUMN IF NOT EXISTS {quote(name)} {COLUMN_TYPES[name]}" for name in sorted(missing))
         warehouse.run_statement(f"ALTER TABLE {name} {', '.join(added)}")
     hit_failpoint("history.opened")
-    warehouse.run_statement(insert, given)
+    warehouse.run_statement(insert, parameters)
     hit_failpoint("history.appended")
 
 
@@ -51,5 +51,5 @@ def read_newest(warehouse: Warehouse, control: str, limit: int) -> list[dict[str
     """The newest rows, newest first."""
     if warehouse.find_table(control) is None:
         return []
-    asked = f"SELECT * FROM {quote_name(warehouse.to_reference(control))} ORDER BY published_at_ms DESC LIMIT {limit}"
-    return warehouse.query_rows(asked)
+    query = f"SELECT * FROM {quote_name(warehouse.to_reference(control))} ORDER BY published_at_ms DESC LIMIT {limit}"
+    return warehouse.query_rows(query)

@@ -17,29 +17,29 @@ def read_newest(warehouse: Warehouse, name: str, limit: int) -> DeadLetters:
         return DeadLetters()
     table = quote_name(warehouse.to_reference(name))
     counted = f"SELECT COUNTIF(replayed_at IS NULL) AS waiting, COUNT(replayed_at) AS replayed FROM {table}"
-    (found,) = warehouse.query_rows(counted)
+    (counts,) = warehouse.query_rows(counted)
     rows: list[dict[str, Any]] = []
-    if limit and found["waiting"]:
+    if limit and counts["waiting"]:
         order = "written_at DESC, topic DESC, `partition` DESC, `offset` DESC"
         rows = warehouse.query_rows(f"SELECT * FROM {table} WHERE replayed_at IS NULL ORDER BY {order} LIMIT {limit}")
-    return DeadLetters(found["waiting"], found["replayed"], tuple(rows))
+    return DeadLetters(counts["waiting"], counts["replayed"], tuple(rows))
 
 
 def list_waiting(warehouse: Warehouse, name: str, destination: str) -> list[tuple[str, int, int]]:
     """Where those of a destination lie that were not replayed."""
     if warehouse.find_table(name) is None:
         return []
-    asked = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
+    where_clause = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
     table = quote_name(warehouse.to_reference(name))
-    rows = warehouse.query_rows(f"SELECT topic, `partition`, `offset` FROM {table} {asked}")
+    rows = warehouse.query_rows(f"SELECT topic, `partition`, `offset` FROM {table} {where_clause}")
     return [(row["topic"], row["partition"], row["offset"]) for row in rows]
 
 
 def copy_waiting(warehouse: Warehouse, name: str, destination: str, path: str) -> str:
     """Copy those of a destination that wait to Parquet files below `path`, in place of what is there; the folder."""
     columns = "topic, `partition`, `offset`, `timestamp`, key, value, headers, `table`, replayed_at"
-    asked = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
-    rows = warehouse.query_rows(f"SELECT {columns} FROM {quote_name(warehouse.to_reference(name))} {asked}")
+    where_clause = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
+    rows = warehouse.query_rows(f"SELECT {columns} FROM {quote_name(warehouse.to_reference(name))} {where_clause}")
     warehouse.folder.delete(path)
     for number, begin in enumerate(range(0, max(1, len(rows)), ROWS_PER_FILE)):
         warehouse.folder.write(f"{path}/part-{number}.parquet", _to_parquet(rows[begin : begin + ROWS_PER_FILE]))
@@ -58,8 +58,8 @@ def _to_parquet(rows: list[dict[str, Any]]) -> bytes:
         **{"key": pa.binary(), "value": pa.binary(), "headers": header, "table": pa.string(), "replayed_at": time},
     }
     content = io.BytesIO()
-    found = [{**row, "headers": row["headers"] or None} for row in rows]
-    pq.write_table(pa.Table.from_pylist(found, schema=pa.schema(types)), content)
+    letters = [{**row, "headers": row["headers"] or None} for row in rows]
+    pq.write_table(pa.Table.from_pylist(letters, schema=pa.schema(types)), content)
     return content.getvalue()
 
 
@@ -67,9 +67,9 @@ def read_of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: 
     """Those of a destination that this attempt left, ordered by their places."""
     if warehouse.find_table(name) is None:
         return []
-    asked = f"WHERE `table` = {render_literal(destination)} AND attempt = {render_literal(attempt)}"
+    where_clause = f"WHERE `table` = {render_literal(destination)} AND attempt = {render_literal(attempt)}"
     table = quote_name(warehouse.to_reference(name))
-    return list(warehouse.query_rows(f"SELECT * FROM {table} {asked} ORDER BY topic, `partition`, `offset`"))
+    return list(warehouse.query_rows(f"SELECT * FROM {table} {where_clause} ORDER BY topic, `partition`, `offset`"))
 
 
 def count_of_others(warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges) -> int:
@@ -83,5 +83,5 @@ def count_of_others(warehouse: Warehouse, name: str, destination: str, attempt: 
         return 0
     table = quote_name(warehouse.to_reference(name))
     others = f"`table` = {render_literal(destination)} AND attempt <> {render_literal(attempt)}"
-    (found,) = warehouse.query_rows(f"SELECT COUNT(*) AS n FROM {table} WHERE {others} AND ({' OR '.join(parts)})")
-    return int(found["n"])
+    (counts,) = warehouse.query_rows(f"SELECT COUNT(*) AS n FROM {table} WHERE {others} AND ({' OR '.join(parts)})")
+    return int(counts["n"])

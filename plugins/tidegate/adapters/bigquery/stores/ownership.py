@@ -34,5 +34,5 @@ def check_removable(table: Any, name: str, kinds: Collection[str]) -> None:
 
 def get_kind(table: Any) -> str | None:
     """The kind in the mark, None for a table without one."""
-    found = table.labels.get(KIND_LABEL)
-    return None if found is None else str(found)
+    label = table.labels.get(KIND_LABEL)
+    return None if label is None else str(label)

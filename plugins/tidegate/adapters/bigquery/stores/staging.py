@@ -129,8 +129,8 @@ def _run_load_jobs(warehouse: Warehouse, intermediate: str, place: str, uuid: st
     source = warehouse.folder.get_load_source(f"{place}/rows")
     files: list[Path | str] = [source] if isinstance(source, str) else list(source)
     names = [name_job("load", place, uuid, number) for number in range(len(files))]
-    asked = LoadRequest(where, intermediate, labels)
-    return sum(run_load_job(warehouse, asked, name, file) for name, file in zip(names, files, strict=True))
+    request = LoadRequest(where, intermediate, labels)
+    return sum(run_load_job(warehouse, request, name, file) for name, file in zip(names, files, strict=True))
 
 
 def _list_landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
@@ -166,18 +166,18 @@ def list_staged(warehouse: Warehouse, intermediate: str, destination: str) -> li
 
 
 def _build_staged_batch(landed: dict[str, Any], destination: str) -> StagedBatch:
-    summary, found = landed["summary"], landed["outcome"]
-    asked = json.loads(summary["tidegate.staged"])
+    summary, outcome = landed["summary"], landed["outcome"]
+    stage_summary = json.loads(summary["tidegate.staged"])
     return StagedBatch.from_dict(
         {
             "table": destination,
             "batch": int(summary["tidegate.batch"]),
             "attempt": summary["tidegate.attempt"],
             "snapshot_id": landed["number"],
-            "counts": asdict(Counts.of(Ranges.from_dict(asked["ranges"]).span, found)),
-            "timestamps": found["timestamps"],
-            **{name: found[name] for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS) if name in found},
-            **asked,
+            "counts": asdict(Counts.of(Ranges.from_dict(stage_summary["ranges"]).span, outcome)),
+            "timestamps": outcome["timestamps"],
+            **{name: outcome[name] for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS) if name in outcome},
+            **stage_summary,
         }
     )
 
@@ -217,8 +217,8 @@ def find_highest_batch(warehouse: Warehouse, intermediate: str) -> int:
 
 def _list_attempts(paths: Iterable[str]) -> set[tuple[int, str]]:
     """Number and attempt of everything that has a file."""
-    found = (BATCH_PATH_PATTERN.search(f"/{path}") for path in paths)
-    return {(int(match[1]), match[2]) for match in found if match}
+    matches = (BATCH_PATH_PATTERN.search(f"/{path}") for path in paths)
+    return {(int(match[1]), match[2]) for match in matches if match}
 
 
 def _find_unmergeable_attempts(warehouse: Warehouse, intermediate: str) -> set[tuple[int, str]]:

@@ -23,7 +23,7 @@ def sign_attempt(warehouse: Warehouse, intermediate: str, signed: SignedAttempt)
 
 def find_signed(warehouse: Warehouse, intermediate: str) -> list[SignedAttempt]:
     """Every attempt that is signed; one that another run has just cleaned up is none."""
-    names, found = set(warehouse.folder.list_paths(get_folder(intermediate))), list[SignedAttempt]()
+    names, attempts = set(warehouse.folder.list_paths(get_folder(intermediate))), list[SignedAttempt]()
     for name in sorted(names):
         place = BATCH_PATH_PATTERN.search(f"/{name}")
         text = warehouse.folder.read(name) if place is not None and name.endswith(f"/{REQUEST_FILE}") else None
@@ -31,5 +31,5 @@ def find_signed(warehouse: Warehouse, intermediate: str) -> list[SignedAttempt]:
             continue
         note, batch, attempt = json.loads(text), int(place[1]), place[2]
         is_landed = f"{get_folder(intermediate, batch, attempt)}/{LANDED_FILE}" in names
-        found.append(SignedAttempt(batch, attempt, note["request"], Ranges.from_dict(note["ranges"]), is_landed))
-    return found
+        attempts.append(SignedAttempt(batch, attempt, note["request"], Ranges.from_dict(note["ranges"]), is_landed))
+    return attempts

@@ -63,17 +63,17 @@ class IcebergCommits(IcebergPort):
     @translate_iceberg_errors
     def drop_branch(self, table: str, branch: str) -> None:
         """See the port."""
-        found = self._table(table)
-        if branch in found.metadata.refs:
-            commit.drop_references(found, [branch])
+        loaded_table = self._table(table)
+        if branch in loaded_table.metadata.refs:
+            commit.drop_references(loaded_table, [branch])
 
     @translate_iceberg_errors
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         """See the port."""
-        found = self._table(table)
-        stale = iceberg_state.list_attempt_branches(found, pipeline, up_to_batch)
+        loaded_table = self._table(table)
+        stale = iceberg_state.list_attempt_branches(loaded_table, pipeline, up_to_batch)
         if stale:
-            commit.drop_references(found, stale)
+            commit.drop_references(loaded_table, stale)
         return len(stale)
 
     @translate_iceberg_errors

@@ -15,20 +15,20 @@ class IcebergDeadLetters(IcebergPort):
     @translate_iceberg_errors
     def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
         """See the port."""
-        found = self.catalogs.table(name)
-        return DeadLetters() if found is None else iceberg_dead_letters.read_newest(found, limit)
+        loaded_table = self.catalogs.table(name)
+        return DeadLetters() if loaded_table is None else iceberg_dead_letters.read_newest(loaded_table, limit)
 
     @translate_iceberg_errors
     def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
         """See the port."""
-        found = self.catalogs.table(name)
-        return [] if found is None else iceberg_dead_letters.list_waiting(found, table)
+        loaded_table = self.catalogs.table(name)
+        return [] if loaded_table is None else iceberg_dead_letters.list_waiting(loaded_table, table)
 
     @translate_iceberg_errors
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
         """See the port."""
-        found = self.catalogs.table(name)
-        return [] if found is None else iceberg_dead_letters.read_of_attempt(found, table, attempt)
+        loaded_table = self.catalogs.table(name)
+        return [] if loaded_table is None else iceberg_dead_letters.read_of_attempt(loaded_table, table, attempt)
 
     @translate_iceberg_errors
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
@@ -38,5 +38,5 @@ class IcebergDeadLetters(IcebergPort):
     @translate_iceberg_errors
     def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """See the port."""
-        found = self.catalogs.table(name)
-        return 0 if found is None else iceberg_dead_letters.count_of_others(found, table, attempt, ranges)
+        loaded_table = self.catalogs.table(name)
+        return 0 if loaded_table is None else iceberg_dead_letters.count_of_others(loaded_table, table, attempt, ranges)

@@ -24,8 +24,8 @@ class IcebergHistory(IcebergPort):
     @translate_iceberg_errors
     def read_history(self, control: str, limit: int) -> list[dict[str, Any]]:
         """See the port."""
-        found = self.catalogs.table(control)
-        return [] if found is None else batch_history.read_newest(found, limit)
+        loaded_table = self.catalogs.table(control)
+        return [] if loaded_table is None else batch_history.read_newest(loaded_table, limit)
 
     @translate_iceberg_errors
     def list_backfills(self, table: str, pipeline: str) -> list[str]:
@@ -38,8 +38,8 @@ class IcebergHistory(IcebergPort):
     @translate_iceberg_errors
     def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:
         """See the port."""
-        found = self.catalogs.table(intermediate)
-        return frozenset() if found is None else iceberg_staging.list_applied_slices(found, shape)
+        loaded_table = self.catalogs.table(intermediate)
+        return frozenset() if loaded_table is None else iceberg_staging.list_applied_slices(loaded_table, shape)
 
     @translate_iceberg_errors
     def mark_applied(self, intermediate: str, number: int) -> None:
@@ -49,7 +49,7 @@ class IcebergHistory(IcebergPort):
     @translate_iceberg_errors
     def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:
         """See the port."""
-        found = self.catalogs.table(table)
-        if found is not None:
-            branches = iceberg_state.list_backfill_branches(found, pipeline, backfill)
-            commit.drop_backfill(found, branches, resource_names.name_backfill_property(pipeline, backfill))
+        loaded_table = self.catalogs.table(table)
+        if loaded_table is not None:
+            branches = iceberg_state.list_backfill_branches(loaded_table, pipeline, backfill)
+            commit.drop_backfill(loaded_table, branches, resource_names.name_backfill_property(pipeline, backfill))

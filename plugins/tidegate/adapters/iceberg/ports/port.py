@@ -22,7 +22,7 @@ class IcebergPort:
         return self._branches.get(table, commit.MAIN)
 
     def _table(self, name: str) -> Table:
-        found = self.catalogs.table(name)
-        if found is None:
+        loaded_table = self.catalogs.table(name)
+        if loaded_table is None:
             raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
-        return found
+        return loaded_table

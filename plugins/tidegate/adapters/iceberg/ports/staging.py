@@ -38,38 +38,38 @@ class IcebergStaging(IcebergPort):
     @translate_iceberg_errors
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         """See the port."""
-        found = self.catalogs.table(intermediate)
-        return [] if found is None else iceberg_staging.list_staged(found, table)
+        loaded_table = self.catalogs.table(intermediate)
+        return [] if loaded_table is None else iceberg_staging.list_staged(loaded_table, table)
 
     @translate_iceberg_errors
     def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         """See the port."""
-        found = self.catalogs.table(intermediate)
-        return None if found is None else iceberg_staging.read_outcome(found, attempt)
+        loaded_table = self.catalogs.table(intermediate)
+        return None if loaded_table is None else iceberg_staging.read_outcome(loaded_table, attempt)
 
     @translate_iceberg_errors
     def read_staging(self, intermediate: str, table: str) -> Staging | None:
         """See the port."""
-        found = self.catalogs.table(intermediate)
-        return None if found is None else iceberg_staging.read_newest(found, table)
+        loaded_table = self.catalogs.table(intermediate)
+        return None if loaded_table is None else iceberg_staging.read_newest(loaded_table, table)
 
     @translate_iceberg_errors
     def find_highest_batch(self, intermediate: str) -> int:
         """See the port."""
-        found = self.catalogs.table(intermediate)
-        return 0 if found is None else iceberg_staging.find_highest_batch(found)
+        loaded_table = self.catalogs.table(intermediate)
+        return 0 if loaded_table is None else iceberg_staging.find_highest_batch(loaded_table)
 
     @translate_iceberg_errors
     def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
         """See the port."""
-        found = self.catalogs.table(intermediate)
-        return None if found is None else iceberg_staging.read_audit_answers(found, attempt)
+        loaded_table = self.catalogs.table(intermediate)
+        return None if loaded_table is None else iceberg_staging.read_audit_answers(loaded_table, attempt)
 
     @translate_iceberg_errors
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         """See the port."""
-        found = self.catalogs.table(intermediate)
-        return {} if found is None else iceberg_staging.clean_up(found, up_to_batch)
+        loaded_table = self.catalogs.table(intermediate)
+        return {} if loaded_table is None else iceberg_staging.clean_up(loaded_table, up_to_batch)
 
     @translate_iceberg_errors
     def drop(self, intermediate: str) -> None:

@@ -39,15 +39,15 @@ class IcebergTables(IcebergPort):
     @translate_iceberg_errors
     def read_state(self, table: str, pipeline: str) -> TableState | None:
         """See the port."""
-        found = self.catalogs.table(table)
-        if found is None:
+        loaded_table = self.catalogs.table(table)
+        if loaded_table is None:
             return None
-        refuse_newer_format(table, found.metadata.format_version)
+        refuse_newer_format(table, loaded_table.metadata.format_version)
         self._states.pop(table, None)
-        self._states[table] = found
+        self._states[table] = loaded_table
         for oldest in list(self._states)[:-MAX_CACHED_TABLES]:
             self._states.pop(oldest, None)
-        return iceberg_state.build_state(found, pipeline, self._branch(table))
+        return iceberg_state.build_state(loaded_table, pipeline, self._branch(table))
 
     @translate_iceberg_errors
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
@@ -58,48 +58,48 @@ class IcebergTables(IcebergPort):
     def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
         """See the port."""
         staged = self.catalogs.table(values["source"])
-        found = () if staged is None else key_ranges.find_key_ranges(staged, values)
+        ranges = () if staged is None else key_ranges.find_key_ranges(staged, values)
         at = values.get("at")
-        overlap = file_overlap.find_overlap(self._at(table, at), at, found) if found and at is not None else None
+        overlap = file_overlap.find_overlap(self._at(table, at), at, ranges) if ranges and at is not None else None
         if staged is not None and key_values.are_keys_worth_naming(values.get("rows", 0), overlap):
-            return Bounds(key_values.name_keys(staged, values, found), overlap=overlap)
-        return Bounds(tuple(known.bound for known in found), overlap=overlap)
+            return Bounds(key_values.name_keys(staged, values, ranges), overlap=overlap)
+        return Bounds(tuple(key_range.bound for key_range in ranges), overlap=overlap)
 
     @translate_iceberg_errors
     def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
         """See the port."""
-        found = self.catalogs.table(table)
-        return None if found is None else ownership.claim(found, table, own)
+        loaded_table = self.catalogs.table(table)
+        return None if loaded_table is None else ownership.claim(loaded_table, table, own)
 
     @translate_iceberg_errors
     def list_pipelines(self, table: str) -> tuple[str, ...]:
         """See the port."""
-        found = self.catalogs.table(table)
-        return () if found is None else branch_writers.list_branch_pipelines(found, self._branch(table))
+        loaded_table = self.catalogs.table(table)
+        return () if loaded_table is None else branch_writers.list_branch_pipelines(loaded_table, self._branch(table))
 
     @translate_iceberg_errors
     def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
         """See the port."""
-        found = self.catalogs.table(table)
-        return None if found is None else file_statistics.measure_files(found, exact)
+        loaded_table = self.catalogs.table(table)
+        return None if loaded_table is None else file_statistics.measure_files(loaded_table, exact)
 
     @translate_iceberg_errors
     def read_property(self, table: str, name: str) -> str | None:
         """See the port."""
-        found = self.catalogs.table(table)
-        return None if found is None else found.metadata.properties.get(name)
+        loaded_table = self.catalogs.table(table)
+        return None if loaded_table is None else loaded_table.metadata.properties.get(name)
 
     @translate_iceberg_errors
     def count_rows(self, table: str) -> int | None:
         """See the port."""
-        found = self.catalogs.table(table)
-        return None if found is None else row_count.count_rows(found, self._branch(table))
+        loaded_table = self.catalogs.table(table)
+        return None if loaded_table is None else row_count.count_rows(loaded_table, self._branch(table))
 
     @translate_iceberg_errors
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
         """See the port: it goes file by file, so that it need not wait."""
-        found = self.catalogs.table(deletes)
-        return 0 if found is None else remembered_deletes.forget_deletes(found, before_ms)
+        loaded_table = self.catalogs.table(deletes)
+        return 0 if loaded_table is None else remembered_deletes.forget_deletes(loaded_table, before_ms)
 
     def _at(self, name: str, snapshot_id: int) -> Table:
         """The table as its state was read, if that has the snapshot: a snapshot is never another."""

@@ -44,8 +44,8 @@ def find_overlap(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> 
 
     def rows_of(manifest: ManifestFile) -> list[int]:
         entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-        held = (entry.data_file for entry in entries)
-        return [file.record_count for file in held if not is_outside(file)]
+        data_files = (entry.data_file for entry in entries)
+        return [file.record_count for file in data_files if not is_outside(file)]
 
     rows = [count for counts in ExecutorFactory.get_or_create().map(rows_of, manifests) for count in counts]
     return Overlap(len(rows), sum(rows))
@@ -53,35 +53,37 @@ def find_overlap(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> 
 
 def build_outside_test(table: Table, ranges: Sequence[KeyRange]) -> Callable[[DataFile], bool] | None:
     """What tells that a file holds no key within all of `ranges`; None where none of them can be compared."""
-    compared = [(found, field) for found in ranges if (field := _find_table_field(table, found)) is not None]
+    compared = [
+        (key_range, field) for key_range in ranges if (field := _find_table_field(table, key_range)) is not None
+    ]
     if not compared:
         return None
     return lambda file: any(_is_outside(file, *one) for one in compared)
 
 
-def _find_table_field(table: Table, found: KeyRange) -> NestedField | None:
+def _find_table_field(table: Table, key_range: KeyRange) -> NestedField | None:
     """The table's own field, if its values and the staged ones are compared as the merge compares them."""
     field: NestedField | None = None
     below: Any = table.schema().as_struct()
-    for name in found.leaf:
+    for name in key_range.leaf:
         field = below.field_by_name(name) if isinstance(below, StructType) else None
         if field is None:
             return None
         below = field.field_type
-    kinds = (type(found.data_type), type(below))
+    kinds = (type(key_range.data_type), type(below))
     return field if kinds[0] is kinds[1] or all(kind in INTEGER_TYPES for kind in kinds) else None
 
 
-def _is_outside(file: DataFile, found: KeyRange, field: NestedField) -> bool:
+def _is_outside(file: DataFile, key_range: KeyRange, field: NestedField) -> bool:
     """Whether no row of the file can have a value within the range; both may be NULL where both have NULLs."""
     missing = (file.null_value_counts or {}).get(field.field_id)
-    if found.nulls and missing != 0:
+    if key_range.nulls and missing != 0:
         return False
     low = _decode_bound(field.field_type, (file.lower_bounds or {}).get(field.field_id))
     high = _decode_bound(field.field_type, (file.upper_bounds or {}).get(field.field_id))
     if low is None or high is None:
         return missing is not None and missing == file.record_count
-    return bool(high < found.low or low > found.high)
+    return bool(high < key_range.low or low > key_range.high)
 
 
 def _decode_bound(data_type: Any, raw: bytes | None) -> Any:
@@ -92,5 +94,5 @@ def _decode_bound(data_type: Any, raw: bytes | None) -> Any:
         return int.from_bytes(raw, "little", signed=True) if len(raw) in (4, 8) else None
     if type(data_type) in BOUND_BYTES and len(raw) != BOUND_BYTES[type(data_type)]:
         return None
-    known = isinstance(data_type, StringType | DecimalType) or type(data_type) in BOUND_BYTES
-    return from_bytes(data_type, raw) if known and isinstance(data_type, PrimitiveType) else None
+    is_decodable = isinstance(data_type, StringType | DecimalType) or type(data_type) in BOUND_BYTES
+    return from_bytes(data_type, raw) if is_decodable and isinstance(data_type, PrimitiveType) else None

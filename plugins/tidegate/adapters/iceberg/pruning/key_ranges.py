@@ -66,12 +66,12 @@ def find_key_ranges(staged: Table, values: Mapping[str, Any]) -> tuple[KeyRange,
         return ()
     scan = staged.scan(snapshot_id=values["snapshot_id"], row_filter=f"batch_number == {values['batch']}")
     files, parts = [task.file for task in scan.plan_files()], dict(values["keys"])
-    key, found = staged.schema().find_field("key"), []
+    key, ranges = staged.schema().find_field("key"), []
     for leaf in (leaf for leaf in values["leaves"] if leaf[0] in parts):
         field = find_nested_field(key, find_path_in_key(values, leaf))
-        known = _compute_range(files, field, leaf)
-        found += [known] if known else []
-    return tuple(found)
+        key_range = _compute_range(files, field, leaf)
+        ranges += [key_range] if key_range else []
+    return tuple(ranges)
 
 
 def find_path_in_key(values: Mapping[str, Any], leaf: tuple[str, ...]) -> list[str]:

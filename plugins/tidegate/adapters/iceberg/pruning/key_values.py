@@ -41,13 +41,15 @@ def name_keys(staged: Table, values: Mapping[str, Any], ranges: Sequence[KeyRang
     out makes
     a merge slower, and never wrong.
     """
-    bounds, room = [known.bound for known in ranges], MAX_LITERAL_BYTES
+    bounds, room = [key_range.bound for key_range in ranges], MAX_LITERAL_BYTES
     listed = [
-        place for place, known in enumerate(ranges) if isinstance(known.data_type, NAMEABLE_TYPES) and not known.nulls
+        place
+        for place, key_range in enumerate(ranges)
+        if isinstance(key_range.data_type, NAMEABLE_TYPES) and not key_range.nulls
     ]
     if listed:
-        wanted = f"batch_number == {values['batch']} and attempt == {render_literal(values['attempt'])}"
-        scan = staged.scan(row_filter=wanted, snapshot_id=values["snapshot_id"], selected_fields=("key",))
+        row_filter = f"batch_number == {values['batch']} and attempt == {render_literal(values['attempt'])}"
+        scan = staged.scan(row_filter=row_filter, snapshot_id=values["snapshot_id"], selected_fields=("key",))
         keys = scan.to_arrow()["key"].combine_chunks()
         for place in listed:
             leaf = pc.struct_field(keys, find_path_in_key(values, ranges[place].leaf))

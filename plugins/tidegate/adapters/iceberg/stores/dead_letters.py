@@ -17,29 +17,29 @@ LETTER_ADDRESS = ("topic", "partition", "offset")
 
 def read_newest(table: Table, limit: int) -> DeadLetters:
     """Counts, and of those that wait the newest `limit`; keys and values are read for these alone."""
-    seen = table.scan(selected_fields=("written_at", "replayed_at")).to_arrow()
-    waiting = seen.filter(seen["replayed_at"].is_null())
+    letters = table.scan(selected_fields=("written_at", "replayed_at")).to_arrow()
+    waiting = letters.filter(letters["replayed_at"].is_null())
     times: list[datetime] = sorted(waiting["written_at"].to_pylist(), reverse=True)
     rows: list[dict[str, Any]] = []
     if limit and times:
         since = times[min(limit, len(times)) - 1]
-        wanted = f"replayed_at IS NULL AND written_at >= '{since.isoformat()}'"
+        row_filter = f"replayed_at IS NULL AND written_at >= '{since.isoformat()}'"
         order = [("written_at", "descending"), *((name, "descending") for name in LETTER_ADDRESS)]
-        rows = table.scan(row_filter=wanted).to_arrow().sort_by(order).slice(0, limit).to_pylist()
-    return DeadLetters(waiting.num_rows, seen.num_rows - waiting.num_rows, tuple(rows))
+        rows = table.scan(row_filter=row_filter).to_arrow().sort_by(order).slice(0, limit).to_pylist()
+    return DeadLetters(waiting.num_rows, letters.num_rows - waiting.num_rows, tuple(rows))
 
 
 def list_waiting(table: Table, destination: str) -> list[tuple[str, int, int]]:
     """Where those of a destination lie that were not replayed."""
-    wanted = And(_filter_destination(destination), parse("replayed_at IS NULL"))
-    rows = table.scan(row_filter=wanted, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
+    row_filter = And(_filter_destination(destination), parse("replayed_at IS NULL"))
+    rows = table.scan(row_filter=row_filter, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
     return [(row["topic"], row["partition"], row["offset"]) for row in rows]
 
 
 def read_of_attempt(table: Table, destination: str, attempt: str) -> list[dict[str, Any]]:
     """Those of a destination that this attempt left, ordered by their places."""
-    wanted = And(_filter_destination(destination), parse(f"attempt = '{attempt}'"))
-    rows = table.scan(row_filter=wanted).to_arrow().sort_by([(name, "ascending") for name in LETTER_ADDRESS])
+    row_filter = And(_filter_destination(destination), parse(f"attempt = '{attempt}'"))
+    rows = table.scan(row_filter=row_filter).to_arrow().sort_by([(name, "ascending") for name in LETTER_ADDRESS])
     return list(rows.to_pylist())
 
 
@@ -51,8 +51,8 @@ def count_of_others(table: Table, destination: str, attempt: str, ranges: Ranges
     parts = [part for part in ranges if part[3] > part[2]]
     if not parts:
         return 0
-    wanted = And(_filter_destination(destination), parse(f"attempt != '{attempt}'"), _filter_ranges(parts))
-    rows = table.scan(row_filter=wanted, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
+    row_filter = And(_filter_destination(destination), parse(f"attempt != '{attempt}'"), _filter_ranges(parts))
+    rows = table.scan(row_filter=row_filter, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
     return sum(any(_is_within(row, *part) for part in parts) for row in rows)
 
 

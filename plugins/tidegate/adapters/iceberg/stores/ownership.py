@@ -41,9 +41,9 @@ def claim(table: Table, name: str, own: Ownership) -> dict[str, str]:
 
 def _check_staged_by(table: Table, name: str, own: Ownership) -> None:
     """What is staged tells the pipeline that it was staged by."""
-    found = {read_summary(snapshot).get(PIPELINE, own.pipeline) for snapshot in table.metadata.snapshots}
-    if own.kind == "intermediate" and found - {own.pipeline}:
-        others = ", ".join(sorted(found - {own.pipeline}))
+    pipelines = {read_summary(snapshot).get(PIPELINE, own.pipeline) for snapshot in table.metadata.snapshots}
+    if own.kind == "intermediate" and pipelines - {own.pipeline}:
+        others = ", ".join(sorted(pipelines - {own.pipeline}))
         raise GiveUp(
             f"table={name} is needed as {own.words}, and pipeline={others} stages its rows there; nothing was changed; "
             "rename one of the two pipelines"

@@ -44,12 +44,12 @@ def forget_deletes(table: Table, before_ms: int) -> int:
     forgotten = sum(task.file.record_count for task in [*over, *mixed])
     if forgotten and current:
         transaction = table.transaction()
-        kept = parse(f"{field.name} >= '{before.isoformat()}' OR {field.name} IS NULL")
+        row_filter = parse(f"{field.name} >= '{before.isoformat()}' OR {field.name} IS NULL")
         with transaction.update_snapshot().overwrite() as overwrite:
             for task in [*over, *mixed]:
                 overwrite.delete_data_file(task.file)
             for task in mixed:  # one after the other: a large one is not held in memory beside the next
-                rows = ArrowScan(table.metadata, table.io, table.schema(), kept).to_table([task])
+                rows = ArrowScan(table.metadata, table.io, table.schema(), row_filter).to_table([task])
                 forgotten -= rows.num_rows
                 for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
                     overwrite.append_data_file(file)
@@ -64,15 +64,15 @@ def forget_deletes(table: Table, before_ms: int) -> int:
 
 def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
     """Large files of which a good share is old, and of the small ones those with the oldest rows."""
-    found, room = [], SMALL_FILE_ROWS
+    tasks, room = [], SMALL_FILE_ROWS
     for task, share in sorted(aged, key=lambda one: -one[1]):
         rows = task.file.record_count
         if rows > SMALL_FILE_ROWS and share >= MIN_OLD_SHARE:
-            found.append(task)
+            tasks.append(task)
         elif rows <= room:
-            found.append(task)
+            tasks.append(task)
             room -= rows
-    return found
+    return tasks
 
 
 def _estimate_old_share(file: DataFile, field: NestedField, before: datetime) -> Fraction:

@@ -29,15 +29,15 @@ from tidegate.ports.context import Staging
 def read_outcome(table: Table, attempt: str) -> dict[str, Any] | None:
     """What the stage job of this attempt left behind, None if it did not finish."""
     text = table.metadata.properties.get(resource_names.name_staged_property(attempt))
-    found: dict[str, Any] | None = None if text is None else json.loads(text)
-    return found
+    outcome: dict[str, Any] | None = None if text is None else json.loads(text)
+    return outcome
 
 
 def read_audit_answers(table: Table, attempt: str) -> dict[str, Any] | None:
     """What a merge's audits of this staged attempt found, None if none were asked."""
     text = table.metadata.properties.get(resource_names.name_audit_property(attempt))
-    found: dict[str, Any] | None = None if text is None else json.loads(text)
-    return found
+    answers: dict[str, Any] | None = None if text is None else json.loads(text)
+    return answers
 
 
 def list_staged(table: Table, destination: str) -> list[StagedBatch]:
@@ -55,13 +55,13 @@ def read_newest(table: Table, destination: str) -> Staging | None:
     current = table.current_snapshot()
     if current is None:
         return None
-    held: dict[int, StagedBatch | None] = {}
+    by_batch: dict[int, StagedBatch | None] = {}
     for snapshot in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
         batch = parse_batch(snapshot)
         if batch is not None:
             staged = _build_staged_batch(table, snapshot, destination)
-            held[batch] = staged and replace(staged, snapshot_id=current.snapshot_id)
-    batches = tuple(staged for _, staged in sorted(held.items()) if staged is not None)
+            by_batch[batch] = staged and replace(staged, snapshot_id=current.snapshot_id)
+    batches = tuple(staged for _, staged in sorted(by_batch.items()) if staged is not None)
     return Staging(current.snapshot_id, batches)
 
 
@@ -72,14 +72,14 @@ def read_backfill_notes(catalog: Catalog, prefix: str, own: Ownership) -> list[s
         listed = catalog.list_tables(namespace)
     except NoSuchNamespaceError:
         return []
-    found = []
+    notes = []
     for identifier in sorted(listed):
         if identifier[-1].startswith(begin):
             with suppress(NoSuchTableError):
                 properties = catalog.load_table(identifier).metadata.properties
                 if not properties.get(KIND_PROPERTY) or own.properties.items() <= properties.items():
-                    found.append(properties.get(resource_names.BACKFILL_PROPERTY, ""))
-    return [note for note in found if note]
+                    notes.append(properties.get(resource_names.BACKFILL_PROPERTY, ""))
+    return [note for note in notes if note]
 
 
 def list_applied_slices(table: Table, shape: str) -> frozenset[int]:
@@ -113,22 +113,22 @@ def drop_table(catalog: Catalog, identifier: str) -> None:
 
 def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:
     summary = read_summary(snapshot)
-    found = read_outcome(table, summary.get("tidegate.attempt", ""))
-    if found is None or found["bad"]:
+    outcome = read_outcome(table, summary.get("tidegate.attempt", ""))
+    if outcome is None or outcome["bad"]:
         return None
-    asked = json.loads(summary["tidegate.staged"])
-    span = Ranges.from_dict(asked["ranges"]).span
+    stage_summary = json.loads(summary["tidegate.staged"])
+    span = Ranges.from_dict(stage_summary["ranges"]).span
     return StagedBatch.from_dict(
         {
             "table": destination,
             "batch": int(summary["tidegate.batch"]),
             "attempt": summary["tidegate.attempt"],
             "snapshot_id": snapshot.snapshot_id,
-            "counts": asdict(Counts.of(span, found)),
-            "timestamps": found["timestamps"],
+            "counts": asdict(Counts.of(span, outcome)),
+            "timestamps": outcome["timestamps"],
             "bytes": int(summary.get("added-files-size", "0")),
-            **{name: found[name] for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS) if name in found},
-            **asked,
+            **{name: outcome[name] for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS) if name in outcome},
+            **stage_summary,
         }
     )
 
@@ -154,10 +154,10 @@ def _is_unfinished(table: Table, snapshot: Snapshot) -> bool:
 def _is_dead(table: Table, snapshot: Snapshot) -> bool:
     """Whether its attempt has ended, and with something that is never merged."""
     summary = read_summary(snapshot)
-    found = read_outcome(table, summary.get("tidegate.attempt", ""))
-    if found is None or "tidegate.staged" not in summary:
+    outcome = read_outcome(table, summary.get("tidegate.attempt", ""))
+    if outcome is None or "tidegate.staged" not in summary:
         return False
-    return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, found)
+    return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, outcome)
 
 
 def clean_up(table: Table, up_to_batch: int) -> dict[str, int]:
@@ -183,8 +183,8 @@ def clean_up(table: Table, up_to_batch: int) -> dict[str, int]:
         commit.drop_counts(table, up_to_batch, counts)
     before = list_snapshot_files(table, old)
     fresh = table.catalog.load_table(table.name())
-    kept = list_snapshot_files(fresh, fresh.metadata.snapshots, live_only=True)
-    doomed = (before - kept) | _find_stray_files(fresh, up_to_batch, kept)
+    live_files = list_snapshot_files(fresh, fresh.metadata.snapshots, live_only=True)
+    doomed = (before - live_files) | _find_stray_files(fresh, up_to_batch, live_files)
     for location in doomed:
         remove_file(fresh, location)
         hit_failpoint("clean_up.removed")
@@ -204,10 +204,12 @@ def _find_obsolete_counts(table: Table, old: list[Snapshot]) -> list[str]:
 
     Counts are written after their snapshot, so that no attempt still waits for its own.
     """
-    gone = {snapshot.snapshot_id for snapshot in old}
-    kept = (read_summary(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in gone)
+    old_ids = {snapshot.snapshot_id for snapshot in old}
+    attempts = (
+        read_summary(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in old_ids
+    )
     named = (resource_names.name_staged_property, resource_names.name_audit_property)
-    in_use = {name(attempt) for attempt in kept for name in named}
+    in_use = {name(attempt) for attempt in attempts for name in named}
     prefixes = tuple(name("") for name in named)
     return [name for name in table.metadata.properties if name.startswith(prefixes) and name not in in_use]
 
@@ -221,7 +223,7 @@ def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:
     return "tidegate.clean-up" in read_summary(snapshot) or (batch is not None and batch <= up_to_batch)
 
 
-def _find_stray_files(table: Table, up_to_batch: int, kept: set[str]) -> set[str]:
+def _find_stray_files(table: Table, up_to_batch: int, live_files: set[str]) -> set[str]:
     """Files in the folders of published batches that no snapshot refers to."""
     if not isinstance(table.io, PyArrowFileIO):
         return set()
@@ -232,7 +234,7 @@ def _find_stray_files(table: Table, up_to_batch: int, kept: set[str]) -> set[str
     )
     prefix = location.removesuffix(path)
     strays = {prefix + info.path for info in listing if info.is_file and _parse_batch_folder(info.path) <= up_to_batch}
-    return strays - kept
+    return strays - live_files
 
 
 def _remove_empty_folders(table: Table, folders: set[str]) -> None:
@@ -252,5 +254,5 @@ def _remove_empty_folders(table: Table, folders: set[str]) -> None:
 
 
 def _parse_batch_folder(path: str) -> float:
-    found = re.search(r"/batch_number=(\d+)/", path)
-    return int(found.group(1)) if found else float("inf")
+    match = re.search(r"/batch_number=(\d+)/", path)
+    return int(match.group(1)) if match else float("inf")

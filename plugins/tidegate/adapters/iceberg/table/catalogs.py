@@ -41,8 +41,8 @@ class Catalogs:
         if name not in self._properties:
             raise ConfigurationError(f"catalog={name} is not an Iceberg catalog of catalogs.yaml; declare it there")
         properties = dict(self._properties[name])
-        found: IcebergCatalog = self._opened.client(name, properties, lambda: _open_catalog(name, dict(properties)))
-        return found
+        catalog: IcebergCatalog = self._opened.client(name, properties, lambda: _open_catalog(name, dict(properties)))
+        return catalog
 
     def login(self, name: str) -> str:
         """Where the login of a catalog stands, as ``name=value`` for a message."""

@@ -188,15 +188,15 @@ def _record_highest_batch(table: Table, number: int) -> list[TableUpdate]:
 
 def _move_branch(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
     """The branch at another snapshot, with the retention that a user may have set on it."""
-    found, moved = table.metadata.refs.get(branch), _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id)
-    if found is None:
+    reference, moved = table.metadata.refs.get(branch), _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id)
+    if reference is None:
         return moved
-    kept = {name: getattr(found, name) for name in RETENTION_FIELDS if getattr(found, name) is not None}
-    return moved.model_copy(update=kept)
+    retention = {name: getattr(reference, name) for name in RETENTION_FIELDS if getattr(reference, name) is not None}
+    return moved.model_copy(update=retention)
 
 
 def _build_reference(name: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
     # a table's own history.expire.max-ref-age-ms would take the tag away, and with it the proof of the position
-    kept = {"max_ref_age_ms": None if name == MAIN else FOREVER_MS}
+    retention = {"max_ref_age_ms": None if name == MAIN else FOREVER_MS}
     unset = {"max_snapshot_age_ms": None, "min_snapshots_to_keep": None}
-    return SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **kept, **unset)
+    return SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **retention, **unset)

@@ -14,31 +14,31 @@ log = logging.getLogger(__name__)
 FILE_PATH_FIELD_ID = 2147483546  # the field id of a position delete's file_path, as the format fixes it
 
 
-def find_referenced_file(delete: DataFile, known: Collection[str]) -> str | None:
-    """The one of the `known` data files that all positions of a delete file lie in; None where that is not certain."""
+def find_referenced_file(delete: DataFile, data_paths: Collection[str]) -> str | None:
+    """The one of `data_paths` that all positions of a delete file lie in; None where that is not certain."""
     lower = (delete.lower_bounds or {}).get(FILE_PATH_FIELD_ID)
     upper = (delete.upper_bounds or {}).get(FILE_PATH_FIELD_ID)
     # equal bounds name one file, unless a writer cut them short
     name = lower.decode() if lower is not None and lower == upper else None
-    return name if name in known else None
+    return name if name in data_paths else None
 
 
 def list_snapshot_files(table: Table, snapshots: Iterable[Snapshot], live_only: bool = False) -> set[str]:
     """Data files, manifests and manifest lists of some snapshots; `live_only` leaves out data files they deleted."""
-    found: set[str] = set()
-    seen: set[str] = set()
+    paths: set[str] = set()
+    manifest_paths: set[str] = set()
     for snapshot in snapshots:
-        found.add(snapshot.manifest_list)
+        paths.add(snapshot.manifest_list)
         for manifest in snapshot.manifests(table.io):
-            found.add(manifest.manifest_path)
-            if manifest.manifest_path in seen:
+            paths.add(manifest.manifest_path)
+            if manifest.manifest_path in manifest_paths:
                 continue
-            seen.add(manifest.manifest_path)
+            manifest_paths.add(manifest.manifest_path)
             entries = manifest.fetch_manifest_entry(table.io, discard_deleted=live_only)
-            found |= {
+            paths |= {
                 e.data_file.file_path for e in entries if not live_only or e.status != ManifestEntryStatus.DELETED
             }
-    return found
+    return paths
 
 
 def remove_file(table: Table, location: str) -> None:
@@ -55,12 +55,12 @@ def remove_old_metadata(table: Table, committed: TableMetadata) -> None:
     The commit stands whatever becomes of them: a file that stays is an orphan, which maintenance removes. A REST
     catalog's server deletes them itself.
     """
-    asked = table.metadata.properties.get("write.metadata.delete-after-commit.enabled") == "true"
-    if not asked or isinstance(table.catalog, RestCatalog):
+    is_enabled = table.metadata.properties.get("write.metadata.delete-after-commit.enabled") == "true"
+    if not is_enabled or isinstance(table.catalog, RestCatalog):
         return
-    kept = {entry.metadata_file for entry in committed.metadata_log}
+    logged_files = {entry.metadata_file for entry in committed.metadata_log}
     for location in (entry.metadata_file for entry in table.metadata.metadata_log):
-        if location in kept:
+        if location in logged_files:
             continue
         try:
             remove_file(table, location)

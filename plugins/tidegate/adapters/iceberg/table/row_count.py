@@ -33,9 +33,9 @@ def count_rows(table: Table, branch: str) -> int | None:
         return None
     data = [m for m in manifests if m.content == ManifestContent.DATA]
     sums = [_sum_manifest(manifest) for manifest in data]
-    known = [rows for rows in sums if rows is not None]
-    if not deletes and len(known) == len(sums):
-        return sum(known)
+    counts = [rows for rows in sums if rows is not None]
+    if not deletes and len(counts) == len(sums):
+        return sum(counts)
     live = _read_manifests(table.io, data)
     return sum(file.record_count for file in live) - _count_deleted_rows(
         table.io, deletes, {file.file_path for file in live}
@@ -62,10 +62,10 @@ def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collectio
         if find_referenced_file(file, live):
             rows += file.record_count
         elif file.record_count:
-            for path, found in _read_deletes(io, file).items():
-                positions[path].append(found)
-    return rows + sum(_count_distinct(found) for path, found in positions.items() if path in live)
+            for path, array in _read_deletes(io, file).items():
+                positions[path].append(array)
+    return rows + sum(_count_distinct(array) for path, array in positions.items() if path in live)
 
 
 def _count_distinct(positions: "list[pa.ChunkedArray[Any]]") -> int:
-    return len(pc.unique(pa.chunked_array([chunk for found in positions for chunk in found.chunks])))
+    return len(pc.unique(pa.chunked_array([chunk for array in positions for chunk in array.chunks])))

@@ -16,16 +16,16 @@ def evolve(table: Table, name: str, columns: tuple[Column, ...], rules: Evolutio
     `IncompatibleSchema` names the column, both types and the way out where the table cannot hold what is asked; then
     nothing is changed.
     """
-    wanted = find_changes(name, read_table_struct(table), columns, rules)
-    if not wanted:
+    changes = find_changes(name, read_table_struct(table), columns, rules)
+    if not changes:
         return []
     try:
         with table.update_schema(case_sensitive=False) as update:
-            for change in wanted:
+            for change in changes:
                 _apply_change(update, change)
     except CommitFailedException as error:
         raise CommitRefused(f"table={name}: another writer changed it: {error}") from error
-    return [str(change) for change in wanted]
+    return [str(change) for change in changes]
 
 
 def _apply_change(update: UpdateSchema, change: SchemaChange) -> None:

@@ -56,16 +56,16 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
 
 def _find_head(table: Table, branch: str) -> Snapshot | None:
     """The branch's newest snapshot, or main's where the branch is still to be made."""
-    found = table.metadata.refs.get(branch)
-    if found is not None and found.snapshot_ref_type == SnapshotRefType.TAG:
+    reference = table.metadata.refs.get(branch)
+    if reference is not None and reference.snapshot_ref_type == SnapshotRefType.TAG:
         raise GiveUp(f"table={table.name()}: branch={branch} is a tag there; name a branch, or drop the tag")
-    return table.current_snapshot() if found is None else table.metadata.snapshot_by_id(found.snapshot_id)
+    return table.current_snapshot() if reference is None else table.metadata.snapshot_by_id(reference.snapshot_id)
 
 
 def read_ref_head(table: Table, ref: str) -> Head | None:
     """The snapshot that a branch or tag names."""
-    found = table.metadata.refs.get(ref)
-    snapshot = table.metadata.snapshot_by_id(found.snapshot_id) if found else None
+    reference = table.metadata.refs.get(ref)
+    snapshot = table.metadata.snapshot_by_id(reference.snapshot_id) if reference else None
     if snapshot is None:
         return None
     return Head(snapshot.snapshot_id, snapshot.parent_snapshot_id, read_summary(snapshot))
@@ -102,8 +102,8 @@ def _list_branches(table: Table) -> list[str]:
 
 
 def _find_tagged_snapshot(table: Table, pipeline: str) -> Snapshot | None:
-    found = table.metadata.refs.get(resource_names.name_tag(pipeline))
-    return table.metadata.snapshot_by_id(found.snapshot_id) if found else None
+    reference = table.metadata.refs.get(resource_names.name_tag(pipeline))
+    return table.metadata.snapshot_by_id(reference.snapshot_id) if reference else None
 
 
 def _is_cut_off(ancestors: list[Snapshot], tagged: Snapshot | None) -> bool:

@@ -110,34 +110,34 @@ class _SchemaNames:
         return field.field_id in self.identifiers or any(self.identifies(one) for one in inner)
 
 
-def _convert_struct(iceberg: StructType, known: _SchemaNames) -> Struct:
+def _convert_struct(iceberg: StructType, schema: _SchemaNames) -> Struct:
     return Struct(
-        tuple((f.name, _convert_to_spark(f.field_type, known)) for f in iceberg.fields),
+        tuple((f.name, _convert_to_spark(f.field_type, schema)) for f in iceberg.fields),
         frozenset(f.name for f in iceberg.fields if f.required),
-        tuple((name, f.name) for f in iceberg.fields for name in known.names.get(f.field_id, []) if name != f.name),
-        frozenset(f.name for f in iceberg.fields if known.identifies(f)),
+        tuple((name, f.name) for f in iceberg.fields for name in schema.names.get(f.field_id, []) if name != f.name),
+        frozenset(f.name for f in iceberg.fields if schema.identifies(f)),
     )
 
 
-def _convert_to_spark(iceberg: IcebergType, known: _SchemaNames) -> DataType:
+def _convert_to_spark(iceberg: IcebergType, schema: _SchemaNames) -> DataType:
     match iceberg:
         case StructType():
-            return _convert_struct(iceberg, known)
+            return _convert_struct(iceberg, schema)
         case ListType():
-            return Array(_convert_to_spark(iceberg.element_type, known), iceberg.element_required)
+            return Array(_convert_to_spark(iceberg.element_type, schema), iceberg.element_required)
         case MapType():
-            key, value = _convert_to_spark(iceberg.key_type, known), _convert_to_spark(iceberg.value_type, known)
+            key, value = _convert_to_spark(iceberg.key_type, schema), _convert_to_spark(iceberg.value_type, schema)
             return Map(key, value, iceberg.value_required)
     return parse_type(to_spark_text(iceberg))
 
 
 def _collect_names(mapping: Iterable[MappedField]) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+    names: dict[int, list[str]] = {}
     for field in mapping:
         if field.field_id is not None:
-            found[field.field_id] = list(field.names)
-        found |= _collect_names(field.fields)
-    return found
+            names[field.field_id] = list(field.names)
+        names |= _collect_names(field.fields)
+    return names
 
 
 def to_columns(schema: Schema) -> tuple[Column, ...]:
