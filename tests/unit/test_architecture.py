@@ -162,6 +162,26 @@ def test_airflow_never_executes_the_libraries_as_plugins() -> None:
         assert any(fnmatch(f"{library}/x.py", pattern.rstrip("/") + "*") for pattern in ignored), library
 
 
+def public_methods(path: Path) -> Iterator[ast.FunctionDef]:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            methods = [method for method in node.body if isinstance(method, ast.FunctionDef)]
+            yield from (method for method in methods if not method.name.startswith("_"))
+
+
+def test_every_method_of_a_port_translates_the_errors_of_its_library() -> None:
+    """One that is left out would give a step the library's own error, which no retry and no message knows."""
+    ports = sorted((ROOT / ADAPTERS).glob("*/ports/*.py"))
+    methods = [(path, method) for path in ports for method in public_methods(path)]
+    assert len(methods) > 80, "both destinations have all methods of the five ports"
+    untranslated = [
+        f"{path.relative_to(ROOT)}: {method.name}"
+        for path, method in methods
+        if not any("translate_" in ast.unparse(decorator) for decorator in method.decorator_list)
+    ]
+    assert untranslated == []
+
+
 def packages() -> dict[str, list[Path]]:
     """Folder of each package -> its modules."""
     found = {path.parent: [] for path in FILES if path.name == "__init__.py"}
