@@ -9,12 +9,8 @@ from tidegate.adapters.bigquery.client.client import Warehouse, name_job, to_lab
 from tidegate.adapters.bigquery.client.credentials import build_credentials
 from tidegate.adapters.bigquery.client.errors import JobFailed, translate_client_errors, translate_job_error
 from tidegate.adapters.bigquery.client.staging_files import open_folder
-from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, RetryLater
-from tidegate.jobs.job import Job
-from tidegate.jobs.merge_job import MergeJob
-from tidegate.model.table_state import Publication
 from tidegate.spec.catalog import Catalog
 
 KEY = {"type": "service_account", "client_email": "a@b", "token_uri": "https://x", "private_key": "not a key"}
@@ -167,37 +163,3 @@ def test_jobs_names_are_the_same_for_the_same_and_labels_are_what_bigquery_takes
     )
     assert name_job("publish", "dwh.d.ü t", "a").replace("_", "").isalnum()
     assert to_labels({"tidegate_table": "Ünï t" + "x" * 80}) == {"tidegate_table": "_n__t" + "x" * 58}
-
-
-class Told:
-    """A destination, or an engine, that says who was asked."""
-
-    def __init__(self, name: str, asked: list[tuple[str, object]]) -> None:
-        self._name, self._asked = name, asked
-
-    def read_state(self, table: str, pipeline: str) -> None:
-        self._asked.append((self._name, table))
-
-    def publish(self, publication: Publication) -> None:
-        self._asked.append((self._name, publication.table))
-
-    def run(self, job: Job) -> None:
-        self._asked.append((self._name, job.pipeline))
-
-
-def test_each_table_is_asked_of_its_catalogs_destination_and_engine() -> None:
-    asked: list[tuple[str, object]] = []
-    iceberg, bigquery = Told("iceberg", asked), Told("bigquery", asked)
-    both: Any = route_by_catalog({"lake": iceberg, "dwh": bigquery})  # type: ignore[dict-item]
-    both.read_state("lake.a.b", "p")
-    both.read_state("dwh.a.b", pipeline="p")
-    both.publish(Publication("dwh.a.b", "", 0, 0, "", 0, {}))
-    engine = RoutedEngine(iceberg, {"dwh": bigquery})
-    engine.run(MergeJob("one", 1, (), table="lake.a.b"))
-    engine.run(MergeJob("two", 1, (), table="dwh.a.b"))
-    engine.run(MergeJob("three", 1, ()))
-    assert asked == [
-        ("iceberg", "lake.a.b"), ("bigquery", "dwh.a.b"), ("bigquery", "dwh.a.b"),
-        ("iceberg", "one"), ("bigquery", "two"), ("iceberg", "three"),
-    ]  # fmt: skip
-    assert route_by_catalog({"lake": iceberg}) is iceberg  # type: ignore[dict-item,comparison-overlap]
