@@ -195,12 +195,25 @@ def test_route_on_a_text_is_judged_record_by_record(spark) -> None:
     assert found == [("staged",), ("filtered",), ("staged",)]
 
 
-def test_number_inside_of_a_struct_is_no_time_where_the_record_has_a_schema(spark) -> None:
-    fmt = ValueFormat("debezium-json", timestamp_unit={"s": "micros"})
-    stage = decoding.a_stage(fmt, (Column("s", "STRUCT<at: TIMESTAMP_NTZ, day: DATE>"),))
-    schema = '{"fields": [{"field": "after", "fields": [{"field": "s"}]}]}'
+def nest(struct: str, payload: str) -> bytes:
+    """A change event behind a schema, in which the struct `s` is described as `struct` says."""
+    fields = f'[{{"field": "after", "fields": [{{"field": "s", "type": "struct"{struct}}}]}}]'
+    return f'{{"schema": {{"fields": {fields}}}, "payload": {payload}}}'.encode()
+
+
+def test_number_inside_of_a_struct_is_the_time_that_its_schema_names_else_the_files_unit(spark) -> None:
+    """As in a column of its own: millis by the name in the schema, micros by the file, bad where neither says it."""
+    columns = (Column("s", "STRUCT<at: TIMESTAMP_NTZ, day: DATE>"),)
     event = '{"op": "c", "after": {"s": {"at": 1000000, "day": 1}}}'
-    texts = [event, f'{{"schema": {schema}, "payload": {event}}}', event.replace("1000000", "null")]
-    (_, bare), (reason, _), (_, days) = decoding.values(spark, stage, [text.encode() for text in texts])
-    assert (bare["s"]["at"], days["s"]["day"]) == (datetime(1970, 1, 1, 0, 0, 1), date(1970, 1, 2))
-    assert "without loss" in (reason or "")
+    named = ', "fields": [{"field": "at", "type": "int64", "name": "io.debezium.time.Timestamp"}]'
+    plain = ', "fields": [{"field": "at", "type": "int64"}]'
+    texts = [event.encode(), nest("", event), nest(plain, event), nest(named, event)]
+    micros, millis = datetime(1970, 1, 1, 0, 0, 1), datetime(1970, 1, 1, 0, 16, 40)
+    told = ValueFormat("debezium-json", timestamp_unit={"s": "micros"})
+    rows = decoding.values(spark, decoding.a_stage(told, columns), texts)
+    assert [(reason, row["s"]["at"], row["s"]["day"]) for reason, row in rows] == [
+        (None, time, date(1970, 1, 2)) for time in (micros, micros, micros, millis)
+    ]
+    untold = decoding.values(spark, decoding.a_stage(ValueFormat("debezium-json"), columns), texts)
+    assert ["without loss" in (reason or "") for reason, _ in untold] == [True, True, True, False]
+    assert untold[3][1]["s"]["at"] == millis
