@@ -34,13 +34,14 @@ def documented_metrics() -> list[str]:
 
 def test_every_documented_metric_of_a_pipeline_comes_to_a_statsd_server_by_pipeline_and_table(scene: Scene) -> None:
     names = documented_metrics()
-    assert len(names) == 11
+    assert len(names) == 12
     of_tables = {name for name in names if name.startswith("batch.")}
     wanted = {f"airflow.tidegate.{name}" for name in names}
     wanted |= {f"airflow.tidegate.{name}.submitted" for name in names if name not in of_tables}
     wanted |= {f"airflow.tidegate.{name}.submitted.lake_e2e_submitted" for name in of_tables}
     wait_until(lambda: wanted <= scene.statsd.gauges.keys(), f"the metrics {sorted(wanted)}")
     assert scene.statsd.gauges["airflow.tidegate.batch.inserted.submitted.lake_e2e_submitted"] == 49
+    assert scene.statsd.gauges["airflow.tidegate.batch.bytes_written.submitted.lake_e2e_submitted"] > 0
     assert scene.statsd.gauges["airflow.tidegate.lag.submitted"] == 0
     assert scene.statsd.refused == []
 
