@@ -42,9 +42,9 @@ test test-long test-setup contract integration servers: WITH := bigquery
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
 	@PYTHONPATH=.:tests:plugins $(PYTHON) -m machine
 
-test: test-setup lint types unit servers e2e  ## every hazard once, cheapest first; at most 20 minutes on two quiet cores
+test: test-setup lint types unit servers e2e  ## every hazard once, cheapest first; about 35 minutes on two cores
 
-test-fast: setup lint types unit  ## what starts no server; at most 3 minutes
+test-fast: setup lint types unit  ## what starts no server; about 7 minutes on two cores
 
 test-long: TESTS := long or not long
 test-long: export SOAK_BATCHES ?= 50
