@@ -157,10 +157,12 @@ def sleepers(workbenches, runners, tmp_path_factory):
 
 
 def asleep(trial: Trial, at: str):
-    """A flush of its own, suspended at that point."""
-    running = trial.runners.start(
-        trial.workbench.environment(), "flush", trial.name, at=Point.parse(at), kind="stopped"
-    )
+    """A flush of its own, suspended at that point.
+
+    Its tables are merged one after the other: a thread that is suspended while it commits would keep SQLite's lock.
+    """
+    words = ("flush", trial.name, "--merges-at-once", "1")
+    running = trial.runners.start(trial.workbench.environment(), *words, at=Point.parse(at), kind="stopped")
     wait_until(running.stopped, f"the runner sleeps at {at}")
     return running
 
